@@ -1,0 +1,466 @@
+#!/usr/bin/env python3
+"""Checks descriptors and files against TensorFlow 2.21's own library.
+
+  descriptors  our schemas and the wheel's: every message, field, enum value, and what is said of them
+  split        every fixture, cut by protosplit at several maximum sizes and in every compression: TensorFlow's Merger
+               rebuilds the source
+  special      the same for messages that its Merger is easily confused by (special.py)
+  merge        every file in tests/data/tensorflow_cpb, merged by protosplit: equal to its source as a message
+
+Run by run.sh, which sets up what this needs. Exit 1 if anything failed.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+from special import specials
+
+ROOT = Path(__file__).resolve().parents[2]
+INTEROP = ROOT / ".interop"
+FIXTURES = ROOT / "tests/data/tensorflow"
+FOREIGN = ROOT / "tests/data/tensorflow_cpb"
+
+SIZES = {"1KiB": 1 << 10, "10KiB": 10 << 10, "100KiB": 100 << 10, "1GiB": 1 << 30}
+COMPRESSIONS = ["none", "zstd", "brotli", "snappy"]
+KINDS = {
+    "tensorflow.SavedModel": "savedmodel",
+    "tensorflow.GraphDef": "graphdef",
+    "tensorflow.MetaGraphDef": "metagraphdef",
+    "tensorflow.TensorProto": "tensorproto",
+}
+# Of our fields in chunk.proto, which TensorFlow does not have.
+FIRST_OWN_FIELD = 1000
+
+DESCRIPTOR_SETS = [
+    "crates/core/src/proto/descriptors.binpb",
+    "crates/graph-def/src/proto/descriptors.binpb",
+    "crates/saved-model/src/proto/descriptors.binpb",
+]
+
+
+class Report:
+    def __init__(self):
+        self.passed = Counter()
+        self.failed = Counter()
+        self.refused = []
+
+    def check(self, group, name, problem=None):
+        if problem:
+            self.failed[group] += 1
+            print(f"FAILED {group}: {name}: {problem}")
+        else:
+            self.passed[group] += 1
+
+    def close(self):
+        for group in sorted(self.passed.keys() | self.failed.keys()):
+            print(f"{group}: {self.passed[group]} passed, {self.failed[group]} failed")
+        if self.refused:
+            print(f"{len(self.refused)} of these could not be cut to the maximum size, and say so:")
+            for line in self.refused:
+                print(f"  {line}")
+        passed, failed = self.passed.total(), self.failed.total()
+        print(f"{passed} passed, {failed} failed")
+        return 1 if failed or not passed else 0
+
+
+class TensorFlow:
+    """The driver over TensorFlow's library."""
+
+    def __init__(self, scratch):
+        self.driver = INTEROP / "tf_read"
+        self.scratch = scratch
+        self.env = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+        self.seconds = 0.0
+        self.reads = 0
+
+    def read(self, jobs):
+        """Reads (prefix, kind) pairs; gives for each the deterministic bytes, or a string with what went wrong."""
+        jobs = list(jobs)
+        results = []
+        while len(results) < len(jobs):
+            rest = range(len(results), len(jobs))
+            lines = "".join(f"{jobs[i][0]}\t{jobs[i][1]}\t{self.scratch}/read.{i}\n" for i in rest)
+            ran = subprocess.run([self.driver], input=lines, capture_output=True, text=True, env=self.env)
+            for i, line in zip(rest, ran.stdout.splitlines()):
+                what, seconds, detail, _ = line.split("\t")
+                self.seconds += float(seconds)
+                self.reads += 1
+                out = self.scratch / f"read.{i}"
+                if what == "ok":
+                    results.append(out.read_bytes())
+                    out.unlink()
+                else:
+                    results.append(f"TensorFlow refused: {detail}")
+            # The library aborts on some files. The one it was at failed; the others are still to be read.
+            if ran.returncode != 0 and len(results) < len(jobs):
+                if ran.returncode > 0:
+                    raise SystemExit(f"tf_read: {ran.stderr.strip()}")
+                results.append(f"TensorFlow crashed: {signal.Signals(-ran.returncode).name}")
+        return results
+
+    def descriptors(self, files):
+        out = self.scratch / "descriptors"
+        subprocess.run([self.driver, "--descriptors", out, *files], check=True, env=self.env, stderr=subprocess.DEVNULL)
+        return descriptor_pb2.FileDescriptorSet.FromString(out.read_bytes())
+
+
+# Descriptors
+
+
+def facts(files):
+    """What matters of each message and enum, by its full name."""
+    found = {}
+    for file in files:
+        syntax = file.syntax or "proto2"
+
+        def enum(prefix, e):
+            found[f"{prefix}.{e.name}"] = {
+                "file": file.name,
+                "syntax": syntax,
+                "values": sorted((v.number, v.name, v.options.deprecated) for v in e.value),
+                "reserved": sorted((r.start, r.end) for r in e.reserved_range),
+                "alias": e.options.allow_alias,
+            }
+
+        def field(m, f):
+            Field = descriptor_pb2.FieldDescriptorProto
+            scalar = f.type not in (Field.TYPE_STRING, Field.TYPE_BYTES, Field.TYPE_MESSAGE, Field.TYPE_GROUP)
+            packable = f.label == Field.LABEL_REPEATED and scalar
+            packed = f.options.packed if f.options.HasField("packed") else syntax == "proto3"
+            in_oneof = f.HasField("oneof_index") and not f.proto3_optional
+            return {
+                "name": f.name,
+                "json name": f.json_name or None,
+                "type": Field.Type.Name(f.type),
+                "type name": f.type_name,
+                "label": Field.Label.Name(f.label),
+                "oneof": m.oneof_decl[f.oneof_index].name if in_oneof else None,
+                "optional": f.proto3_optional,
+                "packed": packable and packed,
+                "default": f.default_value,
+                "deprecated": f.options.deprecated,
+            }
+
+        def message(prefix, m):
+            name = f"{prefix}.{m.name}"
+            fields = {f.number: field(m, f) for f in m.field}
+            if f"{file.package}." == "tensorflow.proto_splitter.":
+                fields = {n: f for n, f in fields.items() if n < FIRST_OWN_FIELD}
+            found[name] = {
+                "file": file.name,
+                "syntax": syntax,
+                "map": m.options.map_entry,
+                "fields": fields,
+                "reserved": sorted((r.start, r.end) for r in m.reserved_range),
+                "reserved names": sorted(m.reserved_name),
+            }
+            for e in m.enum_type:
+                enum(name, e)
+            for n in m.nested_type:
+                message(name, n)
+
+        for e in file.enum_type:
+            enum(file.package, e)
+        for m in file.message_type:
+            message(file.package, m)
+    return found
+
+
+def differences(ours, theirs, where=""):
+    """The places where two trees of facts differ."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(ours.keys() | theirs.keys(), key=str):
+            yield from differences(ours.get(key), theirs.get(key), f"{where}/{key}")
+    elif ours != theirs:
+        yield f"{where[1:] or 'all of it'}: ours {ours!r}, TensorFlow's {theirs!r}"
+
+
+def check_descriptors(report, tensorflow):
+    files = []
+    for path in DESCRIPTOR_SETS:
+        files += descriptor_pb2.FileDescriptorSet.FromString((ROOT / path).read_bytes()).file
+    # TensorFlow has the splitter's files elsewhere; ours sit in a folder named after the package.
+    theirs = tensorflow.descriptors([f.name for f in files])
+    for file in theirs.file:
+        file.name = file.name.replace("tensorflow/tools/proto_splitter/", "tensorflow/proto_splitter/")
+    ours, theirs = facts(files), facts(theirs.file)
+    for side in (ours, theirs):
+        for fact in side.values():
+            for f in fact.get("fields", {}).values():
+                # protoc leaves the JSON name out of what it compiles in; the one we have follows from the name.
+                f.pop("json name")
+    for name in sorted(ours.keys() | theirs.keys()):
+        if name not in ours:
+            problem = "TensorFlow's, but not ours"
+        elif name not in theirs:
+            problem = "ours, but not TensorFlow's"
+        else:
+            problem = "; ".join(differences(ours[name], theirs[name]))
+        report.check("descriptors", name, problem)
+    fields = sum(len(f.get("fields", f.get("values"))) for f in ours.values())
+    print(f"descriptors: {len(files)} files, {len(ours)} messages and enums, {fields} fields and values")
+
+
+def message_maker(tensorflow):
+    """Gives `new(name)`, with message classes of TensorFlow's own descriptors."""
+    pool = descriptor_pool.DescriptorPool()
+    for file in tensorflow.descriptors([]).file:
+        pool.Add(file)
+    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))()
+
+
+# Splitting
+
+
+@dataclass
+class Source:
+    name: str
+    path: Path
+    message: str
+    # The largest part that cannot be cut. Zero: none worth speaking of.
+    largest_atom: int = 0
+
+    @property
+    def prefix(self):
+        return self.path.with_suffix("")
+
+
+def atoms(message):
+    """Sizes of all that cannot be cut: elements of repeated strings and bytes, map keys, scalars in maps."""
+
+    def size(value):
+        return len(value.encode()) if isinstance(value, str) else len(value) if isinstance(value, bytes) else 8
+
+    for field, value in message.ListFields():
+        entry = field.message_type and field.message_type.GetOptions().map_entry
+        if entry:
+            to_messages = field.message_type.fields_by_name["value"].message_type
+            for key in value:
+                if to_messages:
+                    yield size(key)
+                    yield from atoms(value[key])
+                else:
+                    yield size(key) + size(value[key])
+        elif field.is_repeated:
+            for element in value:
+                if field.message_type:
+                    yield from atoms(element)
+                else:
+                    yield size(element)
+        elif field.message_type:
+            yield from atoms(value)
+
+
+def fixture_sources(new):
+    for path in sorted(FIXTURES.glob("*/*.pb")):
+        if path.stem == "fingerprint":
+            continue
+        name = "tensorflow.SavedModel" if path.name == "saved_model.pb" else "tensorflow.GraphDef"
+        message = new(name)
+        message.ParseFromString(path.read_bytes())
+        yield Source(path.parent.name, path, name, max(atoms(message), default=0))
+
+
+class Protosplit:
+    def __init__(self, binary, report, tensorflow, scratch):
+        self.binary = binary
+        self.report = report
+        self.tensorflow = tensorflow
+        self.scratch = scratch
+        self.written = []
+        self.count = 0
+
+    def run(self, *arguments):
+        return subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace")
+
+    def split(self, group, source, size, compression, value_size=None, expect=None):
+        """Splits, checks what protosplit says of it, and notes the file for TensorFlow to read."""
+        label = f"{source.name}, {size}, {compression}" + (f", values from {value_size}" if value_size else "")
+        self.count += 1
+        folder = self.scratch / f"split.{self.count}"
+        folder.mkdir()
+        prefix = folder / source.prefix.name
+        arguments = ["split", source.path, "-o", prefix, "--max-chunk-size", size, "--compression", compression, "--json"]
+        if source.path.name != "saved_model.pb":
+            arguments += ["--message", source.message]
+        if value_size:
+            arguments += ["--value-chunk-size", value_size]
+        ran = self.run(*arguments)
+        if ran.returncode == 1:
+            self.report.check(group, label, self.refusal(ran, source, size, folder, label))
+            return
+        problem = self.problem_with(ran, source, prefix, SIZES[size], expect)
+        if problem:
+            self.report.check(group, label, problem)
+        else:
+            self.written.append((group, label, source, prefix))
+
+    def refusal(self, ran, source, size, folder, label):
+        """Whether there was a reason not to cut this, and the error tells it."""
+        error = ran.stderr.strip()
+        if not error.startswith("protosplit: ") or "\n" in error:
+            return f"exit 1 without one line of reason: {error!r}"
+        # The first element of a field stays with its parent, so it may be less than the whole maximum that stands in the way.
+        if 2 * source.largest_atom < SIZES[size]:
+            return f"refused, though nothing indivisible in it comes near the maximum: {error}"
+        if not any(int(number) > SIZES[size] for number in re.findall(r"\d+", error)):
+            return f"the error names no size over the maximum: {error}"
+        if any(folder.iterdir()):
+            return f"refused, but left files behind: {sorted(p.name for p in folder.iterdir())}"
+        self.report.refused.append(f"{label}: {error}")
+        return None
+
+    def problem_with(self, ran, source, prefix, maximum, expect):
+        if ran.returncode != 0:
+            return f"exit {ran.returncode}: {ran.stderr.strip()}"
+        try:
+            answer = json.loads(ran.stdout)
+            chunks = answer["chunks"]
+            messages = [c for c in chunks if c["kind"].upper() == "MESSAGE"]
+            if {c["kind"].upper() for c in chunks} - {"MESSAGE", "BYTES"}:
+                return f"unknown kinds of chunks: {sorted({c['kind'] for c in chunks})}"
+            split, exact = answer["split"], answer["byte_exact"]
+            over = [c for c in messages if c["size"] > maximum]
+            paths = [c["path"] for c in chunks]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"--json is not as it should be: {error!r} in {ran.stdout[:300]!r}"
+        cpb, pb = Path(f"{prefix}.cpb"), Path(f"{prefix}.pb")
+        should_split = source.path.stat().st_size > maximum
+        if split != should_split:
+            return f"split is {split}, but the source has {source.path.stat().st_size} bytes"
+        if (cpb.exists(), pb.exists()) != (should_split, not should_split):
+            return f"wrote {sorted(p.name for p in prefix.parent.iterdir())}"
+        if not split:
+            return None if pb.read_bytes() == source.path.read_bytes() else "the .pb is not the source"
+        if over:
+            return f"a MESSAGE chunk over the maximum: {over[0]}"
+        if not exact:
+            return "byte_exact is false"
+        return expect(paths) if expect else None
+
+    def check_with_tensorflow(self):
+        """Has TensorFlow read all that was written, and every source, and compares."""
+        sources = {s.path: s for _, _, s, _ in self.written}
+        jobs = [(s.prefix, KINDS[s.message]) for s in sources.values()]
+        jobs += [(prefix, KINDS[s.message]) for _, _, s, prefix in self.written]
+        results = self.tensorflow.read(jobs)
+        wanted = dict(zip(sources, results))
+        for (group, label, source, _), got in zip(self.written, results[len(sources) :]):
+            self.report.check(group, label, difference(got, wanted[source.path]))
+
+        # TensorFlow's fingerprints read parts of a chunked SavedModel in a way of their own. Their values depend on
+        # the chunks; what counts is that there is one.
+        models = [(label, prefix) for _, label, s, prefix in self.written if s.message == "tensorflow.SavedModel"]
+        models = [(label, prefix) for label, prefix in models if Path(f"{prefix}.cpb").exists()]
+        fingerprints = self.tensorflow.read((prefix.parent, "fingerprint") for _, prefix in models)
+        for (label, _), fingerprint in zip(models, fingerprints):
+            self.report.check("fingerprints", label, fingerprint if isinstance(fingerprint, str) else None)
+        self.written = []
+
+
+def difference(got, wanted):
+    """Says how two results of TensorFlow.read differ; none if they don't."""
+    if isinstance(wanted, str):
+        return f"the source: {wanted}"
+    if isinstance(got, str):
+        return got
+    if got == wanted:
+        return None
+    common = next((i for i, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
+    return f"TensorFlow reads another message: {len(got)} bytes for {len(wanted)}, the first difference at {common}"
+
+
+def check_split(protosplit, new):
+    for source in fixture_sources(new):
+        for size in SIZES:
+            for compression in COMPRESSIONS:
+                protosplit.split("split", source, size, compression)
+        protosplit.split("split", source, "10KiB", "zstd", value_size="64")
+    protosplit.check_with_tensorflow()
+
+
+def check_special(protosplit, new):
+    for special in specials(new):
+        folder = protosplit.scratch / special.name
+        folder.mkdir()
+        name = "saved_model.pb" if special.message == "tensorflow.SavedModel" else "message.pb"
+        source = Source(special.name, folder / name, special.message)
+        source.path.write_bytes(special.data)
+        for compression in COMPRESSIONS:
+            protosplit.split("special", source, "1KiB", compression, expect=special.expect)
+        # `expect` counts what 1 KiB makes necessary.
+        protosplit.split("special", source, "10KiB", "none")
+        protosplit.split("special", source, "1KiB", "none", value_size="64")
+    protosplit.check_with_tensorflow()
+
+
+# Merging
+
+
+def check_merge(protosplit, report, tensorflow):
+    merged = []
+    for entry in json.loads((FOREIGN / "MANIFEST.json").read_text()):
+        out = protosplit.scratch / (entry["file"] + ".merged.pb")
+        ran = protosplit.run("merge", FOREIGN / entry["file"], "-o", out, "--message", entry["message"])
+        if ran.returncode != 0:
+            report.check("merge", entry["file"], f"exit {ran.returncode}: {ran.stderr.strip()}")
+        elif not out.exists():
+            report.check("merge", entry["file"], "nothing was written")
+        else:
+            merged.append((entry, out))
+    sources = sorted({(e["source"], e["message"]) for e, _ in merged})
+    jobs = [((FIXTURES / path).with_suffix(""), KINDS[message]) for path, message in sources]
+    jobs += [(out.with_suffix(""), KINDS[e["message"]]) for e, out in merged]
+    results = tensorflow.read(jobs)
+    wanted = {path: result for (path, _), result in zip(sources, results)}
+    for (entry, _), got in zip(merged, results[len(sources) :]):
+        report.check("merge", entry["file"], difference(got, wanted[entry["source"]]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    groups = ["descriptors", "split", "special", "merge"]
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which checks to make; default all: {', '.join(groups)}")
+    parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
+    parser.add_argument("--keep", type=Path, help="an empty or new folder for all files written, to look at afterwards")
+    options = parser.parse_args()
+    chosen = options.groups or groups
+    if set(chosen) - set(groups):
+        parser.error(f"no such group: {', '.join(sorted(set(chosen) - set(groups)))}")
+    if set(chosen) != {"descriptors"} and not options.protosplit.is_file():
+        parser.error(f"no protosplit at {options.protosplit}")
+
+    with tempfile.TemporaryDirectory(dir=INTEROP) as temporary:
+        scratch = Path(temporary)
+        if options.keep:
+            options.keep.mkdir(parents=True, exist_ok=True)
+            scratch = options.keep.resolve()
+        report = Report()
+        tensorflow = TensorFlow(scratch)
+        protosplit = Protosplit(options.protosplit.resolve(), report, tensorflow, scratch)
+        if "descriptors" in chosen:
+            check_descriptors(report, tensorflow)
+        if "split" in chosen:
+            check_split(protosplit, message_maker(tensorflow))
+        if "special" in chosen:
+            check_special(protosplit, message_maker(tensorflow))
+        if "merge" in chosen:
+            check_merge(protosplit, report, tensorflow)
+        if tensorflow.reads:
+            print(f"TensorFlow read {tensorflow.reads} files in {tensorflow.seconds:.2f} seconds")
+        return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+// Reads chunked messages with the reader of an installed TensorFlow, many in one process.
+//
+//   tf_read [LIST]               LIST (default: standard input) has lines of PREFIX, KIND and OUT, separated by tabs
+//   tf_read --descriptors OUT [FILE...]
+//
+// KIND is savedmodel, graphdef, metagraphdef or tensorproto: Merger::Read(PREFIX), which takes PREFIX.cpb or else
+// PREFIX.pb. Or fingerprint: PREFIX is then a SavedModel directory and the result its FingerprintDef. What was read is
+// written to OUT in deterministic serialization, or nowhere if OUT is "-". Each line is answered by one line on
+// standard output, at once, so that the caller knows which one it was if TensorFlow aborts:
+//
+//   ok <TAB> seconds of the read <TAB> bytes of the result <TAB> PREFIX
+//   refused <TAB> seconds of the read <TAB> status <TAB> PREFIX
+//
+// --descriptors writes the FileDescriptorSet of SavedModel's and ChunkMetadata's files, of FILE... and of their imports.
+//
+// Exit: 0 when every line was answered, refusals included; 2 on wrong usage or when a file cannot be written.
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl.h"
+#include "tensorflow/cc/saved_model/fingerprinting.h"
+#include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/framework/tensor.pb.h"
+#include "tensorflow/core/protobuf/fingerprint.pb.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "tensorflow/core/protobuf/saved_model.pb.h"
+#include "tensorflow/tools/proto_splitter/chunk.pb.h"
+#include "tensorflow/tools/proto_splitter/merge.h"
+
+namespace {
+
+using google::protobuf::DescriptorPool;
+using google::protobuf::FileDescriptor;
+using google::protobuf::FileDescriptorSet;
+using google::protobuf::Message;
+
+bool WriteDeterministic(const Message& message, const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  {
+    google::protobuf::io::OstreamOutputStream stream(&file);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    if (!message.SerializeToCodedStream(&coded)) return false;
+  }
+  file.close();
+  return !file.fail();
+}
+
+std::unique_ptr<Message> NewMessage(const std::string& kind) {
+  if (kind == "savedmodel") return std::make_unique<tensorflow::SavedModel>();
+  if (kind == "graphdef") return std::make_unique<tensorflow::GraphDef>();
+  if (kind == "metagraphdef") return std::make_unique<tensorflow::MetaGraphDef>();
+  if (kind == "tensorproto") return std::make_unique<tensorflow::TensorProto>();
+  if (kind == "fingerprint") return std::make_unique<tensorflow::FingerprintDef>();
+  return nullptr;
+}
+
+std::string OneLine(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\t' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+int ReadAll(std::istream& list) {
+  std::string line;
+  while (std::getline(list, line)) {
+    if (line.empty()) continue;
+    std::istringstream fields(line);
+    std::string prefix, kind, out;
+    std::getline(fields, prefix, '\t');
+    std::getline(fields, kind, '\t');
+    std::getline(fields, out, '\t');
+    std::unique_ptr<Message> message = NewMessage(kind);
+    if (message == nullptr || out.empty()) {
+      std::cerr << "tf_read: not PREFIX, KIND and OUT: " << line << "\n";
+      return 2;
+    }
+    std::string refusal;
+    const auto start = std::chrono::steady_clock::now();
+    if (kind == "fingerprint") {
+      auto fingerprint = tensorflow::saved_model::fingerprinting::CreateFingerprintDef(prefix);
+      if (fingerprint.ok()) message->CopyFrom(*fingerprint);
+      else refusal = fingerprint.status().ToString();
+    } else {
+      const auto status = tensorflow::tools::proto_splitter::Merger::Read(prefix, message.get());
+      if (!status.ok()) refusal = status.ToString();
+    }
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (refusal.empty()) {
+      if (out != "-" && !WriteDeterministic(*message, out)) {
+        std::cerr << "tf_read: cannot write " << out << "\n";
+        return 2;
+      }
+      std::cout << "ok\t" << took.count() << "\t" << message->ByteSizeLong();
+    } else {
+      std::cout << "refused\t" << took.count() << "\t" << OneLine(refusal);
+    }
+    std::cout << "\t" << prefix << std::endl;
+  }
+  return 0;
+}
+
+void AddWithImports(const FileDescriptor* file, std::set<const FileDescriptor*>& seen, FileDescriptorSet& set) {
+  if (!seen.insert(file).second) return;
+  for (int i = 0; i < file->dependency_count(); ++i) AddWithImports(file->dependency(i), seen, set);
+  file->CopyTo(set.add_file());
+}
+
+int WriteDescriptors(int count, char** arguments) {
+  FileDescriptorSet set;
+  std::set<const FileDescriptor*> seen;
+  AddWithImports(tensorflow::SavedModel::descriptor()->file(), seen, set);
+  AddWithImports(tensorflow::proto_splitter::ChunkMetadata::descriptor()->file(), seen, set);
+  for (int i = 1; i < count; ++i) {
+    // What the library does not know stays out: the caller compares, and misses it.
+    if (const FileDescriptor* file = DescriptorPool::generated_pool()->FindFileByName(arguments[i])) {
+      AddWithImports(file, seen, set);
+    }
+  }
+  return WriteDeterministic(set, arguments[0]) ? 0 : 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc >= 3 && std::string(argv[1]) == "--descriptors") return WriteDescriptors(argc - 2, argv + 2);
+  if (argc == 1) return ReadAll(std::cin);
+  if (argc == 2 && argv[1][0] != '-') {
+    std::ifstream list(argv[1]);
+    if (list) return ReadAll(list);
+  }
+  std::cerr << "usage: tf_read [LIST] | tf_read --descriptors OUT [FILE...]\n";
+  return 2;
+}
