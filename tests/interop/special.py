@@ -170,7 +170,7 @@ def specials(new):
         meta = model.meta_graphs.add()
         meta.meta_info_def.tags.append(f"tag_{m}")
         meta.meta_info_def.tensorflow_version = "2.21.0"
-        for i in range(60):
+        for i in range(40):
             meta.meta_info_def.stripped_op_list.op.add(name=f"Op{i}", description="d" * 40)
             meta.meta_info_def.function_aliases[f"alias_{i}"] = f"function_{i}"
             meta.asset_file_def.add(filename=f"vocabulary_{i}.txt").tensor_info.name = f"asset_{i}:0"
