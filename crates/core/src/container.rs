@@ -1,0 +1,30 @@
+//! The `.cpb` container: chunks as records of a record file, and behind them, as its last record, the trailer.
+//!
+//! ```text
+//! | signature | record: chunk 0 | record: chunk 1 | ... | record: the trailer, a ChunkMetadata |
+//! ```
+//!
+//! A [`Trailer`] is believed only as far as it has been checked: that it is one, that this reader knows its version, that every index
+//! and path in it is in range. [`ChunkedFile`] checks it against the records.
+
+mod trailer;
+
+pub use trailer::{ChunkPlace, JOIN_VERSION, Trailer, TrailerUse};
+
+/// The kind of a chunk, as `ChunkInfo.Type` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChunkKind {
+    /// A serialized message, or fields of one.
+    Message,
+    /// The value of a bytes or string field.
+    Bytes,
+}
+
+impl std::fmt::Display for ChunkKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            ChunkKind::Message => "MESSAGE",
+            ChunkKind::Bytes => "BYTES",
+        })
+    }
+}

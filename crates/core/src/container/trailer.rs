@@ -1,0 +1,183 @@
+use prost::Message;
+
+use super::ChunkKind;
+use crate::merge::{ChunkStore, Layout, Limits, MergeOptions, MergePlan, PathTree, TreeOptions, plan};
+use crate::path::FieldPath;
+use crate::proto::{ChunkMetadata, ChunkedMessage, chunk_info};
+use crate::{Error, ErrorKind, Result};
+
+/// The highest join version that is read, and so the consumer that this reader is to `bad_consumers`.
+pub const JOIN_VERSION: i32 = 1;
+
+/// What a trailer is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrailerUse {
+    /// All of the message: every chunk of a marked file has its place.
+    Whole,
+    /// A part of it, as the caller cut the metadata down: chunks may be left over.
+    Part,
+}
+
+/// A place in the message that a chunk belongs at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkPlace {
+    /// The path, from the root of the message.
+    pub path: FieldPath,
+    /// Whether the chunk continues a packed run there.
+    pub packed: bool,
+}
+
+/// The metadata of a chunked message, checked: versions known, indices and kinds in range, paths well-formed and of bounded depth.
+#[derive(Debug)]
+pub struct Trailer {
+    metadata: ChunkMetadata,
+    kinds: Vec<ChunkKind>,
+    tree: PathTree,
+}
+
+impl Trailer {
+    /// Reads the last record of a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotChunked`] if it is no trailer, and what [`from_metadata`](Self::from_metadata) finds wrong with it.
+    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
+        let metadata = ChunkMetadata::decode(bytes).map_err(|error| {
+            Error::new(ErrorKind::NotChunked, format!("the last record is no trailer: {error}"))
+        })?;
+        // Nearly any bytes parse as a message all of whose fields are unknown.
+        if metadata.message.is_none() && metadata.extended_message.is_none() {
+            let message = "the last record is no trailer: it has no chunked message";
+            return Err(Error::new(ErrorKind::NotChunked, message));
+        }
+        Trailer::from_metadata(metadata, TrailerUse::Whole, limits)
+    }
+
+    /// Checks metadata.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnsupportedVersion`] if it says that this reader can't merge it; [`ErrorKind::InvalidTrailer`] if it
+    /// contradicts itself; [`ErrorKind::LimitExceeded`] if it nests too deep.
+    pub fn from_metadata(
+        metadata: ChunkMetadata,
+        purpose: TrailerUse,
+        limits: &Limits,
+    ) -> Result<Trailer> {
+        let join_version = check_version(&metadata)?;
+        let mut kinds = Vec::with_capacity(metadata.chunks.len());
+        for (at, chunk) in metadata.chunks.iter().enumerate() {
+            kinds.push(match chunk_info::Type::try_from(chunk.r#type) {
+                Ok(chunk_info::Type::Message) => ChunkKind::Message,
+                Ok(chunk_info::Type::Bytes) => ChunkKind::Bytes,
+                Ok(chunk_info::Type::Unset) | Err(_) => {
+                    let message = format!("type {} is neither MESSAGE nor BYTES", chunk.r#type);
+                    return Err(invalid(message).in_chunk(at as u64));
+                }
+            });
+        }
+        let nothing = ChunkedMessage::default();
+        let message = match &metadata.extended_message {
+            Some(extended) if join_version >= 1 => extended,
+            Some(_) => {
+                let message = "an extended message, which join version 0 has not";
+                return Err(invalid(message));
+            }
+            None => metadata.message.as_ref().unwrap_or(&nothing),
+        };
+        if purpose == TrailerUse::Whole
+            && message.chunk_index.is_none()
+            && message.chunked_fields.is_empty()
+        {
+            return Err(invalid("the chunked message names no chunk"));
+        }
+        let options = TreeOptions {
+            kinds: &kinds,
+            marked: metadata.splice_marker,
+            concatenates: join_version >= 1,
+            limits,
+        };
+        let tree = PathTree::build(message, options)?;
+        if purpose == TrailerUse::Whole
+            && metadata.splice_marker
+            && let Some(unused) = tree.first_unused(kinds.len())
+        {
+            return Err(invalid("the chunk belongs nowhere").in_chunk(unused as u64));
+        }
+        Ok(Trailer { metadata, kinds, tree })
+    }
+
+    /// The metadata as it was read.
+    pub fn metadata(&self) -> &ChunkMetadata {
+        &self.metadata
+    }
+
+    /// The kind of every chunk, by index.
+    pub fn kinds(&self) -> &[ChunkKind] {
+        &self.kinds
+    }
+
+    /// Whether what was cut left a placeholder, so that merging needs no type.
+    pub fn is_marked(&self) -> bool {
+        self.metadata.splice_marker
+    }
+
+    /// Whether a merge gives the very bytes that were split.
+    pub fn is_byte_exact(&self) -> bool {
+        self.metadata.splice_marker && self.metadata.byte_exact
+    }
+
+    /// The full name of the message's type, if the file says it.
+    pub fn message_type(&self) -> Option<&str> {
+        Some(self.metadata.message_type.as_str()).filter(|name| !name.is_empty())
+    }
+
+    /// For every chunk the places that it belongs at: one, unless the file is unusual.
+    pub fn places(&self) -> Vec<Vec<ChunkPlace>> {
+        let mut places = vec![Vec::new(); self.kinds.len()];
+        for (id, node) in self.tree.nodes() {
+            for c in &node.chunks {
+                places[c.chunk].push(ChunkPlace { path: self.tree.path(id), packed: c.packed });
+            }
+        }
+        places
+    }
+
+    /// Plans the merge of these chunks.
+    ///
+    /// # Errors
+    ///
+    /// If a chunk that others are spliced into can't be read or is no message, or a chunk has no place in it;
+    /// [`ErrorKind::SchemaNeeded`] if only the message's type could tell how.
+    pub fn plan<S: ChunkStore + ?Sized>(
+        &self,
+        chunks: &S,
+        options: &MergeOptions,
+    ) -> Result<MergePlan> {
+        if chunks.len() != self.kinds.len() {
+            let message = format!("{} chunks, where the trailer has {}", chunks.len(), self.kinds.len());
+            return Err(invalid(message));
+        }
+        let layout = Layout { tree: &self.tree, kinds: &self.kinds, marked: self.is_marked() };
+        plan(chunks, layout, options)
+    }
+}
+
+fn check_version(metadata: &ChunkMetadata) -> Result<i32> {
+    let version = metadata.version.clone().unwrap_or_default();
+    if !(0..=JOIN_VERSION).contains(&version.join_version) {
+        let message =
+            format!("join version {} is newer than this reader, which knows 0 to {JOIN_VERSION}", version.join_version);
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
+    if version.bad_consumers.contains(&JOIN_VERSION) {
+        let message = format!("the file says that readers of join version {JOIN_VERSION} must not read it");
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
+    Ok(version.join_version)
+}
+
+#[cold]
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidTrailer, message)
+}

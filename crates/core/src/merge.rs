@@ -1,0 +1,36 @@
+//! Merging: from chunks and where they belong to the message.
+//!
+//! A [`MergePlan`] says where every byte of the output comes from; [`Merger`] executes one. Planning reads only the chunks that
+//! others are spliced into, as streams, and holds none of them.
+//!
+//! Two kinds of files are read. Those with our marker have a placeholder wherever something was cut, and need no schema. For all
+//! others the semantics are those of TensorFlow's Merger: a BYTES chunk sets its field, a MESSAGE chunk is merged into what is there,
+//! parts of its path that are missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
+//! stays silent, this one does what was meant, or says why it can't.
+
+mod keys;
+mod marked;
+mod merger;
+mod options;
+mod plan;
+mod planner;
+mod rope;
+mod scalar;
+mod schema;
+mod state;
+mod store;
+mod tree;
+mod unmarked;
+mod walk;
+mod write;
+
+pub use merger::Merger;
+pub use options::{
+    DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_SIZE,
+    Limits, MergeOptions,
+};
+pub use plan::{MergePlan, Segment, SegmentSource};
+pub use store::ChunkStore;
+
+pub(crate) use planner::{Layout, plan};
+pub(crate) use tree::{NodeId, PathTree, TreeOptions};

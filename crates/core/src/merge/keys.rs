@@ -1,0 +1,276 @@
+//! Keys of map entries, from the wire and onto it.
+
+use std::collections::HashMap;
+
+use prost_reflect::Kind;
+
+use super::tree::NodeId;
+use crate::path::MapKey;
+use crate::wire::{FieldNumber, WireType, decode_varint, put_varint, tag};
+use crate::{Error, ErrorKind, Result};
+
+/// How a map's keys are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeyCodec {
+    String,
+    Bool,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    Sint32,
+    Sint64,
+    Fixed32,
+    Fixed64,
+    Sfixed32,
+    Sfixed64,
+}
+
+impl KeyCodec {
+    pub(super) fn of_kind(kind: &Kind) -> Option<KeyCodec> {
+        Some(match kind {
+            Kind::String => KeyCodec::String,
+            Kind::Bool => KeyCodec::Bool,
+            Kind::Int32 => KeyCodec::Int32,
+            Kind::Int64 => KeyCodec::Int64,
+            Kind::Uint32 => KeyCodec::Uint32,
+            Kind::Uint64 => KeyCodec::Uint64,
+            Kind::Sint32 => KeyCodec::Sint32,
+            Kind::Sint64 => KeyCodec::Sint64,
+            Kind::Fixed32 => KeyCodec::Fixed32,
+            Kind::Fixed64 => KeyCodec::Fixed64,
+            Kind::Sfixed32 => KeyCodec::Sfixed32,
+            Kind::Sfixed64 => KeyCodec::Sfixed64,
+            _ => return None,
+        })
+    }
+
+    /// How a key of a path is written if nothing says otherwise.
+    pub(super) fn plain(key: &MapKey) -> KeyCodec {
+        match key {
+            MapKey::String(_) => KeyCodec::String,
+            MapKey::Bool(_) => KeyCodec::Bool,
+            MapKey::U32(_) => KeyCodec::Uint32,
+            MapKey::U64(_) => KeyCodec::Uint64,
+            MapKey::I32(_) => KeyCodec::Int32,
+            MapKey::I64(_) => KeyCodec::Int64,
+        }
+    }
+
+    /// This codec, or the one for the same keys that has this wire type.
+    pub(super) fn with_wire(self, wire: WireType) -> KeyCodec {
+        match (self, wire) {
+            (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,
+            (KeyCodec::Uint64, WireType::Fixed64) => KeyCodec::Fixed64,
+            (KeyCodec::Int32, WireType::Fixed32) => KeyCodec::Sfixed32,
+            (KeyCodec::Int64, WireType::Fixed64) => KeyCodec::Sfixed64,
+            _ => self,
+        }
+    }
+
+    /// Whether a varint says the same number under this codec and under another.
+    pub(super) fn has_zigzag_twin(self) -> bool {
+        matches!(self, KeyCodec::Int32 | KeyCodec::Int64)
+    }
+
+    fn wire(self) -> WireType {
+        match self {
+            KeyCodec::String => WireType::Len,
+            KeyCodec::Fixed32 | KeyCodec::Sfixed32 => WireType::Fixed32,
+            KeyCodec::Fixed64 | KeyCodec::Sfixed64 => WireType::Fixed64,
+            _ => WireType::Varint,
+        }
+    }
+
+    /// The number that `key` is compared by.
+    #[allow(clippy::cast_possible_truncation, reason = "32-bit keys are the low half of what is on the wire")]
+    fn canonical(self, wire: u64) -> u64 {
+        let sign_extended = |value: i32| i64::from(value).cast_unsigned();
+        let unzigzag = |value: u64| (value >> 1) ^ (value & 1).wrapping_neg();
+        match self {
+            KeyCodec::Bool => u64::from(wire != 0),
+            KeyCodec::Int32 | KeyCodec::Sfixed32 => sign_extended((wire as u32).cast_signed()),
+            KeyCodec::Uint32 | KeyCodec::Fixed32 => u64::from(wire as u32),
+            KeyCodec::Sint32 => sign_extended((unzigzag(u64::from(wire as u32)) as u32).cast_signed()),
+            KeyCodec::Sint64 => unzigzag(wire),
+            _ => wire,
+        }
+    }
+
+    /// A map entry's key field, with its tag.
+    #[allow(clippy::cast_possible_truncation, reason = "the canonical form of a 32-bit key has 32 bits that count")]
+    pub(super) fn encode(self, key: &MapKey) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, tag(FieldNumber(1), self.wire()));
+        let zigzag = |value: u64| (value << 1) ^ (value.cast_signed() >> 63).cast_unsigned();
+        match (self, canonical_key(key)) {
+            (_, CanonicalKey::String(text)) => {
+                put_varint(&mut out, text.len() as u64);
+                out.extend_from_slice(text);
+            }
+            (KeyCodec::Fixed32 | KeyCodec::Sfixed32, CanonicalKey::Number(value)) => {
+                out.extend_from_slice(&(value as u32).to_le_bytes());
+            }
+            (KeyCodec::Fixed64 | KeyCodec::Sfixed64, CanonicalKey::Number(value)) => {
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+            (KeyCodec::Sint32 | KeyCodec::Sint64, CanonicalKey::Number(value)) => {
+                put_varint(&mut out, zigzag(value));
+            }
+            (_, CanonicalKey::Number(value)) => put_varint(&mut out, value),
+        }
+        out
+    }
+}
+
+enum CanonicalKey<'a> {
+    String(&'a [u8]),
+    Number(u64),
+}
+
+fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
+    CanonicalKey::Number(match key {
+        MapKey::String(key) => return CanonicalKey::String(key.as_bytes()),
+        MapKey::Bool(key) => u64::from(*key),
+        MapKey::U32(key) => u64::from(*key),
+        MapKey::U64(key) => *key,
+        MapKey::I32(key) => i64::from(*key).cast_unsigned(),
+        MapKey::I64(key) => key.cast_unsigned(),
+    })
+}
+
+/// The keys of one map that paths name.
+#[derive(Debug)]
+pub(super) struct KeyTable {
+    pub(super) codec: KeyCodec,
+    /// Whether `codec` is the type's word, not just a key's.
+    typed: bool,
+    /// Whether an entry of the map showed how its keys are written.
+    seen: bool,
+    strings: HashMap<Vec<u8>, NodeId>,
+    numbers: HashMap<u64, NodeId>,
+    variant: std::mem::Discriminant<MapKey>,
+}
+
+impl KeyTable {
+    pub(super) fn new(first: &MapKey, codec: Option<KeyCodec>) -> KeyTable {
+        KeyTable {
+            codec: codec.unwrap_or_else(|| KeyCodec::plain(first)),
+            typed: codec.is_some(),
+            seen: false,
+            strings: HashMap::new(),
+            numbers: HashMap::new(),
+            variant: std::mem::discriminant(first),
+        }
+    }
+
+    /// Adds a key; fails if it is not of the type of those before.
+    pub(super) fn add(&mut self, key: &MapKey, node: NodeId) -> Result<()> {
+        if std::mem::discriminant(key) != self.variant {
+            return Err(Error::new(ErrorKind::InvalidTrailer, "keys of different types on one map"));
+        }
+        match canonical_key(key) {
+            CanonicalKey::String(text) => self.strings.insert(text.to_vec(), node),
+            CanonicalKey::Number(value) => self.numbers.insert(value, node),
+        };
+        Ok(())
+    }
+
+    /// Whether the map's keys can be written in one way only.
+    pub(super) fn is_certain(&self) -> bool {
+        match self.codec {
+            KeyCodec::Uint32 | KeyCodec::Uint64 => self.typed || self.seen,
+            KeyCodec::Int32 | KeyCodec::Int64 => self.typed,
+            _ => true,
+        }
+    }
+
+    /// The node of an entry with this key, and whether only the type could tell that it is this key.
+    pub(super) fn find(&mut self, key: EntryKey<'_>) -> (Option<NodeId>, bool) {
+        match key {
+            EntryKey::Absent if self.codec == KeyCodec::String => (self.strings.get(&b""[..]).copied(), false),
+            EntryKey::Absent => (self.numbers.get(&0).copied(), false),
+            EntryKey::Bytes(bytes) if self.codec == KeyCodec::String => {
+                (self.strings.get(bytes).copied(), false)
+            }
+            EntryKey::Number(wire, value) if self.codec != KeyCodec::String => {
+                let codec = if self.typed { self.codec } else { self.codec.with_wire(wire) };
+                if codec.wire() != wire {
+                    // A key field of another wire type is an unknown field, so the entry's key is the default.
+                    return self.find(EntryKey::Absent);
+                }
+                self.codec = codec;
+                self.seen = true;
+                let ambiguous = !self.typed && codec.has_zigzag_twin();
+                (self.numbers.get(&codec.canonical(value)).copied(), ambiguous)
+            }
+            _ => self.find(EntryKey::Absent),
+        }
+    }
+}
+
+/// A map entry's key as it stands on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntryKey<'a> {
+    Absent,
+    Bytes(&'a [u8]),
+    Number(WireType, u64),
+}
+
+/// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to where the entry was looked through.
+///
+/// The key that counts is the last. Writers put it first; how much of the entry is looked at is for the caller to bound.
+pub(super) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
+    let cut = |at: usize| {
+        Err(Error::new(ErrorKind::InvalidMessage, "a map entry that is cut short").at_offset(at as u64))
+    };
+    let mut key = EntryKey::Absent;
+    let mut at = 0;
+    while (at as u64) < len {
+        let start = at;
+        let whole = window.len() as u64 >= len;
+        let Some((field, tag_len)) = window.get(at..).and_then(decode_varint) else {
+            return if whole { cut(at) } else { Ok((key, start as u64)) };
+        };
+        at += tag_len;
+        let rest = window.get(at..).unwrap_or_default();
+        let (value, value_len, skip) = match WireType::from_bits(field) {
+            Some(WireType::Varint) => match decode_varint(rest) {
+                Some((value, value_len)) => (EntryKey::Number(WireType::Varint, value), value_len, 0),
+                None if whole => return cut(at),
+                None => return Ok((key, start as u64)),
+            },
+            Some(WireType::Fixed32) => match rest.first_chunk::<4>() {
+                Some(bytes) => {
+                    (EntryKey::Number(WireType::Fixed32, u32::from_le_bytes(*bytes).into()), 4, 0)
+                }
+                None if whole => return cut(at),
+                None => return Ok((key, start as u64)),
+            },
+            Some(WireType::Fixed64) => match rest.first_chunk::<8>() {
+                Some(bytes) => (EntryKey::Number(WireType::Fixed64, u64::from_le_bytes(*bytes)), 8, 0),
+                None if whole => return cut(at),
+                None => return Ok((key, start as u64)),
+            },
+            Some(WireType::Len) => match decode_varint(rest) {
+                Some((value_len, len_len)) => {
+                    let end = usize::try_from(value_len).ok().and_then(|len| len.checked_add(len_len));
+                    match end.and_then(|end| rest.get(len_len..end)) {
+                        Some(bytes) => (EntryKey::Bytes(bytes), bytes.len(), len_len),
+                        None if whole => return cut(at),
+                        None => return Ok((key, start as u64)),
+                    }
+                }
+                None if whole => return cut(at),
+                None => return Ok((key, start as u64)),
+            },
+            // Groups in entries are unknown fields; what lies behind one is found while the entry is walked.
+            _ => return Ok((key, start as u64)),
+        };
+        at += skip + value_len;
+        if field >> 3 == 1 {
+            key = value;
+        }
+    }
+    Ok((key, len))
+}

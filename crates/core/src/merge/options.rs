@@ -1,0 +1,85 @@
+use prost_reflect::MessageDescriptor;
+
+/// How deep messages may nest along a path: protobuf's own default.
+pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
+
+/// How deep `ChunkedMessage`s may nest. Each level takes two of the hundred that the trailer's own parser allows.
+pub const DEFAULT_MAX_NESTING: usize = 48;
+
+/// How large a trailer may be: enough for millions of chunks.
+pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 256 << 20;
+
+/// How large a record chunk that several chunks share may be to be decoded once and kept: many times what writers make.
+pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
+
+/// What a merge accepts of a file that nobody vouches for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// How deep messages may nest along a path.
+    pub max_message_depth: usize,
+    /// How deep `ChunkedMessage`s may nest.
+    pub max_nesting: usize,
+    /// How large a trailer may be, in bytes.
+    pub max_trailer_size: u64,
+    /// How large a record chunk may be, decoded, to be kept for the next of the records that share it.
+    pub max_cached_size: u64,
+    /// How large a message may be that is merged into memory.
+    pub max_message_size: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_message_depth: DEFAULT_MAX_MESSAGE_DEPTH,
+            max_nesting: DEFAULT_MAX_NESTING,
+            max_trailer_size: DEFAULT_MAX_TRAILER_SIZE,
+            max_cached_size: DEFAULT_MAX_CACHED_SIZE,
+            max_message_size: isize::MAX.unsigned_abs() as u64,
+        }
+    }
+}
+
+/// What is known about a message that is merged, and what is taken for granted.
+///
+/// Files with our marker need none of it. For others the type decides what the bytes alone can't: whether a value is bytes or a
+/// number written as text, how a map's integer keys are encoded, whether a message is a group, which fields share a oneof.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct MergeOptions {
+    /// The message's type.
+    pub descriptor: Option<MessageDescriptor>,
+    /// Without a type: a BYTES chunk is a bytes or string value, a MESSAGE chunk no group, integer keys are plain varints, and
+    /// slices append.
+    pub assume_plain: bool,
+    /// What is accepted.
+    pub limits: Limits,
+}
+
+impl MergeOptions {
+    /// No type, nothing assumed, the default limits.
+    pub fn new() -> Self {
+        MergeOptions::default()
+    }
+
+    /// Merges a message of this type.
+    #[must_use]
+    pub fn descriptor(mut self, descriptor: MessageDescriptor) -> Self {
+        self.descriptor = Some(descriptor);
+        self
+    }
+
+    /// Whether the plain reading is taken where the type would decide.
+    #[must_use]
+    pub fn assume_plain(mut self, assume_plain: bool) -> Self {
+        self.assume_plain = assume_plain;
+        self
+    }
+
+    /// What is accepted of the file.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}

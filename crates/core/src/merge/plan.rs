@@ -1,0 +1,125 @@
+use std::fmt;
+use std::ops::Range;
+
+/// Where a run of the output's bytes comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SegmentSource {
+    /// The plan's own bytes: tags and lengths that are written anew.
+    Literal(Range<usize>),
+    /// Bytes of a chunk.
+    Chunk {
+        /// The chunk's index.
+        chunk: usize,
+        /// Which of its bytes.
+        range: Range<u64>,
+    },
+}
+
+/// A run of the output's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where in the output it starts.
+    pub offset: u64,
+    /// Where its bytes come from.
+    pub source: SegmentSource,
+}
+
+impl Segment {
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty, reason = "none is empty")]
+    pub fn len(&self) -> u64 {
+        match &self.source {
+            SegmentSource::Literal(range) => (range.end - range.start) as u64,
+            SegmentSource::Chunk { range, .. } => range.end - range.start,
+        }
+    }
+}
+
+/// Where every byte of a merged message comes from, before any of it is written.
+///
+/// The segments cover the output from its first byte to its last, in order, each once. Printed, it lists them:
+///
+/// ```text
+/// 0 chunk 0 0..9
+/// 9 literal 82 02
+/// 11 chunk 1 0..258
+/// 269 bytes
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergePlan {
+    segments: Vec<Segment>,
+    literals: Vec<u8>,
+    total: u64,
+    /// Indices of the segments that copy from chunks, by chunk and then by place in it.
+    by_chunk: Vec<usize>,
+    /// Where in `by_chunk` each chunk's begin, and the end.
+    starts: Vec<usize>,
+}
+
+impl MergePlan {
+    pub(super) fn new(segments: Vec<Segment>, literals: Vec<u8>, chunks: usize) -> Self {
+        let total = segments.last().map_or(0, |last| last.offset + last.len());
+        let mut keyed: Vec<(usize, u64, usize)> = segments
+            .iter()
+            .enumerate()
+            .filter_map(|(at, segment)| match &segment.source {
+                SegmentSource::Literal(_) => None,
+                SegmentSource::Chunk { chunk, range } => Some((*chunk, range.start, at)),
+            })
+            .collect();
+        keyed.sort_unstable();
+        let mut starts = vec![0; chunks + 1];
+        for (chunk, ..) in &keyed {
+            starts[chunk + 1] += 1;
+        }
+        for chunk in 0..chunks {
+            starts[chunk + 1] += starts[chunk];
+        }
+        let by_chunk = keyed.into_iter().map(|(.., at)| at).collect();
+        MergePlan { segments, literals, total, by_chunk, starts }
+    }
+
+    /// How many bytes the merged message has.
+    pub fn total_len(&self) -> u64 {
+        self.total
+    }
+
+    /// All segments, in the order of the output.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The bytes of a literal segment.
+    pub fn literal(&self, range: Range<usize>) -> &[u8] {
+        self.literals.get(range).unwrap_or_default()
+    }
+
+    /// The segments that copy from this chunk, in the order of its bytes: what has to be written once it is read.
+    pub fn chunk_segments(&self, chunk: usize) -> impl DoubleEndedIterator<Item = &Segment> {
+        let range = match (self.starts.get(chunk), self.starts.get(chunk + 1)) {
+            (Some(&start), Some(&end)) => start..end,
+            _ => 0..0,
+        };
+        self.by_chunk[range].iter().map(|&at| &self.segments[at])
+    }
+}
+
+impl fmt::Display for MergePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for segment in &self.segments {
+            match &segment.source {
+                SegmentSource::Literal(range) => {
+                    write!(f, "{} literal", segment.offset)?;
+                    for byte in self.literal(range.clone()) {
+                        write!(f, " {byte:02x}")?;
+                    }
+                    writeln!(f)?;
+                }
+                SegmentSource::Chunk { chunk, range } => {
+                    writeln!(f, "{} chunk {chunk} {}..{}", segment.offset, range.start, range.end)?;
+                }
+            }
+        }
+        writeln!(f, "{} bytes", self.total)
+    }
+}

@@ -1,0 +1,184 @@
+//! From the chunks and where they belong to the layout of the merged message.
+
+use prost_reflect::MessageDescriptor;
+
+use super::plan::MergePlan;
+use super::rope::{Part, Pos, Rope, UseId};
+use super::schema::{self, NodeType};
+use super::state::{self, Occurrence, State, Wanted};
+use super::store::ChunkStore;
+use super::tree::{ChunkRef, NodeId, PathTree};
+use super::walk::{Role, Runs, Walk};
+use super::MergeOptions;
+use crate::container::ChunkKind;
+use crate::wire::{Field, FieldNumber};
+use crate::{Error, ErrorKind, Result};
+
+/// What is known of the chunks besides their bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout<'a> {
+    pub(crate) tree: &'a PathTree,
+    pub(crate) kinds: &'a [ChunkKind],
+    /// Placeholders were left.
+    pub(crate) marked: bool,
+}
+
+/// Plans the merge of the chunks in `store`.
+///
+/// Every chunk that others are spliced into is read once, as a stream; of others at most the first field is, or a value's text.
+pub(crate) fn plan<S: ChunkStore + ?Sized>(
+    store: &S,
+    layout: Layout<'_>,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    let Layout { tree, kinds, marked } = layout;
+    let types = match &options.descriptor {
+        Some(descriptor) if !marked => schema::resolve(tree, kinds, descriptor)?,
+        _ => vec![NodeType::UNKNOWN; tree.len()],
+    };
+    let states = state::states(tree, kinds, &types)?;
+    let mut rope = Rope::default();
+    let root = rope.new_message();
+    let mut planner =
+        Planner { store, tree, kinds, marked, options, types, states, rope, slice_tail: None };
+    let home = Pos { in_use: root, offset: 0, frame: None };
+    let state = planner.state(NodeId::ROOT);
+    state.begin = Some(home.clone());
+    state.end = Some(home);
+    let mut open = vec![NodeId::ROOT];
+    while let Some(node) = open.pop() {
+        if marked {
+            planner.complete_marked(node)?;
+        } else {
+            planner.complete_unmarked(node)?;
+        }
+        open.extend(tree.node(node).children.values().rev());
+    }
+    let (segments, literals) = planner.rope.lay_out(root)?;
+    Ok(MergePlan::new(segments, literals, store.len()))
+}
+
+pub(super) struct Planner<'a, S: ?Sized> {
+    pub(super) store: &'a S,
+    pub(super) tree: &'a PathTree,
+    pub(super) kinds: &'a [ChunkKind],
+    pub(super) marked: bool,
+    pub(super) options: &'a MergeOptions,
+    pub(super) types: Vec<NodeType>,
+    pub(super) states: Vec<State>,
+    pub(super) rope: Rope,
+    /// The last field of the slice that was walked last.
+    pub(super) slice_tail: Option<Occurrence>,
+}
+
+impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
+    pub(super) fn state(&mut self, node: NodeId) -> &mut State {
+        &mut self.states[node.index()]
+    }
+
+    pub(super) fn chunks(&self, node: NodeId) -> &'a [ChunkRef] {
+        &self.tree.node(node).chunks
+    }
+
+    pub(super) fn descriptor(&self) -> Option<&MessageDescriptor> {
+        self.options.descriptor.as_ref()
+    }
+
+    /// The path of a node as text.
+    pub(super) fn show(&self, node: NodeId) -> String {
+        self.tree.show(node, self.descriptor())
+    }
+
+    pub(super) fn fail<T>(&self, kind: ErrorKind, node: NodeId, message: impl Into<String>) -> Result<T> {
+        Err(Error::new(kind, message).at_path(self.show(node)))
+    }
+
+    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put among its fields.
+    pub(super) fn descends(&self, node: NodeId) -> bool {
+        self.states[node.index()].tracked
+    }
+
+    pub(super) fn use_whole(&mut self, chunk: usize) -> UseId {
+        let size = self.store.size(chunk);
+        self.rope.new_use(chunk, 0..size)
+    }
+
+    /// Makes a chunk the content of the node, at the end of what it has.
+    pub(super) fn fill(&mut self, node: NodeId, chunk: usize, at: &Pos, walked: bool) -> Result<()> {
+        let whole = self.use_whole(chunk);
+        self.rope.insert(at, 0, vec![Part::Splice(whole)]);
+        let state = self.state(node);
+        if state.fields.is_empty() {
+            state.begin = None;
+        }
+        if walked {
+            self.walk(node, chunk, whole, Role::Content)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn walk(&mut self, node: NodeId, chunk: usize, whole: UseId, role: Role) -> Result<Runs> {
+        Walk::run(self, node, chunk, whole, role)
+    }
+
+    /// A field of the message at `node` is met that, by the type, clears other members of its oneof.
+    pub(super) fn end_others(&mut self, node: NodeId, field: &Field) {
+        let Some(ended) = self.state(node).ends.get_mut(&field.number.0).map(std::mem::take) else {
+            return;
+        };
+        for (child, wire) in &ended {
+            if *wire == field.wire_type {
+                self.forget(*child);
+            }
+        }
+        self.state(node).ends.insert(field.number.0, ended);
+    }
+
+    /// Forgets what was seen of a node and of all below it: something later has taken its place.
+    pub(super) fn forget(&mut self, node: NodeId) {
+        let tree = self.tree;
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            let marked = self.marked;
+            let state = self.state(node);
+            if !state.is_present() && state.entry.is_none() {
+                continue;
+            }
+            state.last = None;
+            state.entry = None;
+            state.begin = None;
+            state.end = None;
+            state.fields = Default::default();
+            if !marked {
+                state.empties = 0;
+            }
+            for want in &mut state.wants {
+                want.count = 0;
+                if let Wanted::Indexed(_, passed) = &mut want.wanted {
+                    *passed = 0;
+                }
+            }
+            open.extend(tree.node(node).children.values());
+        }
+    }
+
+    /// A map entry's key was met that means one number as int32 or int64 and another as sint32 or sint64.
+    pub(super) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
+        if self.marked || self.options.assume_plain {
+            return Ok(());
+        }
+        let children = &self.tree.node(node).children;
+        let child = children.iter().find(|(step, _)| step.field == field).map_or(node, |(_, &child)| child);
+        self.need_type(child, "how the map's keys are encoded")
+    }
+
+    /// Stops because only the message's type could tell.
+    pub(super) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
+        let chunk = match self.tree.first_chunk(node) {
+            Some(chunk) => format!("chunk {chunk} can't be put in"),
+            None => "nothing can be put in".to_owned(),
+        };
+        let message = format!("{chunk} without the message's type, which says {what}");
+        self.fail(ErrorKind::SchemaNeeded, node, message)
+    }
+}

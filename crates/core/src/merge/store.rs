@@ -1,0 +1,98 @@
+use std::io::Read;
+
+use bytes::Bytes;
+
+use crate::wire::{Input, StreamInput};
+use crate::{Error, ErrorKind, Result};
+
+/// The chunks of a message, by index: in memory, or in a file.
+pub trait ChunkStore {
+    /// How many chunks there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes a chunk has.
+    fn size(&self, chunk: usize) -> u64;
+
+    /// A chunk's bytes from the first on. The stream gives exactly as many as [`size`](ChunkStore::size) says, or fails; what checks
+    /// the store has for a chunk are done by the time the last byte is given.
+    ///
+    /// # Errors
+    ///
+    /// If the chunk can't be read.
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
+
+    /// All of a chunk's bytes, if they are in memory anyway.
+    fn as_slice(&self, _chunk: usize) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl ChunkStore for [Bytes] {
+    fn len(&self) -> usize {
+        <[Bytes]>::len(self)
+    }
+
+    fn size(&self, chunk: usize) -> u64 {
+        self.get(chunk).map_or(0, |bytes| bytes.len() as u64)
+    }
+
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        match self.get(chunk) {
+            Some(bytes) => Ok(Box::new(&bytes[..])),
+            None => Err(Error::new(ErrorKind::InvalidTrailer, "there is no such chunk")
+                .in_chunk(chunk as u64)),
+        }
+    }
+
+    fn as_slice(&self, chunk: usize) -> Option<&[u8]> {
+        self.get(chunk).map(|bytes| &bytes[..])
+    }
+}
+
+/// A chunk to be walked over, wherever it is.
+pub(super) enum ChunkInput<'a> {
+    Slice(&'a [u8]),
+    Stream(StreamInput<Box<dyn Read + 'a>>),
+}
+
+impl<'a> ChunkInput<'a> {
+    pub(super) fn open<S: ChunkStore + ?Sized>(store: &'a S, chunk: usize) -> Result<Self> {
+        match store.as_slice(chunk) {
+            Some(slice) => Ok(ChunkInput::Slice(slice)),
+            None => {
+                let stream = store.stream(chunk).map_err(|error| error.in_chunk(chunk as u64))?;
+                Ok(ChunkInput::Stream(StreamInput::new(stream, store.size(chunk))))
+            }
+        }
+    }
+
+    /// Reads what is left, so that the store has checked the chunk.
+    pub(super) fn finish(self) -> Result<()> {
+        match self {
+            ChunkInput::Slice(_) => Ok(()),
+            ChunkInput::Stream(stream) => stream.finish(),
+        }
+    }
+}
+
+impl Input for ChunkInput<'_> {
+    fn size(&self) -> u64 {
+        match self {
+            ChunkInput::Slice(slice) => slice.size(),
+            ChunkInput::Stream(stream) => stream.size(),
+        }
+    }
+
+    #[inline]
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        match self {
+            ChunkInput::Slice(slice) => slice.fetch(position, want),
+            ChunkInput::Stream(stream) => stream.fetch(position, want),
+        }
+    }
+}

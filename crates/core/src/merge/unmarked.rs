@@ -1,0 +1,293 @@
+//! Merging files without our marker, with TensorFlow's semantics.
+//!
+//! What was cut is gone from its parent. A BYTES chunk sets its field, a MESSAGE chunk is merged into what is there, and parts of
+//! its path that are missing are created. Merging two messages is concatenating their bytes; where the type is known, the fields
+//! are put in ascending order, as serializers write them, as far as that changes nothing.
+
+use prost_reflect::Kind;
+
+use super::planner::Planner;
+use super::rope::{LAST_RANK, Part, Pos};
+use super::scalar::{self, field_from_text};
+use super::schema::Shape;
+use super::state::{Occurrence, Wanted};
+use super::store::ChunkStore;
+use super::tree::NodeId;
+use super::walk::{Role, short_bytes};
+use crate::container::ChunkKind;
+use crate::path::{FieldRef, MapKey, Select, Step};
+use crate::wire::{FieldNumber, WireType, put_varint, tag};
+use crate::{Error, ErrorKind, Result};
+
+impl<S: ChunkStore + ?Sized> Planner<'_, S> {
+    /// Merges the chunks at a node in, and makes everything that paths go on to below it exist.
+    pub(super) fn complete_unmarked(&mut self, node: NodeId) -> Result<()> {
+        if self.is_value(node) {
+            return Ok(());
+        }
+        self.merge_chunks(node)?;
+        let tree = self.tree;
+        for (step, &child) in &tree.node(node).children {
+            if self.is_value(child) {
+                self.set_value(node, step, child)?;
+            } else if !self.states[child.index()].is_present() {
+                self.create(node, step, child)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_value(&self, node: NodeId) -> bool {
+        match &self.types[node.index()].shape {
+            Shape::Value(_) => true,
+            Shape::Message { .. } => false,
+            Shape::Unknown => {
+                self.chunks(node).first().is_some_and(|c| self.kinds[c.chunk] == ChunkKind::Bytes)
+            }
+        }
+    }
+
+    fn merge_chunks(&mut self, node: NodeId) -> Result<()> {
+        let chunks = self.chunks(node);
+        let has_children = !self.tree.node(node).children.is_empty();
+        for (at, c) in chunks.iter().enumerate() {
+            let state = &self.states[node.index()];
+            let Some(end) = state.end.clone() else { return Ok(()) };
+            if state.fields.is_empty() && state.placed.is_empty() && !state.at_end {
+                self.fill(node, c.chunk, &end, has_children || at + 1 < chunks.len())?;
+                continue;
+            }
+            let typed = matches!(self.types[node.index()].shape, Shape::Message { .. });
+            let at_end = !typed || state.at_end;
+            let whole = self.use_whole(c.chunk);
+            if at_end {
+                // At the end it is right whatever the type, oneofs included.
+                if has_children {
+                    self.walk(node, c.chunk, whole, Role::Merged).map(|runs| {
+                        self.put_at_end(node, &end, runs.runs.into_iter().map(|run| run.part));
+                    })?;
+                } else {
+                    self.put_at_end(node, &end, [whole]);
+                }
+                continue;
+            }
+            let runs = self.walk(node, c.chunk, whole, Role::Merged)?;
+            if runs.unordered {
+                self.put_at_end(node, &end, runs.runs.into_iter().map(|run| run.part));
+                continue;
+            }
+            for run in runs.runs {
+                let (at, rank) = self.place(node, run.number);
+                self.rope.insert(&at, rank, vec![Part::Splice(run.part)]);
+                self.state(node).placed.insert(run.number);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_at_end(
+        &mut self,
+        node: NodeId,
+        end: &Pos,
+        parts: impl IntoIterator<Item = super::rope::UseId>,
+    ) {
+        for part in parts {
+            self.rope.insert(end, LAST_RANK, vec![Part::Splice(part)]);
+        }
+        self.state(node).at_end = true;
+    }
+
+    /// Where among the fields of the message at `node` more of this field goes: behind what it has of it, or behind the last field
+    /// with a lower number; a member of a oneof behind all other members, which it clears.
+    fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
+        let state = &mut self.states[node.index()];
+        let start = state.begin.clone().or_else(|| state.end.clone());
+        let Some(start) = start else {
+            // Only nodes that are there, or were just made, are put into.
+            return (Pos { in_use: self.rope.new_message(), offset: 0, frame: None }, number);
+        };
+        if state.at_end {
+            return (state.end.clone().unwrap_or(start), LAST_RANK);
+        }
+        let members = match &self.types[node.index()].shape {
+            Shape::Message { descriptor, .. } => oneof_members(descriptor, number),
+            _ => Vec::new(),
+        };
+        let present =
+            |member: &u32| state.fields.get(*member).is_some() || state.placed.contains(member);
+        let rank = members.iter().copied().filter(present).fold(number, u32::max);
+        let own = state.fields.get(number).filter(|_| members.is_empty()).map(Occurrence::behind);
+        let behind = own.or_else(|| state.fields.last_up_to(rank).map(Occurrence::behind));
+        (behind.unwrap_or(start), rank)
+    }
+
+    /// Makes a message exist that a path leads to or through.
+    fn create(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
+        let wire = self.new_wire(node, step, child)?;
+        let body = self.rope.new_message();
+        let at = Pos { in_use: body, offset: 0, frame: None };
+        let number = if let Select::Key(_) = step.select { FieldNumber(2) } else { step.field };
+        let end_tag = (wire == WireType::StartGroup).then(|| tag_bytes(number, WireType::EndGroup));
+        let field = Part::Field { tag: tag_bytes(number, wire), body, end_tag };
+        self.put_new(node, step, child, field)?;
+        let state = self.state(child);
+        state.begin = Some(at.clone());
+        state.end = Some(at);
+        Ok(())
+    }
+
+    /// How a message that is not there yet has to be written.
+    fn new_wire(&self, node: NodeId, step: &Step, child: NodeId) -> Result<WireType> {
+        match &self.types[child.index()].shape {
+            Shape::Message { group: true, .. } => Ok(WireType::StartGroup),
+            Shape::Message { .. } | Shape::Value(_) => Ok(WireType::Len),
+            Shape::Unknown => {
+                let wants = &self.states[node.index()].wants;
+                let seen = wants.iter().find(|w| w.number == step.field.0).and_then(|w| w.wire);
+                match (&step.select, seen) {
+                    // The value of a map entry is never a group, and the elements that are there show what one more is.
+                    (Select::Key(_), _) => Ok(WireType::Len),
+                    (Select::Index(_), Some(wire)) => Ok(wire),
+                    _ if self.options.assume_plain => Ok(WireType::Len),
+                    _ => self.need_type(child, "whether it is a group or length-delimited"),
+                }
+            }
+        }
+    }
+
+    /// Puts a new field in where `step` leads to from `node`: one more element, a new map entry, a singular field. For a map entry
+    /// `field` is that of its value.
+    fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
+        let number = step.field;
+        let parts = match &step.select {
+            Select::Field => {
+                self.end_later(node, step);
+                vec![field]
+            }
+            Select::Index(index) => {
+                let wants = &mut self.states[node.index()].wants;
+                let want = wants.iter_mut().find(|want| want.number == number.0);
+                let count = want.as_ref().map_or(0, |want| want.count);
+                if *index != count {
+                    let message = format!("index {index} is out of range, the field has {count} elements");
+                    return self.fail(ErrorKind::InvalidTrailer, child, message);
+                }
+                if let Some(want) = want {
+                    want.count += 1;
+                }
+                vec![field]
+            }
+            Select::Key(key) => {
+                if let Some(entry) = &self.states[child.index()].entry {
+                    let at = entry.value_end();
+                    self.rope.insert(&at, 2, vec![field]);
+                    return Ok(());
+                }
+                let key = self.new_key(node, number, child, key)?;
+                let entry = self.rope.new_message();
+                let at = Pos { in_use: entry, offset: 0, frame: None };
+                self.rope.insert(&at, 1, vec![Part::Literal(key)]);
+                self.rope.insert(&at, 2, vec![field]);
+                vec![Part::Field { tag: tag_bytes(number, WireType::Len), body: entry, end_tag: None }]
+            }
+        };
+        let (at, rank) = self.place(node, number.0);
+        self.rope.insert(&at, rank, parts);
+        self.state(node).placed.insert(number.0);
+        Ok(())
+    }
+
+    /// A member of a oneof is set: of the members that come after it in the order of merging, nothing is left to be merged into.
+    fn end_later(&mut self, node: NodeId, step: &Step) {
+        let tree = self.tree;
+        for (later, &sibling) in tree.node(node).children.range(step..) {
+            let oneof = &self.types[sibling.index()].oneof;
+            if later != step && oneof.iter().any(|(member, _)| *member == step.field.0) {
+                self.forget(sibling);
+            }
+        }
+    }
+
+    fn new_key(&self, node: NodeId, number: FieldNumber, child: NodeId, key: &MapKey) -> Result<Vec<u8>> {
+        let wants = &self.states[node.index()].wants;
+        let table = wants.iter().find(|w| w.number == number.0).and_then(|want| match &want.wanted {
+            Wanted::Keyed(table) => Some(table),
+            _ => None,
+        });
+        match table {
+            Some(table) if table.is_certain() || self.options.assume_plain => Ok(table.codec.encode(key)),
+            _ => self.need_type(child, "how the map's keys are encoded"),
+        }
+    }
+
+    /// Sets the value that a path ends in.
+    fn set_value(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
+        let last = self.states[child.index()].last.clone();
+        let number = if let Select::Key(_) = step.select { FieldNumber(2) } else { step.field };
+        let field = match self.types[child.index()].shape.clone() {
+            Shape::Value(kind) if !matches!(kind, Kind::String | Kind::Bytes) => {
+                self.text_field(child, number, &kind)?
+            }
+            Shape::Unknown => {
+                let certain = last.is_some() && !matches!(step.select, Select::Index(_));
+                if !certain && !self.options.assume_plain {
+                    return self.need_type(child, "whether it is a string, bytes, or a number as text");
+                }
+                if last.as_ref().is_some_and(|last| last.wire != WireType::Len) {
+                    return self.fail(ErrorKind::InvalidTrailer, child, "a BYTES chunk for a group");
+                }
+                self.bytes_field(child, number)
+            }
+            _ => self.bytes_field(child, number),
+        };
+        match last {
+            Some(last) => {
+                self.rope.replace(&last.before(), last.end - last.start, vec![field]);
+                Ok(())
+            }
+            None => self.put_new(node, step, child, field),
+        }
+    }
+
+    fn bytes_field(&mut self, child: NodeId, number: FieldNumber) -> Part {
+        let body = self.rope.new_message();
+        let at = Pos { in_use: body, offset: 0, frame: None };
+        for c in self.chunks(child) {
+            let whole = self.use_whole(c.chunk);
+            self.rope.insert(&at, 0, vec![Part::Splice(whole)]);
+        }
+        Part::Field { tag: tag_bytes(number, WireType::Len), body, end_tag: None }
+    }
+
+    fn text_field(&mut self, child: NodeId, number: FieldNumber, kind: &Kind) -> Result<Part> {
+        let mut text = Vec::new();
+        for c in self.chunks(child) {
+            match short_bytes(self.store, c.chunk, scalar::MAX_TEXT)? {
+                Some(bytes) => text.extend_from_slice(&bytes),
+                None => {
+                    let size = self.store.size(c.chunk);
+                    let message = format!("{size} bytes of text for one {}", format!("{kind:?}").to_lowercase());
+                    return self
+                        .fail(ErrorKind::InvalidMessage, child, message)
+                        .map_err(|error: Error| error.in_chunk(c.chunk as u64));
+                }
+            }
+        }
+        let chunk = self.chunks(child).first().map_or(0, |c| c.chunk as u64);
+        let field = field_from_text(number, kind, &text);
+        Ok(Part::Literal(field.map_err(|e| e.at_path(self.show(child)).in_chunk(chunk))?))
+    }
+}
+
+fn oneof_members(descriptor: &prost_reflect::MessageDescriptor, number: u32) -> Vec<u32> {
+    match FieldRef::by_number(descriptor, number).and_then(|field| field.oneof()) {
+        Some(oneof) if !oneof.is_synthetic() => oneof.fields().map(|field| field.number()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn tag_bytes(number: FieldNumber, wire: WireType) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, tag(number, wire));
+    out
+}

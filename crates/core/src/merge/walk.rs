@@ -1,0 +1,433 @@
+//! The walk over a chunk that others are spliced into: once, as a stream, with a stack of the messages it is in.
+
+use std::rc::Rc;
+
+use super::keys::entry_key;
+use super::planner::Planner;
+use super::rope::{Frame, Pos, UseId};
+use super::state::{Occurrence, Wanted};
+use super::store::{ChunkInput, ChunkStore};
+use super::tree::NodeId;
+use crate::wire::{Field, FieldNumber, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// How far into a map entry its key is looked for. Writers put it first.
+const KEY_WINDOW: usize = 64 << 10;
+
+/// How many runs of fields a chunk is taken apart into; one that has more goes in as a whole.
+const MAX_RUNS: usize = 64;
+
+/// What the walked chunk is to the message at the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its content from here on: what comes later is put among its fields.
+    Content,
+    /// More elements of one field, put in behind the others.
+    Slice(FieldNumber),
+    /// A message that is merged into it, run by run of fields.
+    Merged,
+}
+
+/// A run of top-level fields with one number.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) number: u32,
+    pub(super) part: UseId,
+}
+
+/// The runs of a chunk, and whether they are in ascending order.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    pub(super) runs: Vec<Run>,
+    pub(super) unordered: bool,
+}
+
+enum Place {
+    Message(NodeId),
+    /// A map entry whose value is the node's; from this offset on its key field must not come again.
+    Entry(NodeId, u64),
+}
+
+struct Level {
+    place: Place,
+    /// Where the length-delimited field ends that this message is, or is a group in.
+    end: u64,
+    /// What encloses this message's fields.
+    frame: Option<Rc<Frame>>,
+    group: Option<Field>,
+}
+
+pub(super) struct Walk<'p, 'a, S: ?Sized> {
+    planner: &'p mut Planner<'a, S>,
+    cursor: WireCursor<ChunkInput<'a>>,
+    chunk: usize,
+    in_use: UseId,
+    role: Role,
+    levels: Vec<Level>,
+    runs: Runs,
+}
+
+impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
+    /// Walks over all of a chunk. `whole` is the use of all of it, of which a merged chunk's first run makes the first piece.
+    pub(super) fn run(
+        planner: &'p mut Planner<'a, S>,
+        node: NodeId,
+        chunk: usize,
+        whole: UseId,
+        role: Role,
+    ) -> Result<Runs> {
+        let input = ChunkInput::open(planner.store, chunk)?;
+        let cursor = WireCursor::new(input);
+        let size = cursor.end();
+        let levels = vec![Level { place: Place::Message(node), end: size, frame: None, group: None }];
+        let mut walk =
+            Walk { planner, cursor, chunk, in_use: whole, role, levels, runs: Runs::default() };
+        if role == Role::Content {
+            let begin = Pos { in_use: whole, offset: 0, frame: None };
+            let end = Pos { in_use: whole, offset: size, frame: None };
+            walk.open_content(node, begin, end);
+        }
+        walk.go().map_err(|error| {
+            let node = match walk.levels.last().map(|level| &level.place) {
+                Some(Place::Message(at) | Place::Entry(at, _)) => *at,
+                None => node,
+            };
+            error.in_chunk(chunk as u64).at_path(walk.planner.show(node))
+        })?;
+        let Walk { cursor, runs, .. } = walk;
+        cursor.into_input().finish().map_err(|error| error.in_chunk(chunk as u64))?;
+        Ok(runs)
+    }
+
+    fn go(&mut self) -> Result<()> {
+        loop {
+            let Some(field) = self.cursor.header()? else {
+                if self.leave()? {
+                    return Ok(());
+                }
+                continue;
+            };
+            if field.wire_type == WireType::EndGroup {
+                self.end_group(&field)?;
+                continue;
+            }
+            let Some(level) = self.levels.last() else { return Ok(()) };
+            match level.place {
+                Place::Message(node) => {
+                    if self.levels.len() == 1 {
+                        self.top_level(&field)?;
+                    }
+                    self.in_message(node, field)?;
+                }
+                Place::Entry(value, key_end) => self.in_entry(value, key_end, field)?,
+            }
+        }
+    }
+
+    /// A length-delimited message has ended; whether it was the last.
+    fn leave(&mut self) -> Result<bool> {
+        let Some(level) = self.levels.pop() else { return Ok(true) };
+        if let Some(group) = level.group {
+            return Err(malformed(format!("group {} is not ended", group.number), group.start));
+        }
+        match self.levels.last() {
+            None => Ok(true),
+            Some(outer) => {
+                self.cursor.set_range(level.end..outer.end);
+                Ok(false)
+            }
+        }
+    }
+
+    fn end_group(&mut self, field: &Field) -> Result<()> {
+        let open = self.levels.last_mut().and_then(|level| level.group.take());
+        let Some(mut group) = open else {
+            return Err(malformed("an end group tag without a group".into(), field.start));
+        };
+        if group.number != field.number {
+            let message = format!("group {} is ended as group {}", group.number, field.number);
+            return Err(malformed(message, field.start));
+        }
+        group.value.end = field.start;
+        group.end = field.end;
+        let Some(Level { place: Place::Message(node) | Place::Entry(node, _), .. }) = self.levels.pop()
+        else {
+            return Ok(());
+        };
+        let Some(outer) = self.levels.last() else { return Ok(()) };
+        let occurrence = Occurrence::new(self.in_use, outer.frame.as_ref(), &group);
+        let above = match outer.place {
+            Place::Message(above) => Some(above),
+            Place::Entry(..) => None,
+        };
+        let end = occurrence.value_end();
+        let state = &mut self.planner.states[node.index()];
+        state.empties += u64::from(occurrence.is_empty());
+        state.last = Some(occurrence);
+        state.end = Some(end);
+        if let Some(above) = above {
+            self.remember(above, &group)?;
+        }
+        Ok(())
+    }
+
+    /// Checks what the role asks of the chunk's own fields, and keeps track of its runs.
+    fn top_level(&mut self, field: &Field) -> Result<()> {
+        match self.role {
+            Role::Content => Ok(()),
+            Role::Slice(number) if number == field.number => Ok(()),
+            Role::Slice(number) => Err(Error::new(
+                ErrorKind::InvalidMessage,
+                format!("a slice of field {number} has a field {} in it", field.number),
+            )
+            .at_offset(field.start)),
+            Role::Merged => {
+                self.to_run(field);
+                Ok(())
+            }
+        }
+    }
+
+    fn to_run(&mut self, field: &Field) {
+        let number = field.number.0;
+        let runs = &mut self.runs;
+        match runs.runs.last() {
+            Some(last) if last.number == number || runs.unordered => return,
+            Some(last) if last.number > number || runs.runs.len() >= MAX_RUNS => {
+                runs.unordered = true;
+                return;
+            }
+            Some(_) => {
+                let rope = &mut self.planner.rope;
+                let end = rope.end(self.in_use);
+                rope.set_end(self.in_use, field.start);
+                self.in_use = rope.new_use(self.chunk, field.start..end);
+            }
+            None => {}
+        }
+        runs.runs.push(Run { number, part: self.in_use });
+    }
+
+    #[inline]
+    fn in_message(&mut self, node: NodeId, field: Field) -> Result<()> {
+        let state = &mut self.planner.states[node.index()];
+        if !state.ends.is_empty() {
+            self.planner.end_others(node, &field);
+        }
+        let state = &mut self.planner.states[node.index()];
+        let want = state.wants.iter_mut().find(|want| want.number == field.number.0);
+        let Some(want) = want else { return self.pass(node, field) };
+        let child = match &mut want.wanted {
+            Wanted::Single(child) => Some(*child),
+            Wanted::Indexed(list, passed) => {
+                let takes = list
+                    .first()
+                    .is_some_and(|(_, child)| self.planner.types[child.index()].takes(field.wire_type));
+                if !takes {
+                    return self.pass(node, field);
+                }
+                want.wire = Some(field.wire_type);
+                let index = want.count;
+                want.count += 1;
+                match list.get(*passed) {
+                    Some(&(next, child)) if next == index => {
+                        *passed += 1;
+                        Some(child)
+                    }
+                    _ => None,
+                }
+            }
+            Wanted::Keyed(_) => return self.map_entry(node, field),
+        };
+        match child {
+            Some(child) if self.planner.types[child.index()].takes(field.wire_type) => {
+                self.meet(child, Some(node), field)
+            }
+            _ => self.pass(node, field),
+        }
+    }
+
+    /// Hops over a field that no path leads into.
+    #[inline]
+    fn pass(&mut self, node: NodeId, mut field: Field) -> Result<()> {
+        self.hop(&mut field)?;
+        self.remember(node, &field)
+    }
+
+    #[inline]
+    fn hop(&mut self, field: &mut Field) -> Result<()> {
+        if field.wire_type == WireType::StartGroup {
+            return self.cursor.skip_group(field);
+        }
+        let end = self.cursor.end();
+        self.cursor.set_range(field.end..end);
+        Ok(())
+    }
+
+    /// Keeps the last field of each number, where something may be put behind it.
+    #[inline]
+    fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
+        let state = &mut self.planner.states[node.index()];
+        // What is put in has a place of its own behind what was there before; only a slice's own last run can be continued.
+        let own = self.levels.len() > 1 || self.role != Role::Merged;
+        if state.tracked && own {
+            let frame = self.levels.last().and_then(|level| level.frame.as_ref());
+            if self.levels.len() == 1
+                && let Role::Slice(_) = self.role
+            {
+                let occurrence = Occurrence::new(self.in_use, frame, field);
+                self.planner.slice_tail = Some(occurrence);
+                return Ok(());
+            }
+            state.fields.see(self.in_use, frame, field).map_err(|e| e.at_offset(field.start))?;
+        }
+        Ok(())
+    }
+
+    /// A piece of what a path leads to.
+    fn meet(&mut self, child: NodeId, above: Option<NodeId>, mut field: Field) -> Result<()> {
+        let frame = self.levels.last().and_then(|level| level.frame.clone());
+        let state = &mut self.planner.states[child.index()];
+        let tracked = state.tracked;
+        let occurrence = Occurrence::new(self.in_use, frame.as_ref(), &field);
+        match field.wire_type {
+            WireType::StartGroup => {
+                // Its end is known once it comes; what lies in it is enclosed by what encloses the group.
+                let begin = occurrence.value_start();
+                let end = self.cursor.end();
+                self.open_content(child, begin.clone(), begin);
+                self.levels.push(Level { place: Place::Message(child), end, frame, group: Some(field) });
+                Ok(())
+            }
+            WireType::Len => {
+                state.empties += u64::from(occurrence.is_empty());
+                let inner = (tracked).then(|| occurrence.inner_frame()).flatten();
+                let at = |offset| Pos { in_use: self.in_use, offset, frame: inner.clone() };
+                let (begin, end) = (at(field.value.start), at(field.value.end));
+                let value = field.value.clone();
+                state.last = Some(occurrence);
+                self.open_content(child, begin, end);
+                if let Some(above) = above {
+                    self.remember(above, &field)?;
+                }
+                if self.planner.descends(child) && !value.is_empty() {
+                    self.cursor.set_range(value.clone());
+                    let place = Place::Message(child);
+                    self.levels.push(Level { place, end: value.end, frame: inner, group: None });
+                    return Ok(());
+                }
+                self.hop(&mut field)
+            }
+            _ => {
+                let at = occurrence.before();
+                state.last = Some(occurrence);
+                self.open_content(child, at.clone(), at);
+                self.hop(&mut field)?;
+                match above {
+                    Some(above) => self.remember(above, &field),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Another piece of the content at a node begins.
+    fn open_content(&mut self, node: NodeId, begin: Pos, end: Pos) {
+        let state = &mut self.planner.states[node.index()];
+        state.begin.get_or_insert(begin);
+        state.end = Some(end);
+    }
+
+    fn map_entry(&mut self, node: NodeId, mut field: Field) -> Result<()> {
+        if field.wire_type != WireType::Len {
+            return self.pass(node, field);
+        }
+        let len = field.value.end - field.value.start;
+        let want = usize::try_from(len).unwrap_or(usize::MAX).min(KEY_WINDOW);
+        let start = field.value.start;
+        let window = crate::wire::Input::fetch(self.cursor.input_mut(), start, want)?;
+        let window = window.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(window);
+        let (key, looked) = entry_key(window, len).map_err(|error| {
+            let inner = error.offset().unwrap_or(0);
+            Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
+        })?;
+        if looked < len && key == super::keys::EntryKey::Absent {
+            let message = format!("a map entry of {len} bytes whose key is not at its front");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
+        }
+        let state = &mut self.planner.states[node.index()];
+        let found = state.wants.iter_mut().find(|want| want.number == field.number.0).map(|want| {
+            match &mut want.wanted {
+                Wanted::Keyed(table) => table.find(key),
+                _ => (None, false),
+            }
+        });
+        let (child, ambiguous) = found.unwrap_or((None, false));
+        if ambiguous {
+            self.planner.need_plain_keys(node, field.number)?;
+        }
+        let Some(child) = child else { return self.pass(node, field) };
+        // Of two entries with one key the last counts, and nothing of the other.
+        self.planner.forget(child);
+        let frame = self.levels.last().and_then(|level| level.frame.clone());
+        let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
+        let inner = entry.inner_frame();
+        self.planner.states[child.index()].entry = Some(entry);
+        self.remember(node, &field)?;
+        if field.value.is_empty() {
+            return self.hop(&mut field);
+        }
+        self.cursor.set_range(field.value.clone());
+        let place = Place::Entry(child, start + looked);
+        self.levels.push(Level { place, end: field.value.end, frame: inner, group: None });
+        Ok(())
+    }
+
+    fn in_entry(&mut self, value: NodeId, key_end: u64, mut field: Field) -> Result<()> {
+        if field.number.0 == 1 && field.start >= key_end {
+            let message = "a map entry with two keys, and its value between them";
+            return Err(malformed(message.into(), field.start));
+        }
+        if field.number.0 == 2 && self.planner.types[value.index()].takes(field.wire_type) {
+            return self.meet(value, None, field);
+        }
+        self.hop(&mut field)
+    }
+}
+
+/// The first field of a chunk, and whether it is all there is.
+pub(super) fn first_field<S: ChunkStore + ?Sized>(store: &S, chunk: usize) -> Result<(Field, bool)> {
+    let first = || {
+        let mut cursor = WireCursor::new(ChunkInput::open(store, chunk)?);
+        let Some(field) = cursor.header()? else {
+            return Err(Error::new(ErrorKind::InvalidMessage, "a slice without elements"));
+        };
+        let all = field.end == cursor.end();
+        Ok((field, all))
+    };
+    first().map_err(|error: Error| error.in_chunk(chunk as u64))
+}
+
+/// The bytes of a leaf chunk that is a value in text, if it has at most `limit`.
+pub(super) fn short_bytes<S: ChunkStore + ?Sized>(
+    store: &S,
+    chunk: usize,
+    limit: u64,
+) -> Result<Option<Vec<u8>>> {
+    let size = store.size(chunk);
+    if size > limit {
+        return Ok(None);
+    }
+    let mut input = ChunkInput::open(store, chunk)?;
+    let want = usize::try_from(size).unwrap_or(usize::MAX);
+    let bytes = crate::wire::Input::fetch(&mut input, 0, want).map(<[u8]>::to_vec);
+    let bytes = bytes.map_err(|error| error.in_chunk(chunk as u64))?;
+    input.finish().map_err(|error| error.in_chunk(chunk as u64))?;
+    Ok(Some(bytes))
+}
+
+#[cold]
+fn malformed(message: String, offset: u64) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message).at_offset(offset)
+}
+
