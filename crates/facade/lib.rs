@@ -1,1 +1,21 @@
 //! Splits protobuf messages over 2 GiB into one seekable, checksummed file and merges them back.
+//!
+//! # Overview
+//!
+//! A [`ComposableSplitter`](split::ComposableSplitter) decides what of a message becomes a chunk of its own: [`SavedModelSplitter`],
+//! [`GraphDefSplitter`], [`SizeSplitter`](split::SizeSplitter) for any type, or one of yours. Its `write` puts the chunks into `PREFIX.cpb`, a
+//! Riegeli record file; [`Merger`](merge::Merger) puts them together again. Neither builds a message object, holds the message, or
+//! needs more memory for a larger one.
+#![forbid(unsafe_code)]
+
+pub use proto_splitter_core::{Error, ErrorKind, Result, container, merge, path, split, wire};
+pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
+pub use proto_splitter_saved_model::{SAVED_MODEL, SavedModelSplitter};
+pub use record_file;
+
+/// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`, and all they reach.
+pub mod proto {
+    pub use proto_splitter_core::proto as proto_splitter;
+    pub use proto_splitter_graph_def::proto as graph_def;
+    pub use proto_splitter_saved_model::proto as saved_model;
+}

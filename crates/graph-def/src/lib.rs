@@ -1,5 +1,12 @@
-//! Splitter for tensorflow.GraphDef.
+//! Splits `tensorflow.GraphDef` messages of any size, and describes their type.
+//!
+//! [`GraphDefSplitter`] is used through [`ComposableSplitter`](proto_splitter_core::split::ComposableSplitter); a chunked graph is merged by
+//! [`Merger`](proto_splitter_core::merge::Merger), as any message is. [`proto`] has the typed messages and their
+//! descriptors.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod proto;
+mod splitter;
+
+pub use splitter::{GRAPH_DEF, GraphDefSplitter};

@@ -1,3 +1,11 @@
 //! Generators, round trips and hostile inputs for the tests of this workspace.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test kit fails tests by panicking"
+)]
+
+pub mod generate;
+pub mod reference;
+pub mod splits;

@@ -1,0 +1,256 @@
+//! Files that appear complete or not at all.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use crate::{Error, ErrorKind, Result};
+
+/// A file that is written beside its target and takes its place once it is complete.
+///
+/// Dropped without [`commit`](Self::commit), it leaves nothing behind.
+#[derive(Debug)]
+pub struct AtomicFile {
+    temporary: NamedTempFile,
+    target: PathBuf,
+    force: bool,
+}
+
+impl AtomicFile {
+    /// Starts a file that is to become `target`. A target that is a symlink is written through.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set; [`ErrorKind::Io`] if its folder can't be
+    /// written to.
+    pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
+        let target = target.as_ref();
+        let create = || -> io::Result<AtomicFile> {
+            let target = written_through(target)?;
+            let existing = match fs::metadata(&target) {
+                Ok(metadata) => Some(metadata.permissions()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            if existing.is_some() && !force {
+                return Err(Error::from(already_exists(&target)).into());
+            }
+            let mut builder = Builder::new();
+            builder.prefix(".protosplit-").suffix(".tmp");
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                // A new file gets what the umask leaves, like any other.
+                let mode = existing.unwrap_or_else(|| fs::Permissions::from_mode(0o666));
+                builder.permissions(mode);
+            }
+            let temporary = builder.tempfile_in(folder(&target))?;
+            #[cfg(unix)]
+            if let Ok(metadata) = fs::metadata(&target) {
+                temporary
+                    .as_file()
+                    .set_permissions(metadata.permissions())?;
+            }
+            Ok(AtomicFile {
+                temporary,
+                target,
+                force,
+            })
+        };
+        create().map_err(|error| {
+            let error = Error::from(error);
+            match error.kind() {
+                ErrorKind::AlreadyExists => error,
+                _ => error.context(target.display()),
+            }
+        })
+    }
+
+    /// The file as it is so far.
+    pub fn as_file(&self) -> &File {
+        self.temporary.as_file()
+    }
+
+    /// The file as it is so far, to be written.
+    pub fn as_file_mut(&mut self) -> &mut File {
+        self.temporary.as_file_mut()
+    }
+
+    /// Where the file will be.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// Brings the file to the disk, and to its place.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced; [`ErrorKind::Io`].
+    pub fn commit(self) -> Result<()> {
+        let AtomicFile {
+            temporary,
+            target,
+            force,
+        } = self;
+        let commit = || -> io::Result<()> {
+            temporary.as_file().sync_all()?;
+            let persisted = if force {
+                temporary.persist(&target)
+            } else {
+                temporary.persist_noclobber(&target)
+            };
+            persisted.map_err(|error| error.error)?;
+            sync_folder(folder(&target))
+        };
+        commit().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => already_exists(&target),
+            _ => Error::from(error).context(target.display()),
+        })
+    }
+}
+
+/// Fails if a file that may not be replaced is at `path`.
+pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(_) if !force => Err(already_exists(path)),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from(error).context(path.display())),
+    }
+}
+
+/// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write isn't begun in vain.
+pub(crate) fn check_space(target: &Path, bytes: u64) -> Result<()> {
+    #[cfg(unix)]
+    if let Ok(space) = rustix::fs::statvfs(folder(target)) {
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < bytes {
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!(
+                    "{}: {bytes} bytes are needed and {free} are free",
+                    target.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    match (fs::canonicalize(a), fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+#[cold]
+fn already_exists(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("{} is there already", path.display()),
+    )
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The file that a row of symlinks leads to, whether or not it is there.
+fn written_through(path: &Path) -> io::Result<PathBuf> {
+    const LONGEST_ROW: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LONGEST_ROW {
+        match fs::read_link(&path) {
+            Ok(next) => path = folder(&path).join(next),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn write(target: &Path, force: bool, bytes: &[u8]) -> Result<()> {
+        let mut file = AtomicFile::create(target, force)?;
+        file.as_file_mut().write_all(bytes)?;
+        file.commit()
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.as_file_mut().write_all(b"half").unwrap();
+        assert!(!target.exists());
+        drop(file);
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "nothing is left"
+        );
+        write(&target, false, b"whole").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_only_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        fs::write(&target, b"old").unwrap();
+        let error = write(&target, false, b"new").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        write(&target, true, b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        let file = AtomicFile::create(&target, false).unwrap();
+        fs::write(&target, b"other").unwrap();
+        assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&target).unwrap(), b"other");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn symlinks_are_written_through_and_modes_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("a"), folder.path().join("link"));
+        fs::write(&target, b"old").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("a", &link).unwrap();
+        write(&link, true, b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(
+            fs::metadata(&target).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+    }
+}

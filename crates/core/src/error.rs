@@ -1,0 +1,271 @@
+//! The one error of this crate: what went wrong, where, and what was expected.
+
+use std::fmt;
+
+/// What went wrong, coarsely; stable, for callers that decide by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The bytes of a message break the protobuf wire format, or don't fit the type they are said to have.
+    InvalidMessage,
+    /// A field path can't be parsed, or leads nowhere in its message or type.
+    InvalidPath,
+    /// Something is larger than the maximum chunk size and can't be cut.
+    Uncuttable,
+    /// The trailer of a chunked file contradicts itself or the chunks beside it.
+    InvalidTrailer,
+    /// The file is not a chunked protobuf.
+    NotChunked,
+    /// The merge depends on the message's type, and none is known.
+    SchemaNeeded,
+    /// The file needs a newer or another reader.
+    UnsupportedVersion,
+    /// Checksums or sizes of what was read differ from those written.
+    ChecksumMismatch,
+    /// A limit of this reader or writer was reached.
+    LimitExceeded,
+    /// An option's value is out of its range.
+    InvalidConfig,
+    /// The source was changed while it was being read.
+    SourceChanged,
+    /// A file is in the way.
+    AlreadyExists,
+    /// The record file itself is damaged.
+    Record,
+    /// The operating system refused to read or write.
+    Io,
+}
+
+/// A failed split, merge or read.
+///
+/// One lower-case line: the field path, the chunk, what is wrong, and the byte offset.
+///
+/// ```
+/// use proto_splitter_core::{ErrorKind, path::FieldPath};
+/// let error = "a..b".parse::<FieldPath>().unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::InvalidPath);
+/// ```
+pub struct Error {
+    inner: Box<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    path: Option<String>,
+    chunk: Option<u64>,
+    offset: Option<u64>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// A result with this crate's error.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error of this kind; the message is one lower-case line without a full stop.
+    ///
+    /// Splitters of one's own report what they find with it.
+    #[cold]
+    #[inline(never)]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Error {
+            inner: Box::new(Inner {
+                kind,
+                message: message.into(),
+                path: None,
+                chunk: None,
+                offset: None,
+                source: None,
+            }),
+        }
+    }
+
+    /// What went wrong, coarsely.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The field path at which it went wrong, where one is known.
+    pub fn path(&self) -> Option<&str> {
+        self.inner.path.as_deref()
+    }
+
+    /// The index of the chunk in which it went wrong, where one is known.
+    pub fn chunk(&self) -> Option<u64> {
+        self.inner.chunk
+    }
+
+    /// The byte offset at which it went wrong: in the chunk if one is known, else in the message or file.
+    pub fn offset(&self) -> Option<u64> {
+        self.inner.offset
+    }
+
+    /// Adds the field path, unless one nearer to the cause is there.
+    #[must_use]
+    pub fn at_path(mut self, path: impl fmt::Display) -> Self {
+        if self.inner.path.is_none() {
+            let path = path.to_string();
+            self.inner.path = (!path.is_empty()).then_some(path);
+        }
+        self
+    }
+
+    /// Adds the chunk, unless one nearer to the cause is there.
+    #[must_use]
+    pub fn in_chunk(mut self, chunk: u64) -> Self {
+        self.inner.chunk.get_or_insert(chunk);
+        self
+    }
+
+    /// Adds the byte offset, unless one nearer to the cause is there.
+    #[must_use]
+    pub fn at_offset(mut self, offset: u64) -> Self {
+        self.inner.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Puts what was being done in front of the message.
+    #[must_use]
+    pub fn context(mut self, what: impl fmt::Display) -> Self {
+        self.inner.message = format!("{what}: {}", self.inner.message);
+        self
+    }
+
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.inner.source = Some(source.into());
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner {
+            message,
+            path,
+            chunk,
+            offset,
+            ..
+        } = &*self.inner;
+        if let Some(path) = path {
+            write!(f, "{path}: ")?;
+        }
+        if let Some(chunk) = chunk {
+            write!(f, "chunk {chunk}: ")?;
+        }
+        f.write_str(message)?;
+        if let Some(offset) = offset {
+            write!(f, " at 0x{offset:x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.inner.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_deref().map(|e| e as _)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        // An error of ours that went through `io::Read` or `io::Write` comes back as itself.
+        match error.downcast::<Error>() {
+            Ok(own) => own,
+            Err(error) => match error.downcast::<record_file::Error>() {
+                Ok(record) => record.into(),
+                Err(error) => Error::new(ErrorKind::Io, error.to_string()).with_source(error),
+            },
+        }
+    }
+}
+
+impl From<record_file::Error> for Error {
+    fn from(error: record_file::Error) -> Self {
+        if let Some(own) = own_cause(&error) {
+            return own;
+        }
+        let kind = match error.kind() {
+            record_file::ErrorKind::Io => ErrorKind::Io,
+            record_file::ErrorKind::LimitExceeded => ErrorKind::LimitExceeded,
+            record_file::ErrorKind::InvalidConfig => ErrorKind::InvalidConfig,
+            _ => ErrorKind::Record,
+        };
+        Error::new(kind, error.to_string()).with_source(error)
+    }
+}
+
+/// The error of ours that a record writer met while it read from us.
+fn own_cause(error: &record_file::Error) -> Option<Error> {
+    let io = std::error::Error::source(error)?.downcast_ref::<std::io::Error>()?;
+    let Inner {
+        kind,
+        message,
+        path,
+        chunk,
+        offset,
+        ..
+    } = &*io.get_ref()?.downcast_ref::<Error>()?.inner;
+    let inner = Inner {
+        kind: *kind,
+        message: message.clone(),
+        path: path.clone(),
+        chunk: *chunk,
+        offset: *offset,
+        source: None,
+    };
+    Some(Error {
+        inner: Box::new(inner),
+    })
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::InvalidConfig | ErrorKind::InvalidPath => std::io::ErrorKind::InvalidInput,
+            ErrorKind::AlreadyExists => std::io::ErrorKind::AlreadyExists,
+            ErrorKind::UnsupportedVersion => std::io::ErrorKind::Unsupported,
+            ErrorKind::Io => std::io::ErrorKind::Other,
+            _ => std::io::ErrorKind::InvalidData,
+        };
+        std::io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_path_chunk_message_and_offset_in_one_line() {
+        let error = Error::new(ErrorKind::InvalidMessage, "length runs past the end")
+            .at_path("a.b[3]")
+            .in_chunk(2)
+            .at_offset(0x1f)
+            .at_path("ignored: the first is nearest to the cause");
+        assert_eq!(
+            error.to_string(),
+            "a.b[3]: chunk 2: length runs past the end at 0x1f"
+        );
+        assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+    }
+
+    #[test]
+    fn an_error_is_one_word() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn an_error_survives_the_way_through_io() {
+        let io: std::io::Error = Error::new(ErrorKind::ChecksumMismatch, "differs").into();
+        assert_eq!(Error::from(io).kind(), ErrorKind::ChecksumMismatch);
+    }
+}

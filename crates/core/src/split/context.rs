@@ -1,0 +1,252 @@
+use bytes::Bytes;
+
+use super::emit;
+use super::marks::Marks;
+use super::options::{SizeRules, SplitOptions};
+use super::plan::{ChunkKind, Content, PlannedChunk, SplitPlan};
+use super::size::Engine;
+use super::source::Source;
+use super::splitter::ComposableSplitter;
+use super::view::{View, ViewKind};
+use crate::path::{FieldPath, TargetKind};
+use crate::{Error, ErrorKind, Result};
+
+/// A chunk that is no span of the source; see [`SplitContext::add_chunk`].
+#[derive(Clone, Debug)]
+pub enum AddedChunk {
+    /// A serialized message, to be merged into what is at its path.
+    Message(Bytes),
+    /// The value of the bytes or string field at its path.
+    Bytes(Bytes),
+}
+
+/// Chunks that were added, with their place among the others.
+#[derive(Debug)]
+struct Added {
+    chunk: PlannedChunk,
+    index: Option<usize>,
+}
+
+/// What all splitters of one message work on.
+#[derive(Debug)]
+pub(super) struct Planning {
+    source: Source,
+    options: SplitOptions,
+    marks: Marks,
+    added: Vec<Added>,
+}
+
+/// What a splitter works with: the message it is to split, and the ways to do it.
+///
+/// A child splitter has a context of its own, for a message inside; what it cuts gets the path from the root by itself.
+#[derive(Debug)]
+pub struct SplitContext<'a> {
+    planning: &'a mut Planning,
+    view: View,
+}
+
+impl SplitContext<'_> {
+    /// The message to be split.
+    pub fn message(&self) -> View {
+        self.view.clone()
+    }
+
+    /// The options that the split was asked for with.
+    pub fn options(&self) -> &SplitOptions {
+        &self.planning.options
+    }
+
+    /// Lets a child splitter split a message inside this one.
+    ///
+    /// # Errors
+    ///
+    /// What the child reports, or [`ErrorKind::InvalidPath`] if `message` is no message.
+    pub fn compose(&mut self, child: &dyn ComposableSplitter, message: &View) -> Result<()> {
+        if message.descriptor().is_none() {
+            return Err(
+                Error::new(ErrorKind::InvalidPath, "a splitter for what is no message")
+                    .at_path(message.display_path()),
+            );
+        }
+        let view = message.clone();
+        child.build_chunks(&mut SplitContext {
+            planning: &mut *self.planning,
+            view,
+        })
+    }
+
+    /// Makes a chunk of its own of this value: a message, or a singular bytes or string field.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] for what no path can name: an element of a repeated bytes or string field, such a value in a map, a
+    /// message written in several pieces, or a value of a oneof that another member supersedes.
+    pub fn cut(&mut self, value: &View) -> Result<()> {
+        let uncuttable = |message: &str| {
+            Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))
+        };
+        let kind = match value.kind {
+            ViewKind::Message(_) => ChunkKind::Message,
+            ViewKind::Bytes => ChunkKind::Bytes,
+            ViewKind::Element => return uncuttable("no path names an element that is no message"),
+        };
+        let [Some(occurrence)] = value.pieces.as_slice() else {
+            return uncuttable(
+                "only a value inside the message that is written in one piece can be cut",
+            );
+        };
+        if !value.addressable {
+            return uncuttable("the value is superseded, or its key can't stand in a path");
+        }
+        let chain = Some(occurrence.clone());
+        self.planning.marks.cut(&chain, &value.path, kind);
+        Ok(())
+    }
+
+    /// Cuts whatever has to leave so that every MESSAGE chunk is within the maximum, guided by sizes alone.
+    ///
+    /// Nothing is cut of a message that is within the maximum already.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] with the path and size of what is too large and can't be cut; [`ErrorKind::InvalidMessage`] if the
+    /// source is malformed.
+    pub fn fit(&mut self) -> Result<()> {
+        self.fit_with(&SizeRules::new())
+    }
+
+    /// As [`fit`](Self::fit), with rules on where not to cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit).
+    pub fn fit_with(&mut self, rules: &SizeRules) -> Result<()> {
+        let Planning {
+            source,
+            options,
+            marks,
+            ..
+        } = &mut *self.planning;
+        let Some(descriptor) = self.view.descriptor() else {
+            return Ok(());
+        };
+        if self.view.size() <= options.get_max_chunk_size() {
+            return Ok(());
+        }
+        let [chain] = self.view.pieces.as_slice() else {
+            return Err(Error::new(
+                ErrorKind::Uncuttable,
+                "a message that is written in several pieces",
+            )
+            .at_path(self.view.display_path()));
+        };
+        let fitted =
+            Engine::new(source, options, rules, marks).fit(chain, descriptor, &self.view.path)?;
+        fitted.mark(marks);
+        Ok(())
+    }
+
+    /// Adds a chunk that is made from something else than a span of the source.
+    ///
+    /// It goes to `path`, from the message of this context, as TensorFlow's Merger puts it there: a message is merged
+    /// into what the path leads to, bytes replace the field. `index` is its place among all chunks; the end if `None`. A file with
+    /// such chunks is merged by its schema, not by placeholders.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to something the chunk can't be.
+    pub fn add_chunk(
+        &mut self,
+        chunk: AddedChunk,
+        path: &FieldPath,
+        index: Option<usize>,
+    ) -> Result<()> {
+        let path = self.view.path.concat(path);
+        let root = self.planning.source.descriptor();
+        let target = path.resolve(root)?;
+        let (kind, bytes) = match chunk {
+            AddedChunk::Message(bytes) => (ChunkKind::Message, bytes),
+            AddedChunk::Bytes(bytes) => (ChunkKind::Bytes, bytes),
+        };
+        let is_message = matches!(target.kind, TargetKind::Message(_) | TargetKind::Group(_));
+        if target.whole_field || is_message != (kind == ChunkKind::Message) {
+            return Err(Error::new(
+                ErrorKind::InvalidPath,
+                format!("a {kind} chunk doesn't fit here"),
+            )
+            .at_path(path.display(Some(root))));
+        }
+        let size = bytes.len() as u64;
+        let content = Content::Added(bytes);
+        let chunk = PlannedChunk {
+            kind,
+            path,
+            slice_of: None,
+            packed: false,
+            parent: None,
+            size,
+            content,
+        };
+        self.planning.added.push(Added { chunk, index });
+        Ok(())
+    }
+}
+
+/// Runs a splitter over a source, and makes the plan of what it decided.
+pub(super) fn plan(
+    splitter: &dyn ComposableSplitter,
+    source: &Source,
+    options: &SplitOptions,
+) -> Result<SplitPlan> {
+    let _span = tracing::debug_span!("plan", bytes = source.size()).entered();
+    let mut planning = Planning {
+        source: source.clone(),
+        options: options.clone(),
+        marks: Marks::default(),
+        added: Vec::new(),
+    };
+    let view = View::root(source);
+    splitter.build_chunks(&mut SplitContext {
+        planning: &mut planning,
+        view,
+    })?;
+    let Planning {
+        mut marks, added, ..
+    } = planning;
+    let nested = marks.nest_at_keys();
+    let emitted = emit::emit(source, &marks)?;
+    let mut chunks = emitted.chunks;
+    for Added { chunk, index } in added {
+        let last = chunks.len();
+        // The base stays the first chunk.
+        let place = index.unwrap_or(last).clamp(1, last);
+        for chunk in &mut chunks {
+            chunk.parent = chunk
+                .parent
+                .map(|parent| if parent >= place { parent + 1 } else { parent });
+        }
+        chunks.insert(place, chunk);
+    }
+    let max = options.get_max_chunk_size();
+    for chunk in &chunks {
+        if chunk.kind == ChunkKind::Message && chunk.size > max {
+            return Err(Error::new(
+                ErrorKind::Uncuttable,
+                format!(
+                    "the splitter leaves {} bytes here, over the maximum chunk size of {max} bytes",
+                    chunk.size
+                ),
+            )
+            .at_path(chunk.path.display(Some(source.descriptor()))));
+        }
+    }
+    Ok(SplitPlan {
+        descriptor: source.descriptor().clone(),
+        source_size: source.size(),
+        chunks,
+        literals: emitted.literals,
+        nested,
+        byte_exact: emitted.byte_exact,
+        splitter_version: splitter.version(),
+    })
+}

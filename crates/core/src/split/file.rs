@@ -1,0 +1,165 @@
+//! Executing a plan to a file.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use record_file::{Compression, CompressionKind, ReaderOptions, RecordFile, RecordWriter};
+
+use super::metadata::{WrittenInfo, metadata};
+use super::options::SplitOptions;
+use super::plan::{ChunkKind, SplitPlan};
+use super::source::Source;
+use super::write::{ChunkReader, source_crc32c};
+use crate::atomic::{AtomicFile, check_absent, check_space, same_file};
+use crate::path::FieldPath;
+use crate::{Error, ErrorKind, Result};
+
+/// A message that was written to a file.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The file: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
+    pub path: PathBuf,
+    /// Whether anything was cut.
+    pub is_split: bool,
+    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    pub byte_exact: bool,
+    /// The chunks in the order of their indices; none if nothing was cut.
+    pub chunks: Vec<WrittenChunk>,
+    /// Bytes of the message.
+    pub source_size: u64,
+    /// Bytes of the file.
+    pub output_size: u64,
+    /// A file of the other form that was in the way and was removed, as was asked for.
+    pub removed: Option<PathBuf>,
+    /// Whether the source stays beside the file as `PREFIX.pb`. Readers prefer the `.cpb`.
+    pub source_stays: bool,
+}
+
+/// A chunk in a file.
+#[derive(Clone, Debug)]
+pub struct WrittenChunk {
+    /// The chunk's index.
+    pub index: u64,
+    /// Whether it holds a message or a bytes value.
+    pub kind: ChunkKind,
+    /// Where it belongs.
+    pub path: FieldPath,
+    /// Bytes, uncompressed.
+    pub size: u64,
+    /// Bytes in the file, without headers.
+    pub stored_size: u64,
+    /// How it is compressed.
+    pub compression: CompressionKind,
+    /// The position of its record in the file.
+    pub position: u64,
+}
+
+/// Writes what was planned: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
+pub(super) fn write(
+    plan: &SplitPlan,
+    source: &Source,
+    prefix: &Path,
+    options: &SplitOptions,
+) -> Result<Written> {
+    let [chunked, plain] = ["cpb", "pb"].map(|extension| with_extension(prefix, extension));
+    let (path, sibling) = if plan.is_split() {
+        (&chunked, &plain)
+    } else {
+        (&plain, &chunked)
+    };
+    let is_source = |path: &Path| source.path().is_some_and(|source| same_file(source, path));
+    let force = options.get_force();
+    let mut written = Written {
+        path: path.clone(),
+        is_split: plan.is_split(),
+        byte_exact: plan.byte_exact,
+        chunks: Vec::new(),
+        source_size: source.size(),
+        output_size: source.size(),
+        removed: None,
+        source_stays: is_source(sibling),
+    };
+    if is_source(path) {
+        if plan.is_split() {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!("{} is the source itself", path.display()),
+            ));
+        }
+        return Ok(written);
+    }
+    check_absent(path, force)?;
+    if !written.source_stays {
+        check_absent(sibling, force)?;
+    }
+    let mut file = AtomicFile::create(path, force)?;
+    if options.get_compression() == Compression::None {
+        check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
+    }
+    if plan.is_split() {
+        written.chunks = write_records(plan, source, file.as_file_mut(), options)?;
+        written.output_size = file.as_file().metadata()?.len();
+    } else {
+        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source);
+        io::copy(&mut chunk, file.as_file_mut())?;
+    }
+    source.check_unchanged()?;
+    file.commit()?;
+    if !written.source_stays && sibling.exists() {
+        std::fs::remove_file(sibling)?;
+        written.removed = Some(sibling.clone());
+    }
+    Ok(written)
+}
+
+fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
+    let mut path = prefix.as_os_str().to_owned();
+    path.push(".");
+    path.push(extension);
+    path.into()
+}
+
+fn write_records(
+    plan: &SplitPlan,
+    source: &Source,
+    file: &mut File,
+    options: &SplitOptions,
+) -> Result<Vec<WrittenChunk>> {
+    let compression = options.get_compression();
+    let mut writer = RecordWriter::with_defaults(&mut *file)?;
+    let mut infos = Vec::with_capacity(plan.chunks.len());
+    let mut positions = Vec::with_capacity(plan.chunks.len());
+    let mut spans = Vec::new();
+    for (index, chunk) in plan.chunks.iter().enumerate() {
+        let _span = tracing::debug_span!("write chunk", index, bytes = chunk.size).entered();
+        let mut reader = ChunkReader::new(plan, chunk, source);
+        let position = writer.write_record_from(&mut reader, chunk.size, compression)?;
+        infos.push(WrittenInfo {
+            offset: position.numeric(),
+            crc32c: reader.crc32c,
+        });
+        positions.push(position);
+        spans.append(&mut reader.spans);
+    }
+    let metadata = metadata(plan, &infos, source_crc32c(source, spans)?);
+    writer.write_record_alone(&metadata.encode_to_vec(), compression)?;
+    writer.finish()?;
+    let stored = RecordFile::open(&*file, ReaderOptions::default())?;
+    let chunks = plan.chunks.iter().zip(positions).enumerate();
+    chunks
+        .map(|(index, (chunk, position))| {
+            let stored = stored.stored(position)?;
+            Ok(WrittenChunk {
+                index: index as u64,
+                kind: chunk.kind,
+                path: chunk.path.clone(),
+                size: chunk.size,
+                stored_size: stored.chunk.header.data_size,
+                compression: stored.compression,
+                position: position.numeric(),
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! From a plan to the trailer: `ChunkMetadata`.
+
+use std::collections::BTreeSet;
+
+use super::plan::{ChunkKind, SplitPlan};
+use crate::path::FieldPath;
+use crate::proto::chunk_info::Type;
+use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
+
+/// The `join_version` of files that TensorFlow's Merger reads.
+pub const JOIN_VERSION: i32 = 0;
+
+/// What is known of a chunk once it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrittenInfo {
+    pub(super) offset: u64,
+    pub(super) crc32c: u32,
+}
+
+pub(super) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
+    let mut fields: Vec<Place> = plan
+        .chunks
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(index, chunk)| Place {
+            path: &chunk.path,
+            index: index as u64,
+            packed: chunk.packed,
+        })
+        .collect();
+    fields.sort();
+    let chunked_fields = nest(&FieldPath::root(), &fields, &plan.nested);
+    ChunkedMessage {
+        chunk_index: Some(0),
+        chunked_fields,
+    }
+}
+
+/// Sorts as chunks are merged: by path, then by index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<'a> {
+    path: &'a FieldPath,
+    index: u64,
+    packed: bool,
+}
+
+/// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value at that key, and holds the
+/// others.
+fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
+    let mut fields = Vec::new();
+    let mut rest = places;
+    while let Some((first, others)) = rest.split_first() {
+        let relative = first.path.strip_prefix(base).unwrap_or_default();
+        let holder = first.path != base && nested.contains(first.path);
+        let held = if holder {
+            others
+                .iter()
+                .take_while(|other| other.path.strip_prefix(first.path).is_some())
+                .count()
+        } else {
+            0
+        };
+        let chunked_fields = nest(first.path, &others[..held], nested);
+        fields.push(ChunkedField {
+            field_tag: relative.to_tags(),
+            message: Some(ChunkedMessage {
+                chunk_index: Some(first.index),
+                chunked_fields,
+            }),
+            packed: first.packed,
+        });
+        rest = &others[held..];
+    }
+    fields
+}
+
+pub(super) fn metadata(
+    plan: &SplitPlan,
+    written: &[WrittenInfo],
+    source_crc32c: u32,
+) -> ChunkMetadata {
+    let marked = plan.is_marked();
+    ChunkMetadata {
+        version: Some(VersionDef {
+            splitter_version: plan.splitter_version,
+            join_version: JOIN_VERSION,
+            bad_consumers: Vec::new(),
+        }),
+        chunks: plan
+            .chunks
+            .iter()
+            .zip(written)
+            .map(|(chunk, written)| ChunkInfo {
+                r#type: match chunk.kind {
+                    ChunkKind::Message => Type::Message.into(),
+                    ChunkKind::Bytes => Type::Bytes.into(),
+                },
+                size: chunk.size,
+                offset: written.offset,
+                crc32c: Some(written.crc32c),
+            })
+            .collect(),
+        message: Some(chunked_message(plan)),
+        source_size: marked.then_some(plan.source_size),
+        source_crc32c: marked.then_some(source_crc32c),
+        splice_marker: marked,
+        byte_exact: marked && plan.byte_exact,
+        message_type: plan.descriptor.full_name().to_owned(),
+        ..Default::default()
+    }
+}

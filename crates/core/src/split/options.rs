@@ -1,0 +1,151 @@
+use std::collections::BTreeSet;
+
+use record_file::Compression;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation reads.
+pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 1 << 30;
+
+/// The most that [`SplitOptions::max_chunk_size`] can be: 2,147,483,147 bytes, the largest message that TensorFlow's Merger takes.
+pub const LARGEST_MAX_CHUNK_SIZE: u64 = 2_147_483_147;
+
+/// The default of [`SplitOptions::value_chunk_size`]: 1 MiB.
+pub const DEFAULT_VALUE_CHUNK_SIZE: u64 = 1 << 20;
+
+/// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
+pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
+
+/// How a message is split and written.
+///
+/// ```
+/// use proto_splitter_core::split::{DEFAULT_MAX_CHUNK_SIZE, SplitOptions};
+/// let options = SplitOptions::new().max_chunk_size(64 << 20)?;
+/// assert_eq!(SplitOptions::default().get_max_chunk_size(), DEFAULT_MAX_CHUNK_SIZE);
+/// # assert_eq!(options.get_max_chunk_size(), 64 << 20);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SplitOptions {
+    max_chunk_size: u64,
+    value_chunk_size: Option<u64>,
+    depth_limit: u32,
+    compression: Compression,
+    force: bool,
+}
+
+impl Default for SplitOptions {
+    fn default() -> Self {
+        SplitOptions {
+            max_chunk_size: DEFAULT_MAX_CHUNK_SIZE,
+            value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
+            depth_limit: DEFAULT_DEPTH_LIMIT,
+            compression: Compression::None,
+            force: false,
+        }
+    }
+}
+
+impl SplitOptions {
+    /// The defaults.
+    pub fn new() -> Self {
+        SplitOptions::default()
+    }
+
+    /// The most bytes a MESSAGE chunk may have; nothing is cut out of a message that has no more
+    /// ([`DEFAULT_MAX_CHUNK_SIZE`]).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it is 0 or over [`LARGEST_MAX_CHUNK_SIZE`].
+    pub fn max_chunk_size(mut self, bytes: u64) -> Result<Self> {
+        if !(1..=LARGEST_MAX_CHUNK_SIZE).contains(&bytes) {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!(
+                    "a maximum chunk size of {bytes} bytes: it must be 1 to {LARGEST_MAX_CHUNK_SIZE}"
+                ),
+            ));
+        }
+        self.max_chunk_size = bytes;
+        Ok(self)
+    }
+
+    /// Once a message must be cut, every bytes or string value from this size up becomes a chunk of its own
+    /// ([`DEFAULT_VALUE_CHUNK_SIZE`]); `None`: only those that have to.
+    #[must_use]
+    pub fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
+        self.value_chunk_size = bytes;
+        self
+    }
+
+    /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]).
+    #[must_use]
+    pub fn depth_limit(mut self, messages: u32) -> Self {
+        self.depth_limit = messages;
+        self
+    }
+
+    /// How the records are compressed (not at all).
+    #[must_use]
+    pub fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Whether files that are in the way are replaced (no).
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// The most bytes a MESSAGE chunk may have.
+    pub fn get_max_chunk_size(&self) -> u64 {
+        self.max_chunk_size
+    }
+
+    /// From which size on a bytes or string value becomes a chunk of its own.
+    pub fn get_value_chunk_size(&self) -> Option<u64> {
+        self.value_chunk_size
+    }
+
+    /// How many messages deep the split looks.
+    pub fn get_depth_limit(&self) -> u32 {
+        self.depth_limit
+    }
+
+    /// How the records are compressed.
+    pub fn get_compression(&self) -> Compression {
+        self.compression
+    }
+
+    /// Whether files that are in the way are replaced.
+    pub fn get_force(&self) -> bool {
+        self.force
+    }
+}
+
+/// Where the size engine must not cut, although it could.
+#[derive(Clone, Debug, Default)]
+pub struct SizeRules {
+    kept_whole: BTreeSet<String>,
+}
+
+impl SizeRules {
+    /// No rules: everything that can be cut may be.
+    pub fn new() -> Self {
+        SizeRules::default()
+    }
+
+    /// Never puts a chunk at a message of this type, neither all of it nor a slice of its fields; cuts go below it.
+    #[must_use]
+    pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {
+        self.kept_whole.insert(full_name.into());
+        self
+    }
+
+    pub(crate) fn keeps_whole(&self, full_name: &str) -> bool {
+        self.kept_whole.contains(full_name)
+    }
+}

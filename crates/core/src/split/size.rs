@@ -1,0 +1,344 @@
+//! The size engine: from sizes and descriptors alone, what must leave so that every MESSAGE chunk is within the maximum.
+//!
+//! A [`Node`] is a message that is large enough to matter. It is scanned by hopping over its fields, which are put in
+//! [`Group`]s by number; of a group only the members that are large are held as [`Child`]ren. Reducing a node works on its own
+//! fields, largest gain first: a member's value leaves, or the tail of a repeated field leaves in slices.
+
+mod pack;
+mod reduce;
+mod scan;
+
+use std::ops::Range;
+
+use prost_reflect::MessageDescriptor;
+
+use super::marks::Marks;
+use super::options::{SizeRules, SplitOptions};
+use super::plan::ChunkKind;
+use super::source::Source;
+use super::view::Chain;
+use crate::path::{FieldPath, Select, Step};
+use crate::wire::{Field, FieldNumber, WireType, varint_len};
+use crate::{Error, ErrorKind, Result};
+use pack::Slice;
+
+/// What the engine works with.
+pub(crate) struct Engine<'a> {
+    source: &'a Source,
+    options: &'a SplitOptions,
+    rules: &'a SizeRules,
+    /// What splitters have cut already: it is gone from its parent.
+    marks: &'a Marks,
+}
+
+/// A message that is reduced: one piece of it on the wire.
+#[derive(Debug)]
+struct Node {
+    path: FieldPath,
+    descriptor: MessageDescriptor,
+    chain: Chain,
+    depth: u32,
+    /// Bytes of content that stay.
+    size: u64,
+    groups: Vec<Group>,
+    /// Whether its repeated fields may be sliced.
+    sliceable: bool,
+    /// Whether all members that could leave are held as children, not only the large ones.
+    complete: bool,
+    siblings: Siblings,
+}
+
+impl Node {
+    /// How many chunks leave it, and what leaves those.
+    fn chunk_count(&self) -> usize {
+        self.groups
+            .iter()
+            .map(|group| {
+                let children = group.children.iter().map(|child| {
+                    usize::from(child.cut != Cut::No)
+                        + child.node.as_ref().map_or(0, |node| node.chunk_count())
+                });
+                group.slices.len() + children.sum::<usize>()
+            })
+            .sum()
+    }
+}
+
+/// What other pieces of the same message hold: a singular submessage may be written in several.
+#[derive(Clone, Debug, Default)]
+struct Siblings {
+    /// Occurrences of a field in earlier pieces.
+    before: Vec<(FieldNumber, u64)>,
+    /// Fields that occur in later pieces.
+    after: Vec<FieldNumber>,
+}
+
+impl Siblings {
+    fn before(&self, number: FieldNumber) -> u64 {
+        self.before
+            .iter()
+            .filter(|(field, _)| *field == number)
+            .map(|(_, count)| count)
+            .sum()
+    }
+}
+
+/// All occurrences of a field number in a node.
+#[derive(Debug)]
+struct Group {
+    number: FieldNumber,
+    class: Class,
+    /// Occurrences in this piece.
+    count: u64,
+    /// Bytes that stay, tags included.
+    total: u64,
+    /// With slices: the bytes of the part that stays, as they are in the source.
+    kept_raw: Option<u64>,
+    /// Where the occurrences lie: neighbours are joined.
+    runs: Vec<Range<u64>>,
+    children: Vec<Child>,
+    slices: Vec<Slice>,
+    /// How many occurrences slices have left in the parent, from the first on.
+    kept: u64,
+    /// Whether paths can name the members.
+    addressable: bool,
+}
+
+/// What the members of a group are.
+#[derive(Clone, Debug, PartialEq)]
+enum Class {
+    /// A submessage, by itself or repeated.
+    Message {
+        descriptor: MessageDescriptor,
+        repeated: bool,
+        group: bool,
+    },
+    /// A bytes or string field.
+    Value,
+    /// A repeated bytes or string field.
+    Values,
+    /// A map; with the type of its values if they are messages.
+    Map {
+        entry: MessageDescriptor,
+        value: Option<MessageDescriptor>,
+    },
+    /// A repeated scalar: the bytes of each, or none for varints.
+    Numbers { width: Option<u64> },
+    /// A scalar, too small to matter.
+    Scalar,
+    /// Fields that the type doesn't have, or has otherwise.
+    Unknown,
+}
+
+impl Class {
+    fn repeats(&self) -> bool {
+        match self {
+            Class::Message { repeated, .. } => *repeated,
+            Class::Values | Class::Map { .. } | Class::Numbers { .. } | Class::Unknown => true,
+            Class::Value | Class::Scalar => false,
+        }
+    }
+}
+
+/// A member of a group that is held, because it is large or all are.
+#[derive(Debug)]
+struct Child {
+    /// Which occurrence of its group, in this piece.
+    ordinal: u64,
+    path: FieldPath,
+    /// The value's field; for a map the one inside the entry.
+    chain: Chain,
+    field: Field,
+    /// The entry, for a map.
+    entry: Option<Field>,
+    /// Bytes of the value that stay in it.
+    content: u64,
+    /// What the other pieces hold, if it is one of several.
+    siblings: Siblings,
+    node: Option<Box<Node>>,
+    cut: Cut,
+    /// Whether its value is a message.
+    message: bool,
+    /// Whether its value may leave as a chunk.
+    chunkable: bool,
+    /// Whether something inside it may leave.
+    enterable: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cut {
+    /// It stays.
+    No,
+    /// It leaves because something had to.
+    Needed,
+    /// It leaves whatever else does: it is a large value, or a splitter cut it.
+    Always,
+}
+
+impl Child {
+    /// Bytes it takes in its parent with `content` bytes inside.
+    fn outer_with(&self, content: u64) -> u64 {
+        let field = field_size(&self.field, content);
+        match &self.entry {
+            None => field,
+            Some(entry) => {
+                let others =
+                    (entry.value.end - entry.value.start) - (self.field.end - self.field.start);
+                field_size(entry, others + field)
+            }
+        }
+    }
+
+    /// Bytes it takes in its parent now.
+    fn outer(&self) -> u64 {
+        self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
+    }
+
+    /// Bytes its parent loses if it leaves.
+    fn gain(&self) -> u64 {
+        self.outer_with(self.content)
+            .saturating_sub(self.outer_with(0))
+    }
+
+    /// Bytes it takes in the source.
+    fn raw(&self) -> u64 {
+        let outer = self.entry.as_ref().unwrap_or(&self.field);
+        outer.end - outer.start
+    }
+
+    fn kind(&self) -> ChunkKind {
+        if self.message {
+            ChunkKind::Message
+        } else {
+            ChunkKind::Bytes
+        }
+    }
+}
+
+/// Bytes of a field with this tag and `content` bytes inside; unchanged fields keep the length prefix they have.
+fn field_size(field: &Field, content: u64) -> u64 {
+    let tag = field.tag_end - field.start;
+    if content == field.value.end - field.value.start {
+        return field.end - field.start;
+    }
+    match field.wire_type {
+        WireType::Len => tag + varint_len(content) as u64 + content,
+        _ => tag + content + (field.end - field.value.end),
+    }
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(
+        source: &'a Source,
+        options: &'a SplitOptions,
+        rules: &'a SizeRules,
+        marks: &'a Marks,
+    ) -> Self {
+        Engine {
+            source,
+            options,
+            rules,
+            marks,
+        }
+    }
+
+    /// Reduces the message at `chain` until its content is within the maximum, and says what leaves.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] with the path and size of what can't be cut.
+    pub(crate) fn fit(
+        &self,
+        chain: &Chain,
+        descriptor: &MessageDescriptor,
+        path: &FieldPath,
+    ) -> Result<Fitted> {
+        let siblings = Siblings::default();
+        let depth = 0;
+        let mut node = self.scan(chain, descriptor, path, depth, siblings)?;
+        let max = self.options.get_max_chunk_size();
+        self.reduce(&mut node, max)?;
+        if node.size > max {
+            return Err(self.uncuttable(&node));
+        }
+        Ok(Fitted { node })
+    }
+
+    fn max(&self) -> u64 {
+        self.options.get_max_chunk_size()
+    }
+
+    /// Names the largest thing that stays in a node that is too large.
+    fn uncuttable(&self, node: &Node) -> Error {
+        let largest = node.groups.iter().max_by_key(|group| group.total);
+        let Some(group) = largest else {
+            return self.uncuttable_at(&node.path, node.size);
+        };
+        let kept = group
+            .children
+            .iter()
+            .filter(|child| child.ordinal < group.kept);
+        if let Some(child) = kept.max_by_key(|child| child.outer())
+            && child.outer() > group.total / 2
+        {
+            return match &child.node {
+                Some(node) if child.cut == Cut::No => self.uncuttable(node),
+                _ => self.uncuttable_at(&child.path, child.content),
+            };
+        }
+        let path = node.path.join(Step {
+            field: group.number,
+            select: Select::Field,
+        });
+        self.uncuttable_at(&path, group.total)
+    }
+
+    #[cold]
+    fn uncuttable_at(&self, path: &FieldPath, size: u64) -> Error {
+        Error::new(
+            ErrorKind::Uncuttable,
+            format!(
+                "{size} bytes that can't be cut, over the maximum chunk size of {} bytes",
+                self.max()
+            ),
+        )
+        .at_path(path.display(Some(self.source.descriptor())))
+    }
+}
+
+/// A message that was reduced.
+pub(crate) struct Fitted {
+    node: Node,
+}
+
+impl Fitted {
+    /// Marks what leaves.
+    pub(crate) fn mark(self, marks: &mut Marks) {
+        mark_node(&self.node, marks);
+    }
+}
+
+fn mark_node(node: &Node, marks: &mut Marks) {
+    for group in &node.groups {
+        for child in &group.children {
+            if child.cut != Cut::No {
+                marks.cut(&child.chain, &child.path, child.kind());
+            }
+            if let Some(inner) = &child.node {
+                mark_node(inner, marks);
+            }
+        }
+        let apart = group.runs.len() > 1 && !group.slices.is_empty();
+        marks.reordered |= apart;
+        for slice in &group.slices {
+            match slice {
+                Slice::Fields(runs) => {
+                    marks.slice(&node.path, group.number, &node.chain, runs.iter().cloned());
+                }
+                Slice::Packed { run, elements } => {
+                    marks.slice_packed(&node.path, run, elements.clone())
+                }
+            }
+        }
+    }
+}

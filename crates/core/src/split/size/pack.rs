@@ -1,0 +1,224 @@
+//! Putting the members of a repeated field into slices.
+
+use std::ops::Range;
+
+use super::{Child, Class, Engine, Group, Node};
+use crate::path::Step;
+use crate::split::view::{Chain, occurrence};
+use crate::wire::{Field, MAX_VARINT_LEN, WireCursor, WireType, varint_len};
+use crate::{Error, ErrorKind, Result};
+
+/// A chunk of members of a repeated field.
+#[derive(Debug)]
+pub(super) enum Slice {
+    /// Whole fields, at these places of the source.
+    Fields(Vec<Range<u64>>),
+    /// Elements of a packed run.
+    Packed { run: Chain, elements: Range<u64> },
+}
+
+/// How a group is sliced.
+pub(super) struct Packed {
+    /// How many members stay.
+    pub(super) kept: u64,
+    /// Their bytes in the source.
+    pub(super) kept_raw: Option<u64>,
+    pub(super) slices: Vec<Slice>,
+}
+
+/// What is being filled: the parent first, then one slice after the other.
+struct Filling {
+    slices: Vec<Slice>,
+    /// Bytes in the parent or slice that is being filled.
+    used: u64,
+    capacity: u64,
+    in_parent: bool,
+    /// Whether the last slice is complete.
+    closed: bool,
+}
+
+impl Filling {
+    fn room(&self) -> u64 {
+        if self.closed {
+            0
+        } else {
+            self.capacity.saturating_sub(self.used)
+        }
+    }
+
+    fn next_slice(&mut self, max: u64) {
+        self.in_parent = false;
+        self.closed = false;
+        self.used = 0;
+        self.capacity = max;
+        self.slices.push(Slice::Fields(Vec::new()));
+    }
+
+    fn add(&mut self, span: Range<u64>, size: u64) {
+        self.used += size;
+        if self.in_parent {
+            return;
+        }
+        if let Some(Slice::Fields(runs)) = self.slices.last_mut() {
+            match runs.last_mut() {
+                Some(run) if run.end == span.start => run.end = span.end,
+                _ => runs.push(span),
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Leaves `budget` bytes of members in the parent, at least the first, and fills slices with the rest, in order.
+    pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<Packed> {
+        let group = &node.groups[at];
+        let max = self.max();
+        let mut filling = Filling {
+            slices: Vec::new(),
+            used: 0,
+            capacity: budget,
+            in_parent: true,
+            closed: false,
+        };
+        let mut packed = Packed {
+            kept: 0,
+            kept_raw: None,
+            slices: Vec::new(),
+        };
+        let mut kept_raw = 0;
+        let mut children = group.children.iter().peekable();
+        let mut ordinal = 0;
+        let mut cursor = WireCursor::new(self.source.input());
+        for run in &group.runs {
+            cursor.set_range(run.clone());
+            while let Some(field) = cursor.next()? {
+                let child = children.next_if(|child| child.ordinal == ordinal);
+                let raw = field.end - field.start;
+                let size = child.map_or(raw, Child::outer);
+                let divisible = field.wire_type == WireType::Len
+                    && matches!(group.class, Class::Numbers { .. });
+                let first = ordinal == 0;
+                ordinal += 1;
+                let fits = size <= filling.room();
+                if filling.in_parent && (fits || (first && !divisible)) {
+                    filling.add(field.start..field.end, size);
+                    packed.kept += 1;
+                    kept_raw += raw;
+                    continue;
+                }
+                if divisible && (first || size > max) {
+                    if !first && filling.room() < field.tag_end - field.start + 1 {
+                        filling.next_slice(max);
+                    }
+                    if filling.in_parent {
+                        packed.kept += 1;
+                    }
+                    let head = self.divide(node, group, &field, &mut filling)?;
+                    if filling.in_parent {
+                        kept_raw += head;
+                        filling.in_parent = false;
+                    }
+                    continue;
+                }
+                if filling.in_parent || !fits {
+                    filling.next_slice(max);
+                }
+                if size > max {
+                    return Err(self.too_large(node, group, child, ordinal - 1, &field));
+                }
+                filling.add(field.start..field.end, size);
+            }
+        }
+        filling
+            .slices
+            .retain(|slice| !matches!(slice, Slice::Fields(runs) if runs.is_empty()));
+        packed.slices = filling.slices;
+        if !packed.slices.is_empty() {
+            packed.kept_raw = Some(kept_raw);
+        }
+        Ok(packed)
+    }
+
+    /// Leaves the head of a packed run in what is being filled, and puts the rest into slices of its own. Gives the
+    /// bytes that are left there.
+    fn divide(
+        &self,
+        node: &Node,
+        group: &Group,
+        run: &Field,
+        filling: &mut Filling,
+    ) -> Result<u64> {
+        let max = self.max();
+        let tag = run.tag_end - run.start;
+        let width = match group.class {
+            Class::Numbers { width } => width,
+            _ => None,
+        };
+        let content_in = |room: u64| room.saturating_sub(tag + varint_len(room) as u64);
+        let room = content_in(filling.room());
+        let head = self.boundary(&run.value, room, width)?;
+        let left = head - run.value.start;
+        let left_size = tag + varint_len(left) as u64 + left;
+        filling.add(run.start..run.end, left_size);
+        let chain = occurrence(run.clone(), &node.chain);
+        let mut start = head;
+        while start < run.value.end {
+            let rest = start..run.value.end;
+            let end = self.boundary(&rest, content_in(max), width)?;
+            if end == start {
+                let path = node.path.join(Step::field(group.number.0));
+                return Err(self.uncuttable_at(&path, run.value.end - run.value.start));
+            }
+            filling.slices.push(Slice::Packed {
+                run: chain.clone(),
+                elements: start..end,
+            });
+            start = end;
+        }
+        filling.closed = true;
+        Ok(left_size)
+    }
+
+    /// The end of the last element that ends within the first `room` bytes of `elements`.
+    fn boundary(&self, elements: &Range<u64>, room: u64, width: Option<u64>) -> Result<u64> {
+        if room >= elements.end - elements.start {
+            return Ok(elements.end);
+        }
+        let end = elements.start + room;
+        if let Some(width) = width {
+            return Ok(end - room % width);
+        }
+        let look = room.min(MAX_VARINT_LEN as u64);
+        let mut cursor = WireCursor::new(self.source.input());
+        let tail = cursor.bytes(end - look..end)?;
+        match tail.iter().rposition(|byte| *byte < 0x80) {
+            Some(last) => Ok(end - look + last as u64 + 1),
+            None if look < MAX_VARINT_LEN as u64 => Ok(elements.start),
+            None => Err(
+                Error::new(ErrorKind::InvalidMessage, "a varint of more than ten bytes")
+                    .at_offset(end - look),
+            ),
+        }
+    }
+
+    fn too_large(
+        &self,
+        node: &Node,
+        group: &Group,
+        child: Option<&Child>,
+        ordinal: u64,
+        field: &Field,
+    ) -> Error {
+        match child {
+            Some(Child {
+                node: Some(inner), ..
+            }) if inner.size > self.max() => self.uncuttable(inner),
+            Some(child) => self.uncuttable_at(&child.path, child.content),
+            None => {
+                let index = node.siblings.before(group.number) + ordinal;
+                let path = node.path.join(Step::index(group.number.0, index));
+                self.uncuttable_at(&path, field.value.end - field.value.start)
+            }
+        }
+    }
+}

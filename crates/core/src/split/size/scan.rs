@@ -1,0 +1,545 @@
+//! Finding what is large, by hopping over the fields of a message.
+
+use std::collections::HashMap;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::{Child, Class, Cut, Engine, Group, Node, Siblings};
+use crate::Result;
+use crate::path::{FieldPath, FieldRef, MapKey, Step};
+use crate::split::view::{Chain, content, key_is_addressable, occurrence, parse_entry};
+use crate::wire::{Field, FieldNumber, WireCursor, WireType};
+
+/// The most that the tag and length of a field take.
+const HEADER: u64 = 20;
+
+/// What a hop over a message's fields finds.
+struct Found {
+    groups: Vec<Group>,
+    /// For each group: its members to be held, with their ordinal.
+    held: Vec<Vec<(u64, Field)>>,
+    /// For each group: how many members had an unexpected wire type.
+    odd: Vec<u64>,
+    /// For each group: whether the last empty value was followed by another.
+    empties: Vec<u64>,
+    /// The member of each oneof that occurred last, and those that lost.
+    oneofs: HashMap<String, FieldNumber>,
+    superseded: Vec<FieldNumber>,
+}
+
+impl Engine<'_> {
+    /// Hops over the fields of a message, and goes into those that may hold something that leaves.
+    pub(super) fn scan(
+        &self,
+        chain: &Chain,
+        descriptor: &MessageDescriptor,
+        path: &FieldPath,
+        depth: u32,
+        siblings: Siblings,
+    ) -> Result<Node> {
+        let range = content(chain, self.source);
+        let mut node = Node {
+            path: path.clone(),
+            descriptor: descriptor.clone(),
+            chain: chain.clone(),
+            depth,
+            size: range.end - range.start,
+            groups: Vec::new(),
+            sliceable: !self.rules.keeps_whole(descriptor.full_name()),
+            complete: false,
+            siblings,
+        };
+        let found = self.hop(&node, |_, field| self.is_held(field))?;
+        self.adopt(&mut node, found)?;
+        Ok(node)
+    }
+
+    /// Whether a field is large enough to be held from the first.
+    fn is_held(&self, field: &Field) -> bool {
+        let len = field.value.end - field.value.start;
+        let large = self.max().saturating_sub(HEADER);
+        let large = self
+            .options
+            .get_value_chunk_size()
+            .map_or(large, |value| value.min(large));
+        let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+        nested && (len >= large.max(1) || self.is_marked(field))
+    }
+
+    fn is_marked(&self, field: &Field) -> bool {
+        !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
+    }
+
+    /// Holds every member that could leave, of those groups that can't be sliced.
+    pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
+        if node.complete {
+            return Ok(());
+        }
+        node.complete = true;
+        let found = self.hop(node, |class, field| {
+            let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+            nested && !(class.repeats() && node.sliceable)
+        })?;
+        for (at, held) in found.held.into_iter().enumerate() {
+            let known: Vec<u64> = node.groups[at].children.iter().map(|c| c.ordinal).collect();
+            let more = held
+                .into_iter()
+                .filter(|(ordinal, _)| !known.contains(ordinal))
+                .collect();
+            let more = self.children(node, at, more)?;
+            let group = &mut node.groups[at];
+            group.children.extend(more);
+            group.children.sort_by_key(|child| child.ordinal);
+        }
+        Ok(())
+    }
+
+    /// Holds the first member of a group: it stays when the others leave in slices, unless its value leaves too.
+    pub(super) fn hold_first(&self, node: &mut Node, at: usize) -> Result<()> {
+        let group = &node.groups[at];
+        if group
+            .children
+            .first()
+            .is_some_and(|child| child.ordinal == 0)
+        {
+            return Ok(());
+        }
+        let Some(run) = group.runs.first() else {
+            return Ok(());
+        };
+        let mut cursor = WireCursor::new(self.source.input());
+        cursor.set_range(run.clone());
+        let Some(first) = cursor.next()? else {
+            return Ok(());
+        };
+        let first = self.children(node, at, vec![(0, first)])?;
+        node.groups[at].children.splice(0..0, first);
+        Ok(())
+    }
+
+    fn hop(&self, node: &Node, hold: impl Fn(&Class, &Field) -> bool) -> Result<Found> {
+        let mut found = Found {
+            groups: Vec::new(),
+            held: Vec::new(),
+            odd: Vec::new(),
+            empties: Vec::new(),
+            oneofs: HashMap::new(),
+            superseded: Vec::new(),
+        };
+        let mut cursor = WireCursor::new(self.source.input());
+        cursor.set_range(content(&node.chain, self.source));
+        let mut at = 0;
+        let mut oneof: Option<String> = None;
+        let mut previous = None;
+        while let Some(field) = cursor
+            .next()
+            .map_err(|e| e.at_path(node.path.display(Some(self.source.descriptor()))))?
+        {
+            if previous != Some(field.number) {
+                previous = Some(field.number);
+                at = match found
+                    .groups
+                    .iter()
+                    .position(|group| group.number == field.number)
+                {
+                    Some(at) => at,
+                    None => {
+                        found.add(classify(&node.descriptor, field.number), field.number);
+                        found.groups.len() - 1
+                    }
+                };
+                oneof = oneof_of(&node.descriptor, field.number);
+            }
+            if let Some(oneof) = &oneof {
+                found.chosen(oneof, field.number);
+            }
+            let group = &mut found.groups[at];
+            if !fits(&group.class, field.wire_type) {
+                found.odd[at] += 1;
+            }
+            if field.value.is_empty() {
+                found.empties[at] += 1;
+            }
+            if hold(&group.class, &field) {
+                found.held[at].push((group.count, field.clone()));
+            }
+            group.count += 1;
+            group.total += field.end - field.start;
+            match group.runs.last_mut() {
+                Some(run) if run.end == field.start => run.end = field.end,
+                _ => group.runs.push(field.start..field.end),
+            }
+        }
+        Ok(found)
+    }
+
+    fn adopt(&self, node: &mut Node, found: Found) -> Result<()> {
+        let Found {
+            groups,
+            held,
+            odd,
+            empties,
+            superseded,
+            ..
+        } = found;
+        node.groups = groups;
+        for (at, group) in node.groups.iter_mut().enumerate() {
+            group.kept = u64::MAX;
+            group.addressable = odd[at] == 0 && !superseded.contains(&group.number);
+            group.addressable &= !rivals(&node.descriptor, group.number)
+                .any(|rival| node.siblings.after.contains(&rival));
+            match group.class {
+                // Of a value that is there more than once the last counts. Were an earlier one empty, there would be two
+                // placeholders.
+                Class::Value => {
+                    group.addressable &= empties[at] == 0 || group.count == 1;
+                    group.addressable &= node.siblings.before(group.number) == 0;
+                    group.addressable &= !node.siblings.after.contains(&group.number);
+                }
+                // Pieces of pieces are left alone.
+                Class::Message {
+                    repeated: false, ..
+                } => {
+                    group.addressable &= node.siblings.before(group.number) == 0;
+                    group.addressable &= !node.siblings.after.contains(&group.number);
+                }
+                Class::Map { .. } => {
+                    group.addressable &= node.siblings.before(group.number) == 0;
+                    group.addressable &= !node.siblings.after.contains(&group.number);
+                }
+                _ => {}
+            }
+        }
+        for (at, held) in held.into_iter().enumerate() {
+            if held.is_empty() {
+                continue;
+            }
+            let children = self.children(node, at, held)?;
+            node.groups[at].children = children;
+        }
+        for at in 0..node.groups.len() {
+            self.settle(node, at);
+        }
+        Ok(())
+    }
+
+    /// Brings a group's total, and the node's size, up to date with its children.
+    pub(super) fn settle(&self, node: &mut Node, at: usize) {
+        let group = &mut node.groups[at];
+        let kept = group
+            .children
+            .iter()
+            .filter(|child| child.ordinal < group.kept);
+        let saved: u64 = kept
+            .map(|child| child.raw().saturating_sub(child.outer()))
+            .sum();
+        let raw = group
+            .kept_raw
+            .unwrap_or_else(|| group.runs.iter().map(|run| run.end - run.start).sum());
+        let total = raw - saved;
+        node.size = node.size - group.total + total;
+        group.total = total;
+    }
+
+    /// The members of a group as children, with what is inside them already reduced.
+    fn children(&self, node: &Node, at: usize, held: Vec<(u64, Field)>) -> Result<Vec<Child>> {
+        let group = &node.groups[at];
+        let keys = match &group.class {
+            Class::Map { entry, .. } => self.last_keys(group, entry, &held)?,
+            _ => HashMap::new(),
+        };
+        let siblings = match &group.class {
+            Class::Message {
+                repeated: false, ..
+            } if group.count > 1 => self.pieces(group)?,
+            _ => Vec::new(),
+        };
+        let mut children = Vec::with_capacity(held.len());
+        for (ordinal, field) in held {
+            let piece = usize::try_from(ordinal)
+                .ok()
+                .and_then(|at| siblings.get(at));
+            let siblings = piece.cloned().unwrap_or_default();
+            let child = self.child(node, group, ordinal, field, &keys, siblings)?;
+            children.extend(child);
+        }
+        Ok(children)
+    }
+
+    fn child(
+        &self,
+        node: &Node,
+        group: &Group,
+        ordinal: u64,
+        field: Field,
+        keys: &HashMap<MapKey, u64>,
+        siblings: Siblings,
+    ) -> Result<Option<Child>> {
+        let number = group.number.0;
+        let index = node.siblings.before(group.number) + ordinal;
+        let chain = occurrence(field.clone(), &node.chain);
+        let mut child = Child {
+            ordinal,
+            path: node.path.join(Step::field(number)),
+            content: field.value.end - field.value.start,
+            chain,
+            field,
+            entry: None,
+            siblings,
+            node: None,
+            message: false,
+            cut: Cut::No,
+            chunkable: group.addressable,
+            enterable: false,
+        };
+        let below = match &group.class {
+            Class::Message {
+                descriptor,
+                repeated,
+                ..
+            } => {
+                if *repeated {
+                    child.path = node.path.join(Step::index(number, index));
+                }
+                child.chunkable &= *repeated || group.count == 1;
+                Some(descriptor.clone())
+            }
+            Class::Value => {
+                child.chunkable &= ordinal + 1 == group.count;
+                None
+            }
+            Class::Map { entry, value } => {
+                let mut cursor = WireCursor::new(self.source.input());
+                let Some(parsed) = parse_entry(&mut cursor, child.field.value.clone(), entry)?
+                else {
+                    return Ok(None);
+                };
+                let kind = entry.map_entry_key_field().kind();
+                child.chunkable &= value.is_some()
+                    && key_is_addressable(&parsed.key, &kind)
+                    && keys.get(&parsed.key) == Some(&ordinal);
+                child.path = node.path.join(Step::key(number, parsed.key));
+                child.chain = occurrence(parsed.value.clone(), &child.chain);
+                child.content = parsed.value.value.end - parsed.value.value.start;
+                child.entry = Some(std::mem::replace(&mut child.field, parsed.value));
+                value.clone()
+            }
+            Class::Values | Class::Numbers { .. } | Class::Unknown | Class::Scalar => {
+                child.path = node.path.join(Step::index(number, index));
+                child.chunkable = false;
+                None
+            }
+        };
+        if let Some(below) = below {
+            // A path must be able to lead through it; that it may not leave as a whole is another matter.
+            child.message = true;
+            let reachable = group.addressable && node.depth < self.options.get_depth_limit();
+            child.enterable = match &group.class {
+                Class::Map { .. } => child.chunkable && reachable,
+                _ => reachable,
+            };
+            child.chunkable &= !self.rules.keeps_whole(below.full_name());
+            if child.enterable && self.is_held(&child.field) {
+                self.enter(&mut child, &below, node.depth + 1)?;
+            }
+        } else if child.chunkable
+            && self
+                .options
+                .get_value_chunk_size()
+                .is_some_and(|size| child.content >= size.max(1))
+        {
+            child.cut = Cut::Always;
+        }
+        if self.marks.cut_at(&child.field).is_some() {
+            child.cut = Cut::Always;
+        }
+        Ok(Some(child))
+    }
+
+    /// Scans and reduces what is inside a child.
+    pub(super) fn enter(
+        &self,
+        child: &mut Child,
+        descriptor: &MessageDescriptor,
+        depth: u32,
+    ) -> Result<()> {
+        let siblings = child.siblings.clone();
+        let mut inner = self.scan(&child.chain, descriptor, &child.path, depth, siblings)?;
+        self.reduce(&mut inner, self.max())?;
+        child.content = inner.size;
+        // More than one chunk under a map key need the value as a chunk of their own to hang below; see `Marks`.
+        if child.entry.is_some() && child.chunkable && inner.chunk_count() > 1 {
+            child.cut = Cut::Always;
+        }
+        child.node = Some(Box::new(inner));
+        Ok(())
+    }
+
+    /// For the keys of the members that are held: the last occurrence that has it, which is the one that counts.
+    fn last_keys(
+        &self,
+        group: &Group,
+        entry: &MessageDescriptor,
+        held: &[(u64, Field)],
+    ) -> Result<HashMap<MapKey, u64>> {
+        let mut cursor = WireCursor::new(self.source.input());
+        let mut last = HashMap::new();
+        for (ordinal, field) in held {
+            if let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? {
+                last.insert(parsed.key, *ordinal);
+            }
+        }
+        let mut ordinal = 0;
+        let mut fields = WireCursor::new(self.source.input());
+        for run in &group.runs {
+            fields.set_range(run.clone());
+            while let Some(field) = fields.next()? {
+                match parse_entry(&mut cursor, field.value, entry)? {
+                    Some(parsed) => {
+                        if let Some(place) = last.get_mut(&parsed.key) {
+                            *place = ordinal;
+                        }
+                    }
+                    // An entry whose key can't be told may have any.
+                    None if held.iter().all(|(held, _)| *held != ordinal) => last.clear(),
+                    None => {}
+                }
+                ordinal += 1;
+            }
+        }
+        Ok(last)
+    }
+
+    /// For each piece of a singular submessage, what the other pieces hold.
+    fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
+        let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
+        let mut pieces = WireCursor::new(self.source.input());
+        let mut cursor = WireCursor::new(self.source.input());
+        for run in &group.runs {
+            pieces.set_range(run.clone());
+            while let Some(piece) = pieces.next()? {
+                let mut occurs = HashMap::new();
+                cursor.set_range(piece.value);
+                while let Some(field) = cursor.next()? {
+                    *occurs.entry(field.number).or_insert(0) += 1;
+                }
+                counts.push(occurs);
+            }
+        }
+        let siblings = (0..counts.len()).map(|at| Siblings {
+            before: counts[..at]
+                .iter()
+                .flatten()
+                .map(|(n, c)| (*n, *c))
+                .collect(),
+            after: counts[at + 1..]
+                .iter()
+                .flat_map(|occurs| occurs.keys().copied())
+                .collect(),
+        });
+        Ok(siblings.collect())
+    }
+}
+
+impl Found {
+    fn add(&mut self, class: Class, number: FieldNumber) {
+        self.groups.push(Group {
+            number,
+            class,
+            count: 0,
+            total: 0,
+            kept_raw: None,
+            runs: Vec::new(),
+            children: Vec::new(),
+            slices: Vec::new(),
+            kept: u64::MAX,
+            addressable: false,
+        });
+        self.held.push(Vec::new());
+        self.odd.push(0);
+        self.empties.push(0);
+    }
+
+    /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier pieces of the winner.
+    fn chosen(&mut self, oneof: &str, number: FieldNumber) {
+        match self.oneofs.get_mut(oneof) {
+            None => {
+                self.oneofs.insert(oneof.to_owned(), number);
+            }
+            Some(winner) if *winner != number => {
+                self.superseded.push(*winner);
+                *winner = number;
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// The other members of a field's oneof.
+fn rivals(
+    descriptor: &MessageDescriptor,
+    number: FieldNumber,
+) -> impl Iterator<Item = FieldNumber> {
+    let oneof = FieldRef::by_number(descriptor, number.0).and_then(|field| field.oneof());
+    let members: Vec<_> = oneof
+        .iter()
+        .flat_map(|oneof| oneof.fields())
+        .map(|f| FieldNumber(f.number()))
+        .collect();
+    members.into_iter().filter(move |member| *member != number)
+}
+
+fn oneof_of(descriptor: &MessageDescriptor, number: FieldNumber) -> Option<String> {
+    let oneof = FieldRef::by_number(descriptor, number.0)?.oneof()?;
+    Some(oneof.full_name().to_owned())
+}
+
+fn classify(descriptor: &MessageDescriptor, number: FieldNumber) -> Class {
+    let Some(field) = FieldRef::by_number(descriptor, number.0) else {
+        return Class::Unknown;
+    };
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => {
+            let value = match entry.map_entry_value_field().kind() {
+                Kind::Message(value) => Some(value),
+                _ => None,
+            };
+            Class::Map { entry, value }
+        }
+        Kind::Message(descriptor) => Class::Message {
+            descriptor,
+            repeated: field.is_list(),
+            group: field.is_group(),
+        },
+        Kind::Bytes | Kind::String if field.is_list() => Class::Values,
+        Kind::Bytes | Kind::String => Class::Value,
+        kind if field.is_list() => Class::Numbers {
+            width: match kind {
+                Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => Some(8),
+                Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => Some(4),
+                _ => None,
+            },
+        },
+        _ => Class::Scalar,
+    }
+}
+
+/// Whether a field of this class can be written so.
+fn fits(class: &Class, wire_type: WireType) -> bool {
+    match class {
+        Class::Message { group: true, .. } => wire_type == WireType::StartGroup,
+        Class::Message { .. } | Class::Value | Class::Values | Class::Map { .. } => {
+            wire_type == WireType::Len
+        }
+        Class::Numbers { width } => {
+            wire_type == WireType::Len
+                || wire_type
+                    == match width {
+                        None => WireType::Varint,
+                        Some(8) => WireType::Fixed64,
+                        Some(_) => WireType::Fixed32,
+                    }
+        }
+        Class::Scalar | Class::Unknown => true,
+    }
+}

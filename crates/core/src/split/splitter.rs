@@ -1,0 +1,144 @@
+use std::path::Path;
+
+use super::context::{self, SplitContext};
+use super::file::{self, Written};
+use super::options::SplitOptions;
+use super::plan::SplitPlan;
+use super::source::Source;
+use super::write::{self, Split};
+use crate::Result;
+
+/// Decides what of a message becomes a chunk of its own.
+///
+/// Implement [`build_chunks`](Self::build_chunks); planning, splitting and writing come with it. A splitter is written for one
+/// type of message and can be used on its own or from the splitter of an enclosing type, with
+/// [`SplitContext::compose`].
+///
+/// ```
+/// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitOptions};
+/// use proto_splitter_core::Result;
+///
+/// /// Puts the default value of every extension range's options into a chunk.
+/// struct FileSplitter;
+///
+/// impl ComposableSplitter for FileSplitter {
+///     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+///         for message in cx.message().repeated("message_type")? {
+///             cx.cut(&message)?;
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait ComposableSplitter {
+    /// Cuts what is to leave the message of the context.
+    ///
+    /// # Errors
+    ///
+    /// Whatever stands in the way: [`Error::new`](crate::Error::new) makes errors of one's own.
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()>;
+
+    /// The version of the splitter, kept in the file it writes. Readers don't decide by it.
+    fn version(&self) -> i32 {
+        1
+    }
+
+    /// Decides what leaves the message, without reading more than tags and lengths.
+    ///
+    /// # Errors
+    ///
+    /// What [`build_chunks`](Self::build_chunks) reports; [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over
+    /// the maximum; [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed.
+    fn plan(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<SplitPlan>
+    where
+        Self: Sized,
+    {
+        context::plan(self, &source.into(), options)
+    }
+
+    /// Splits the message in memory, with the default options.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan), and if reading fails.
+    fn split(&self, source: impl Into<Source>) -> Result<Split>
+    where
+        Self: Sized,
+    {
+        self.split_with(source, &SplitOptions::default())
+    }
+
+    /// Splits the message in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan), and if reading fails.
+    fn split_with(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<Split>
+    where
+        Self: Sized,
+    {
+        let source = source.into();
+        let plan = context::plan(self, &source, options)?;
+        write::split(&plan, &source)
+    }
+
+    /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut, with the default options.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_with`](Self::write_with).
+    fn write(&self, source: impl Into<Source>, prefix: impl AsRef<Path>) -> Result<Written>
+    where
+        Self: Sized,
+    {
+        self.write_with(source, prefix, &SplitOptions::default())
+    }
+
+    /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
+    ///
+    /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was cut, nothing is written; it is
+    /// never removed.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file is there, is not the source, and
+    /// replacing it wasn't asked for; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it
+    /// was; [`Io`](crate::ErrorKind::Io).
+    fn write_with(
+        &self,
+        source: impl Into<Source>,
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+    ) -> Result<Written>
+    where
+        Self: Sized,
+    {
+        let source = source.into();
+        let plan = context::plan(self, &source, options)?;
+        file::write(&plan, &source, prefix.as_ref(), options)
+    }
+}
+
+/// Splits a message of any type, guided by its descriptor and by sizes alone.
+///
+/// ```
+/// use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+///
+/// let value = prost_reflect::prost_types::FileDescriptorProto {
+///     name: Some("a".repeat(3000)),
+///     package: Some("b".repeat(500)),
+///     ..Default::default()
+/// };
+/// let options = SplitOptions::new().max_chunk_size(1000)?;
+/// let plan = SizeSplitter.plan(&value, &options)?;
+/// assert_eq!(plan.to_string(), "0 MESSAGE 505 B\n1 BYTES 3000 B name\n");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SizeSplitter;
+
+impl ComposableSplitter for SizeSplitter {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        cx.fit()
+    }
+}

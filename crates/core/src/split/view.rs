@@ -1,0 +1,387 @@
+//! Values of the source, found by hopping to them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::source::Source;
+use crate::path::{FieldPath, FieldRef, MapKey, Step};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes a string key may have for its entry to be named by a path.
+const LONGEST_KEY: u64 = 64 << 10;
+
+/// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root, which has none.
+#[derive(Debug)]
+pub(crate) struct Occurrence {
+    pub(crate) field: Field,
+    pub(crate) parent: Chain,
+}
+
+pub(crate) type Chain = Option<Arc<Occurrence>>;
+
+pub(crate) fn occurrence(field: Field, parent: &Chain) -> Chain {
+    Some(Arc::new(Occurrence {
+        field,
+        parent: parent.clone(),
+    }))
+}
+
+/// Where the content of a message lies: all of its source for the root.
+pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
+    chain.as_ref().map_or(0..source.size(), |occurrence| {
+        occurrence.field.value.clone()
+    })
+}
+
+/// A value of the message that is being split: where it is, its path, and what its type says it is.
+///
+/// Finding one reads tags and lengths only; its size is known without looking inside.
+#[derive(Clone, Debug)]
+pub struct View {
+    pub(crate) source: Source,
+    pub(crate) path: FieldPath,
+    /// The wire's pieces of the value: one, except for a singular submessage that was written in several.
+    pub(crate) pieces: Vec<Chain>,
+    pub(crate) kind: ViewKind,
+    /// Whether a path says the same to every reader: nothing on the way is superseded, and its keys are plain.
+    pub(crate) addressable: bool,
+}
+
+/// What a [`View`] shows.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ViewKind {
+    /// A message of this type.
+    Message(MessageDescriptor),
+    /// A bytes or string value.
+    Bytes,
+    /// An element of a repeated bytes or string field, or such a value in a map; no path can name it alone in a chunk.
+    Element,
+}
+
+impl View {
+    pub(crate) fn root(source: &Source) -> View {
+        View {
+            kind: ViewKind::Message(source.descriptor().clone()),
+            source: source.clone(),
+            path: FieldPath::root(),
+            pieces: vec![None],
+            addressable: true,
+        }
+    }
+
+    /// The path from the root of the message being split.
+    pub fn path(&self) -> &FieldPath {
+        &self.path
+    }
+
+    /// What the value is.
+    pub fn kind(&self) -> &ViewKind {
+        &self.kind
+    }
+
+    /// The type of the message; `None` for a value that is no message.
+    pub fn descriptor(&self) -> Option<&MessageDescriptor> {
+        match &self.kind {
+            ViewKind::Message(descriptor) => Some(descriptor),
+            _ => None,
+        }
+    }
+
+    /// Bytes of the value as it is in the source, without its tag and length. Costs nothing.
+    pub fn size(&self) -> u64 {
+        self.contents().map(|range| range.end - range.start).sum()
+    }
+
+    /// The bytes of the value: read from the source and copied.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for range in self.contents() {
+            let mut cursor = WireCursor::new(self.source.input());
+            bytes.extend_from_slice(cursor.bytes(range)?);
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn contents(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.pieces.iter().map(|chain| content(chain, &self.source))
+    }
+
+    /// The singular message, bytes or string field `name`; `None` if it isn't there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar; [`ErrorKind::InvalidMessage`] if the source
+    /// is malformed.
+    pub fn get(&self, name: &str) -> Result<Option<View>> {
+        let field = self.field(name)?;
+        if field.is_list() || field.is_map() {
+            return Err(self.misused(name, "is repeated"));
+        }
+        let kind = self.view_kind(&field, false)?;
+        let mut found = self.occurrences(&field)?;
+        let mut addressable = !self.superseded(&field)?;
+        if kind == ViewKind::Bytes {
+            // Were an earlier value empty too, there would be two placeholders.
+            let last = found.len().saturating_sub(1);
+            addressable &= found
+                .drain(..last)
+                .all(|chain| !content(&chain, &self.source).is_empty());
+        }
+        let path = self.path.join(Step::field(field.number()));
+        Ok((!found.is_empty()).then(|| self.view(path, found, kind, addressable)))
+    }
+
+    /// The elements of the repeated message, bytes or string field `name`.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), for a field that is not repeated.
+    pub fn repeated(&self, name: &str) -> Result<Vec<View>> {
+        let field = self.field(name)?;
+        if !field.is_list() {
+            return Err(self.misused(name, "is not repeated"));
+        }
+        let kind = self.view_kind(&field, true)?;
+        let elements = self.occurrences(&field)?.into_iter().zip(0..);
+        Ok(elements
+            .map(|(chain, index)| {
+                let path = self.path.join(Step::index(field.number(), index));
+                self.view(path, vec![chain], kind.clone(), true)
+            })
+            .collect())
+    }
+
+    /// The entries of the map field `name`, whose values are messages, bytes or strings, in the order of the source.
+    ///
+    /// Of entries with the same key only the last is there: it is the one that counts.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), for a field that is no map, or with an entry that is written in pieces.
+    pub fn map(&self, name: &str) -> Result<Vec<(MapKey, View)>> {
+        let field = self.field(name)?;
+        let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {
+            return Err(self.misused(name, "is no map"));
+        };
+        let value_field = FieldRef::Field(entry.map_entry_value_field());
+        let kind = self.view_kind(&value_field, true)?;
+        let mut cursor = WireCursor::new(self.source.input());
+        let mut entries: Vec<(MapKey, View)> = Vec::new();
+        for chain in self.occurrences(&field)? {
+            let range = content(&chain, &self.source);
+            let Some(parsed) = parse_entry(&mut cursor, range, &entry)? else {
+                return Err(self.misused(name, "has an entry without one key and one value"));
+            };
+            let path = self
+                .path
+                .join(Step::key(field.number(), parsed.key.clone()));
+            let value = occurrence(parsed.value, &chain);
+            let addressable = key_is_addressable(&parsed.key, &entry.map_entry_key_field().kind());
+            let view = self.view(path, vec![value], kind.clone(), addressable);
+            entries.retain(|(key, _)| *key != parsed.key);
+            entries.push((parsed.key, view));
+        }
+        Ok(entries)
+    }
+
+    fn view(&self, path: FieldPath, pieces: Vec<Chain>, kind: ViewKind, addressable: bool) -> View {
+        let addressable = self.addressable && addressable;
+        View {
+            source: self.source.clone(),
+            path,
+            pieces,
+            kind,
+            addressable,
+        }
+    }
+
+    /// Whether another member of the field's oneof comes after it on the wire.
+    fn superseded(&self, field: &FieldRef) -> Result<bool> {
+        let Some(oneof) = field.oneof() else {
+            return Ok(false);
+        };
+        let members: Vec<u32> = oneof.fields().map(|member| member.number()).collect();
+        let mut seen = false;
+        for piece in &self.pieces {
+            let mut cursor = WireCursor::new(self.source.input());
+            cursor.set_range(content(piece, &self.source));
+            while let Some(at) = cursor.next()? {
+                let own = at.number.0 == field.number();
+                if seen && !own && members.contains(&at.number.0) {
+                    return Ok(true);
+                }
+                seen |= own;
+            }
+        }
+        Ok(false)
+    }
+
+    fn field(&self, name: &str) -> Result<FieldRef> {
+        let descriptor = self
+            .descriptor()
+            .ok_or_else(|| self.misused(name, "lies below no message"))?;
+        FieldRef::by_text(descriptor, name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidPath,
+                format!("{} has no field {name}", descriptor.full_name()),
+            )
+            .at_path(self.display_path())
+        })
+    }
+
+    fn view_kind(&self, field: &FieldRef, element: bool) -> Result<ViewKind> {
+        match field.kind() {
+            Kind::Message(message) => Ok(ViewKind::Message(message)),
+            Kind::Bytes | Kind::String if element => Ok(ViewKind::Element),
+            Kind::Bytes | Kind::String => Ok(ViewKind::Bytes),
+            _ => Err(self.misused(&field.name(), "is neither message, bytes nor string")),
+        }
+    }
+
+    fn occurrences(&self, field: &FieldRef) -> Result<Vec<Chain>> {
+        let expected = if field.is_group() {
+            WireType::StartGroup
+        } else {
+            WireType::Len
+        };
+        let mut found = Vec::new();
+        for piece in &self.pieces {
+            let mut cursor = WireCursor::new(self.source.input());
+            cursor.set_range(content(piece, &self.source));
+            while let Some(at) = cursor.next().map_err(|e| e.at_path(self.display_path()))? {
+                if at.number.0 == field.number() && at.wire_type == expected {
+                    found.push(occurrence(at, piece));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The path with names.
+    pub fn display_path(&self) -> String {
+        self.path.display(Some(self.source.descriptor()))
+    }
+
+    #[cold]
+    fn misused(&self, name: &str, what: &str) -> Error {
+        Error::new(ErrorKind::InvalidPath, format!("field {name} {what}"))
+            .at_path(self.display_path())
+    }
+}
+
+/// A map entry that has one value and at most one key, and nothing else.
+pub(crate) struct MapEntry {
+    pub(crate) key: MapKey,
+    pub(crate) value: Field,
+}
+
+/// Reads the key of the map entry at `range`, and where its length-delimited value is. `None` if a path can't name the value: the entry
+/// has not exactly one, repeats its key, holds more, or its key is no valid text or very long.
+pub(crate) fn parse_entry(
+    cursor: &mut WireCursor<impl Input>,
+    range: Range<u64>,
+    entry: &MessageDescriptor,
+) -> Result<Option<MapEntry>> {
+    let mut key = None;
+    let mut value = None;
+    cursor.set_range(range);
+    while let Some(field) = cursor.next()? {
+        match (field.number.0, &key, &value) {
+            (1, None, _) => key = Some(field),
+            (2, _, None) if field.wire_type == WireType::Len => value = Some(field),
+            _ => return Ok(None),
+        }
+    }
+    let kind = entry.map_entry_key_field().kind();
+    let key = match key {
+        Some(field) if field.value.end - field.value.start > LONGEST_KEY => None,
+        Some(field) => {
+            let wire_type = field.wire_type;
+            decode_key(&kind, wire_type, cursor.bytes(field.value)?)
+        }
+        None => default_key(&kind),
+    };
+    Ok(key.zip(value).map(|(key, value)| MapEntry { key, value }))
+}
+
+fn decode_key(kind: &Kind, wire_type: WireType, bytes: &[u8]) -> Option<MapKey> {
+    let varint = || decode_varint(bytes).map(|(value, _)| value);
+    match (kind, wire_type) {
+        (Kind::String, WireType::Len) => {
+            Some(MapKey::String(std::str::from_utf8(bytes).ok()?.to_owned()))
+        }
+        // Readers cut wider varints down to the key's type; a path then no longer says what is on the wire.
+        (Kind::Bool, WireType::Varint) => Some(MapKey::Bool(match varint()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        })),
+        (Kind::Uint32, WireType::Varint) => Some(MapKey::U32(u32::try_from(varint()?).ok()?)),
+        (Kind::Int32, WireType::Varint) => {
+            let wide = i64::from_le_bytes(varint()?.to_le_bytes());
+            Some(MapKey::I32(i32::try_from(wide).ok()?))
+        }
+        (Kind::Uint64, WireType::Varint) => Some(MapKey::U64(varint()?)),
+        (Kind::Int64, WireType::Varint) => {
+            Some(MapKey::I64(i64::from_le_bytes(varint()?.to_le_bytes())))
+        }
+        (Kind::Sint32 | Kind::Sint64, WireType::Varint) => {
+            let zigzag = varint()?;
+            let half = i64::from_le_bytes((zigzag >> 1).to_le_bytes());
+            let value = half ^ -i64::from(zigzag & 1 == 1);
+            Some(match kind {
+                Kind::Sint32 => MapKey::I32(i32::try_from(value).ok()?),
+                _ => MapKey::I64(value),
+            })
+        }
+        (Kind::Fixed32, WireType::Fixed32) => {
+            Some(MapKey::U32(u32::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        (Kind::Sfixed32, WireType::Fixed32) => {
+            Some(MapKey::I32(i32::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        (Kind::Fixed64, WireType::Fixed64) => {
+            Some(MapKey::U64(u64::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        (Kind::Sfixed64, WireType::Fixed64) => {
+            Some(MapKey::I64(i64::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        _ => None,
+    }
+}
+
+fn default_key(kind: &Kind) -> Option<MapKey> {
+    Some(match kind {
+        Kind::String => MapKey::String(String::new()),
+        Kind::Bool => MapKey::Bool(false),
+        Kind::Uint32 | Kind::Fixed32 => MapKey::U32(0),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => MapKey::I32(0),
+        Kind::Uint64 | Kind::Fixed64 => MapKey::U64(0),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => MapKey::I64(0),
+        _ => return None,
+    })
+}
+
+/// Whether a path may carry this key: TensorFlow's Merger cuts integers down to an int32, and the schema-free
+/// merge compares plain varints only.
+pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind) -> bool {
+    let plain = matches!(
+        kind,
+        Kind::String | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64
+    );
+    plain
+        && match *key {
+            MapKey::String(_) | MapKey::Bool(_) | MapKey::I32(_) => true,
+            MapKey::I64(key) => i32::try_from(key).is_ok(),
+            MapKey::U32(key) => i32::try_from(key).is_ok(),
+            MapKey::U64(key) => i32::try_from(key).is_ok(),
+        }
+}

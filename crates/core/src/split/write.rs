@@ -1,0 +1,200 @@
+//! Executing a plan: into memory, or to a file.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+
+use super::metadata::chunked_message;
+use super::plan::{ChunkKind, Content, PlannedChunk, Segment, SplitPlan};
+use super::source::Source;
+use crate::path::FieldPath;
+use crate::proto::ChunkedMessage;
+use crate::{Error, ErrorKind, Result};
+
+/// A chunk in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Whether it holds a message or a bytes value.
+    pub kind: ChunkKind,
+    /// Where it belongs.
+    pub path: FieldPath,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// A message that was split in memory.
+#[derive(Clone, Debug)]
+pub struct Split {
+    /// The chunks in the order of their indices.
+    pub chunks: Vec<Chunk>,
+    /// Where each chunk belongs.
+    pub message: ChunkedMessage,
+    /// Whether placeholders say where each chunk belongs; if not, a merge needs the message's type.
+    pub splice_marker: bool,
+    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    pub byte_exact: bool,
+}
+
+pub(super) fn split(plan: &SplitPlan, source: &Source) -> Result<Split> {
+    let mut chunks = Vec::with_capacity(plan.chunks.len());
+    for chunk in &plan.chunks {
+        let mut bytes = Vec::new();
+        ChunkReader::new(plan, chunk, source).read_to_end(&mut bytes)?;
+        chunks.push(Chunk {
+            kind: chunk.kind,
+            path: chunk.path.clone(),
+            bytes: bytes.into(),
+        });
+    }
+    source.check_unchanged()?;
+    Ok(Split {
+        chunks,
+        message: chunked_message(plan),
+        splice_marker: plan.is_marked(),
+        byte_exact: plan.byte_exact,
+    })
+}
+
+/// Bytes of the source that went to a chunk, and their checksum.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) start: u64,
+    pub(super) len: u64,
+    pub(super) crc32c: u32,
+}
+
+/// Reads a chunk from its segments, and sums up what it reads.
+pub(super) struct ChunkReader<'a> {
+    plan: &'a SplitPlan,
+    chunk: &'a PlannedChunk,
+    source: &'a Source,
+    /// The segment being read, and how far.
+    at: usize,
+    read: u64,
+    pub(super) crc32c: u32,
+    pub(super) spans: Vec<Span>,
+}
+
+impl<'a> ChunkReader<'a> {
+    pub(super) fn new(plan: &'a SplitPlan, chunk: &'a PlannedChunk, source: &'a Source) -> Self {
+        ChunkReader {
+            plan,
+            chunk,
+            source,
+            at: 0,
+            read: 0,
+            crc32c: 0,
+            spans: Vec::new(),
+        }
+    }
+
+    /// Reads from the segment at hand; 0 at its end.
+    fn read_segment(&mut self, buf: &mut [u8]) -> Result<usize> {
+        let take = |len: u64, done: u64| {
+            usize::try_from(len - done)
+                .unwrap_or(usize::MAX)
+                .min(buf.len())
+        };
+        let segments = match &self.chunk.content {
+            Content::Added(bytes) if self.at == 0 => {
+                let n = take(bytes.len() as u64, self.read);
+                let from = usize::try_from(self.read).unwrap_or(usize::MAX);
+                buf[..n].copy_from_slice(&bytes[from..from + n]);
+                return Ok(n);
+            }
+            Content::Added(_) => return Ok(0),
+            Content::Segments(segments) => segments,
+        };
+        match &segments[self.at] {
+            Segment::Literal(range) => {
+                let n = take(range.len() as u64, self.read);
+                let from = range.start + usize::try_from(self.read).unwrap_or(usize::MAX);
+                buf[..n].copy_from_slice(&self.plan.literals[from..from + n]);
+                Ok(n)
+            }
+            Segment::Source(range) => {
+                let n = take(range.end - range.start, self.read);
+                if n == 0 {
+                    return Ok(0);
+                }
+                let offset = range.start + self.read;
+                let source = self.source.data();
+                source
+                    .read_exact_at(offset, &mut buf[..n])
+                    .map_err(|error| match error.kind() {
+                        io::ErrorKind::UnexpectedEof => Error::new(
+                            ErrorKind::SourceChanged,
+                            format!(
+                                "the source ended early: it had {} bytes when it was opened",
+                                self.source.size()
+                            ),
+                        )
+                        .at_offset(offset),
+                        _ => error.into(),
+                    })?;
+                if self.read == 0 {
+                    self.spans.push(Span {
+                        start: range.start,
+                        len: 0,
+                        crc32c: 0,
+                    });
+                }
+                if let Some(span) = self.spans.last_mut() {
+                    span.len += n as u64;
+                    span.crc32c = crc32c::crc32c_append(span.crc32c, &buf[..n]);
+                }
+                Ok(n)
+            }
+        }
+    }
+
+    fn segment_count(&self) -> usize {
+        match &self.chunk.content {
+            Content::Added(_) => 1,
+            Content::Segments(segments) => segments.len(),
+        }
+    }
+}
+
+impl Read for ChunkReader<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buf.len() && self.at < self.segment_count() {
+            let n = self.read_segment(&mut buf[filled..])?;
+            if n == 0 {
+                self.at += 1;
+                self.read = 0;
+                continue;
+            }
+            filled += n;
+            self.read += n as u64;
+        }
+        self.crc32c = crc32c::crc32c_append(self.crc32c, &buf[..filled]);
+        Ok(filled)
+    }
+}
+
+/// The checksum of the whole source, from those of its spans; what is between them is read.
+pub(super) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32> {
+    spans.sort_by_key(|span| span.start);
+    spans.push(Span {
+        start: source.size(),
+        len: 0,
+        crc32c: 0,
+    });
+    let mut crc = 0;
+    let mut position = 0;
+    let mut gap = Vec::new();
+    for span in spans {
+        let missing = usize::try_from(span.start - position).unwrap_or(usize::MAX);
+        if missing > 0 {
+            gap.resize(missing, 0);
+            source.data().read_exact_at(position, &mut gap)?;
+            crc = crc32c::crc32c_append(crc, &gap);
+        }
+        let len = usize::try_from(span.len).unwrap_or(usize::MAX);
+        crc = crc32c::crc32c_combine(crc, span.crc32c, len);
+        position = span.start + span.len;
+    }
+    Ok(crc)
+}

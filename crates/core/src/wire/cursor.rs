@@ -1,0 +1,236 @@
+use std::ops::Range;
+
+use super::{FieldNumber, Input, MAX_VARINT_LEN, WireType, decode_varint};
+use crate::{Error, ErrorKind, Result};
+
+/// How deep groups may nest while they are being skipped: protobuf's own default.
+const MAX_GROUP_DEPTH: usize = 100;
+
+/// One field as it stands on the wire. Positions are byte offsets in the cursor's input.
+///
+/// ```text
+/// start        value.start          value.end   end
+/// | tag (varint) | length (LEN only) | value     | end tag (groups only) |
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The number in the tag.
+    pub number: FieldNumber,
+    /// The wire type in the tag.
+    pub wire_type: WireType,
+    /// Where the tag starts.
+    pub start: u64,
+    /// Where the tag ends: the length follows, or the value.
+    pub tag_end: u64,
+    /// The value, without its length and without a group's tags.
+    pub value: Range<u64>,
+    /// Where the next field starts.
+    pub end: u64,
+}
+
+/// Hops over the fields of a message without looking into their values.
+///
+/// ```
+/// use proto_splitter_core::wire::WireCursor;
+///
+/// // Field 1: varint 150; field 2: the string "testing".
+/// let bytes: &[u8] = b"\x08\x96\x01\x12\x07testing";
+/// let mut cursor = WireCursor::new(bytes);
+/// assert_eq!(cursor.next()?.map(|field| field.value), Some(1..3));
+/// assert_eq!(cursor.next()?.map(|field| field.value), Some(5..12));
+/// assert_eq!(cursor.next()?, None);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct WireCursor<I> {
+    input: I,
+    position: u64,
+    end: u64,
+}
+
+impl<I: Input> WireCursor<I> {
+    /// Starts at the front of `input`, which is one message.
+    pub fn new(input: I) -> Self {
+        let end = input.size();
+        WireCursor {
+            input,
+            position: 0,
+            end,
+        }
+    }
+
+    /// Where the next field starts.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Where the message being walked ends.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Goes to the content at `range`, which is walked as a message from now on.
+    ///
+    /// Going back is for inputs that can: not for streams, past what was fetched.
+    pub fn set_range(&mut self, range: Range<u64>) {
+        self.position = range.start;
+        self.end = range.end;
+    }
+
+    /// The input walked over.
+    pub fn input_mut(&mut self) -> &mut I {
+        &mut self.input
+    }
+
+    /// Ends the walk and gives the input back.
+    pub fn into_input(self) -> I {
+        self.input
+    }
+
+    /// The next field, hopped over; `None` at the end of the message.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or the bytes break the wire format: a bad tag, a length past the end of the message, a group that is
+    /// not ended or ends where none began.
+    #[inline]
+    #[allow(clippy::should_implement_trait, reason = "fallible, and lends nothing")]
+    pub fn next(&mut self) -> Result<Option<Field>> {
+        let Some(mut field) = self.header()? else {
+            return Ok(None);
+        };
+        match field.wire_type {
+            WireType::StartGroup => self.skip_group(&mut field)?,
+            WireType::EndGroup => {
+                return Err(malformed("an end group tag without a group", field.start));
+            }
+            _ => self.position = field.end,
+        }
+        Ok(Some(field))
+    }
+
+    /// The next field's tag and length, the cursor left at its value; `None` at the end of the message.
+    ///
+    /// What a group holds is not looked for: its `value` and `end` are empty at the end of its tag. End group tags are given as
+    /// fields. To hop over the value, [`set_range`](Self::set_range) to the field's end, or [`skip_group`](Self::skip_group).
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or the bytes break the wire format.
+    #[inline]
+    pub fn header(&mut self) -> Result<Option<Field>> {
+        let start = self.position;
+        if start >= self.end {
+            return Ok(None);
+        }
+        let left = self.end - start;
+        let mut bytes = self.input.fetch(start, 2 * MAX_VARINT_LEN)?;
+        if bytes.len() as u64 > left {
+            bytes = &bytes[..usize::try_from(left).unwrap_or(usize::MAX)];
+        }
+        let Some((tag, tag_len)) = decode_varint(bytes) else {
+            return Err(malformed("a tag that is cut short or too long", start));
+        };
+        let number = tag >> 3;
+        let (Some(wire_type), 1..=0x1fff_ffff, Ok(number)) =
+            (WireType::from_bits(tag), number, u32::try_from(number))
+        else {
+            return Err(malformed(&format!("{tag} is no tag"), start));
+        };
+        let tag_end = start + tag_len as u64;
+        let rest = &bytes[tag_len..];
+        let (value_start, len) = match wire_type {
+            WireType::Len => match decode_varint(rest) {
+                Some((len, len_len)) => (tag_end + len_len as u64, len),
+                None => return Err(malformed("a length that is cut short or too long", tag_end)),
+            },
+            WireType::Varint => match decode_varint(rest) {
+                Some((_, len)) => (tag_end, len as u64),
+                None => return Err(malformed("a varint that is cut short or too long", tag_end)),
+            },
+            WireType::Fixed64 => (tag_end, 8),
+            WireType::Fixed32 => (tag_end, 4),
+            WireType::StartGroup | WireType::EndGroup => (tag_end, 0),
+        };
+        if len > self.end - value_start {
+            let message = format!(
+                "field {number}: {len} bytes run past the end of the message, which has {} more",
+                self.end - value_start
+            );
+            return Err(malformed(&message, start));
+        }
+        self.position = value_start;
+        let end = value_start + len;
+        Ok(Some(Field {
+            number: FieldNumber(number),
+            wire_type,
+            start,
+            tag_end,
+            value: value_start..end,
+            end,
+        }))
+    }
+
+    /// Hops over the rest of the group whose start tag is `group`, and completes its `value` and `end`.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or the group is not ended, or nests too deep.
+    pub fn skip_group(&mut self, group: &mut Field) -> Result<()> {
+        let mut open = vec![group.number];
+        while let Some(&innermost) = open.last() {
+            let Some(field) = self.header()? else {
+                return Err(malformed(
+                    &format!("group {innermost} is not ended"),
+                    group.start,
+                ));
+            };
+            match field.wire_type {
+                WireType::StartGroup if open.len() >= MAX_GROUP_DEPTH => {
+                    return Err(Error::new(
+                        ErrorKind::LimitExceeded,
+                        format!("groups nest deeper than {MAX_GROUP_DEPTH}"),
+                    )
+                    .at_offset(field.start));
+                }
+                WireType::StartGroup => open.push(field.number),
+                WireType::EndGroup => {
+                    if field.number != innermost {
+                        let message =
+                            format!("group {innermost} is ended as group {}", field.number);
+                        return Err(malformed(&message, field.start));
+                    }
+                    open.pop();
+                    group.value.end = field.start;
+                    group.end = field.end;
+                }
+                _ => self.position = field.end,
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes at `range`, which must be short: they are held at once.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or there are fewer bytes.
+    pub fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
+        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        self.input
+            .fetch(range.start, len)?
+            .get(..len)
+            .ok_or_else(|| {
+                malformed(
+                    &format!("{len} bytes run past the end of the input"),
+                    range.start,
+                )
+            })
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn malformed(message: &str, offset: u64) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message).at_offset(offset)
+}

@@ -1,0 +1,219 @@
+use std::io::Read;
+
+use record_file::ReadAt;
+
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes by position, for a [`WireCursor`](super::WireCursor): a slice, a file, or a stream.
+pub trait Input {
+    /// How many bytes there are.
+    fn size(&self) -> u64;
+
+    /// The bytes from `position` on: at least `want` of them, or all that are left.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or there are fewer bytes than [`size`](Input::size) said, and, for a stream, if `position` lies before
+    /// what was fetched last.
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
+}
+
+impl Input for &[u8] {
+    #[inline]
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    #[inline]
+    fn fetch(&mut self, position: u64, _want: usize) -> Result<&[u8]> {
+        let position = usize::try_from(position).unwrap_or(usize::MAX);
+        Ok(self.get(position..).unwrap_or_default())
+    }
+}
+
+const FIRST_WINDOW: usize = 4 << 10;
+const LARGEST_WINDOW: usize = 1 << 20;
+
+/// Hops through a source by positioned reads: small ones after a hop, larger ones while the reading goes on in sequence.
+#[derive(Debug)]
+pub struct SourceInput<'a, S: ?Sized> {
+    source: &'a S,
+    size: u64,
+    window: Vec<u8>,
+    start: u64,
+    next_len: usize,
+}
+
+impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
+    /// Reads from `source`, of which the first `size` bytes count.
+    pub fn new(source: &'a S, size: u64) -> Self {
+        SourceInput {
+            source,
+            size,
+            window: Vec::new(),
+            start: 0,
+            next_len: FIRST_WINDOW,
+        }
+    }
+}
+
+impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[inline]
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        let left = self.size.saturating_sub(position);
+        let want = usize::try_from(left).unwrap_or(usize::MAX).min(want);
+        if let Some(source) = self.source.as_slice() {
+            let position = usize::try_from(position).unwrap_or(usize::MAX);
+            let end = usize::try_from(self.size).unwrap_or(usize::MAX);
+            return source.get(position..end).ok_or_else(|| shrunk(self.size));
+        }
+        let have = position
+            .checked_sub(self.start)
+            .and_then(|skip| usize::try_from(skip).ok())
+            .filter(|&skip| skip <= self.window.len() && self.window.len() - skip >= want);
+        let skip = match have {
+            Some(skip) => skip,
+            None => {
+                self.refill(position, want)?;
+                0
+            }
+        };
+        Ok(&self.window[skip..])
+    }
+}
+
+impl<S: ReadAt + ?Sized> SourceInput<'_, S> {
+    #[cold]
+    fn refill(&mut self, position: u64, want: usize) -> Result<()> {
+        let window_end = self.start + self.window.len() as u64;
+        let in_sequence = (self.start..=window_end).contains(&position);
+        self.next_len = if in_sequence {
+            (self.next_len * 2).min(LARGEST_WINDOW)
+        } else {
+            FIRST_WINDOW
+        };
+        let left = usize::try_from(self.size - position.min(self.size)).unwrap_or(usize::MAX);
+        let len = self.next_len.max(want).min(left);
+        self.window.resize(len, 0);
+        self.start = position;
+        if let Err(error) = self.source.read_exact_at(position, &mut self.window) {
+            self.window.clear();
+            return Err(match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => shrunk(self.size).at_offset(position),
+                _ => Error::from(error),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn shrunk(size: u64) -> Error {
+    Error::new(
+        ErrorKind::SourceChanged,
+        format!("the source ended early: it had {size} bytes when it was opened"),
+    )
+}
+
+/// Walks through a stream of known length, forward only, holding one window of it.
+#[derive(Debug)]
+pub struct StreamInput<R> {
+    stream: R,
+    size: u64,
+    window: Vec<u8>,
+    /// Position of the window's first byte.
+    start: u64,
+}
+
+const STREAM_WINDOW: usize = 64 << 10;
+
+impl<R: Read> StreamInput<R> {
+    /// Walks through `stream`, which gives `size` bytes.
+    pub fn new(stream: R, size: u64) -> Self {
+        StreamInput {
+            stream,
+            size,
+            window: Vec::new(),
+            start: 0,
+        }
+    }
+
+    /// Reads what is left, so that a stream that checks itself at its end has done so.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or the stream does not end where it should.
+    pub fn finish(mut self) -> Result<()> {
+        let end = self.start + self.window.len() as u64;
+        let left = self.size - end.min(self.size);
+        let read = std::io::copy(&mut self.stream.by_ref().take(left), &mut std::io::sink())?;
+        if read != left || self.stream.read(&mut [0])? != 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidTrailer,
+                format!(
+                    "the chunk does not have the {} bytes that it should",
+                    self.size
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Input for StreamInput<R> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        let left = self.size.saturating_sub(position);
+        let want = usize::try_from(left).unwrap_or(usize::MAX).min(want);
+        let skip = position.checked_sub(self.start).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidTrailer, "the walk went back in a stream")
+        })?;
+        let have = self.window.len() as u64;
+        if skip <= have && have - skip >= want as u64 {
+            let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+            return Ok(&self.window[skip..]);
+        }
+        let kept = usize::try_from(skip)
+            .ok()
+            .and_then(|s| self.window.get(s..))
+            .map_or(0, <[u8]>::len);
+        let drop = self.window.len() - kept;
+        self.window.drain(..drop);
+        if skip > have {
+            let gap = skip - have;
+            let skipped = std::io::copy(&mut self.stream.by_ref().take(gap), &mut std::io::sink())?;
+            if skipped != gap {
+                return Err(ended_early(self.size));
+            }
+        }
+        self.start = position;
+        let target = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(STREAM_WINDOW.max(want));
+        let more = (target - kept) as u64;
+        let read = self
+            .stream
+            .by_ref()
+            .take(more)
+            .read_to_end(&mut self.window)?;
+        if (read as u64) < more {
+            return Err(ended_early(self.size));
+        }
+        Ok(&self.window)
+    }
+}
+
+#[cold]
+fn ended_early(size: u64) -> Error {
+    Error::new(
+        ErrorKind::InvalidTrailer,
+        format!("the chunk ends before the {size} bytes that it should have"),
+    )
+}

@@ -1,0 +1,50 @@
+use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// The full name of the type that [`GraphDefSplitter`] splits.
+pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
+
+/// Splits a `tensorflow.GraphDef`: nodes of every kind, functions, constants in every form, debug info.
+///
+/// Whatever is large leaves first, wherever it is: a constant's `tensor_content` as a BYTES chunk, its `*_val` list in
+/// slices, a whole function, a run of nodes. What is cut keeps its bytes; nothing is converted.
+///
+/// ```
+/// use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
+/// use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
+/// use proto_splitter_graph_def::GraphDefSplitter;
+///
+/// let node = |name: String| NodeDef { name, op: "NoOp".into(), ..Default::default() };
+/// let graph = GraphDef { node: (0..10).map(|i| node(format!("n{i}"))).collect(), ..Default::default() };
+///
+/// let options = SplitOptions::new().max_chunk_size(60)?;
+/// let plan = GraphDefSplitter.plan(&graph, &options)?;
+/// assert_eq!(plan.to_string(), "0 MESSAGE 60 B\n1 MESSAGE 60 B\n");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GraphDefSplitter;
+
+impl GraphDefSplitter {
+    /// Where not to cut: nowhere in a graph.
+    pub fn rules() -> SizeRules {
+        SizeRules::new()
+    }
+}
+
+impl ComposableSplitter for GraphDefSplitter {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        let message = cx.message();
+        match message.descriptor() {
+            Some(descriptor) if descriptor.full_name() == GRAPH_DEF => cx.fit_with(&Self::rules()),
+            other => Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!(
+                    "the splitter of {GRAPH_DEF} was given a {}",
+                    other.map_or("value that is no message", |descriptor| descriptor
+                        .full_name())
+                ),
+            )),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::GraphDefSplitter;
+
+/// The full name of the type that [`SavedModelSplitter`] splits.
+pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
+
+/// Splits a `tensorflow.SavedModel`: all its meta graphs, with their graphs, object graphs, collections, signatures and assets.
+///
+/// No chunk is put at a meta graph itself: TensorFlow's Merger reads such a file, but its fingerprint code does not. Cuts go one level
+/// down instead.
+///
+/// ```
+/// use proto_splitter_core::split::{ComposableSplitter, SplitOptions};
+/// use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
+/// use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel};
+/// use proto_splitter_saved_model::SavedModelSplitter;
+///
+/// let node = NodeDef { name: "n".repeat(90), ..Default::default() };
+/// let graph_def = Some(GraphDef { node: vec![node], ..Default::default() });
+/// let meta_graphs = vec![MetaGraphDef { graph_def, ..Default::default() }];
+/// let model = SavedModel { saved_model_schema_version: 1, meta_graphs };
+///
+/// let options = SplitOptions::new().max_chunk_size(95)?;
+/// let plan = SavedModelSplitter.plan(&model, &options)?;
+/// assert_eq!(plan.to_string(), "0 MESSAGE 6 B\n1 MESSAGE 94 B meta_graphs[0].graph_def\n");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SavedModelSplitter;
+
+impl SavedModelSplitter {
+    /// Where not to cut: nowhere in a graph, and not at a meta graph itself.
+    pub fn rules() -> SizeRules {
+        GraphDefSplitter::rules().keep_whole("tensorflow.MetaGraphDef")
+    }
+}
+
+impl ComposableSplitter for SavedModelSplitter {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        let message = cx.message();
+        match message.descriptor() {
+            Some(descriptor) if descriptor.full_name() == SAVED_MODEL => {
+                cx.fit_with(&Self::rules())
+            }
+            other => Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!(
+                    "the splitter of {SAVED_MODEL} was given a {}",
+                    other.map_or("value that is no message", |descriptor| descriptor
+                        .full_name())
+                ),
+            )),
+        }
+    }
+}

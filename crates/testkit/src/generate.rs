@@ -1,0 +1,291 @@
+//! Messages made at random, byte by byte: whatever the wire format allows and readers accept.
+
+use prost_reflect::{Cardinality, DescriptorPool, Kind, MessageDescriptor};
+use proto_splitter_core::wire::{put_varint, varint_len};
+
+/// The type of the random messages: `testkit.Sink`, which has every kind of field.
+pub fn kitchen_sink() -> MessageDescriptor {
+    static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
+        let file = protox::file::File::from_source(
+            "kitchen_sink.proto",
+            include_str!("../proto/kitchen_sink.proto"),
+        )
+        .expect("the schema parses");
+        struct One(protox::file::File);
+        impl protox::file::FileResolver for One {
+            fn open_file(&self, name: &str) -> Result<protox::file::File, protox::Error> {
+                if name == self.0.name() {
+                    Ok(self.0.clone())
+                } else {
+                    Err(protox::Error::file_not_found(name))
+                }
+            }
+        }
+        let mut compiler = protox::Compiler::with_file_resolver(One(file));
+        compiler
+            .open_file("kitchen_sink.proto")
+            .expect("the schema compiles");
+        compiler.descriptor_pool()
+    });
+    POOL.get_message_by_name("testkit.Sink")
+        .expect("it is in its file")
+}
+
+/// SplitMix64: small, seeded, the same on every machine.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Starts a row of numbers.
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// The next number.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    /// Bytes of printable text.
+    pub fn text(&mut self, len: u64) -> Vec<u8> {
+        (0..len)
+            .map(|_| b' ' + u8::try_from(self.below(95)).expect("small"))
+            .collect()
+    }
+}
+
+/// In which order a message's fields are written.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// By number, as most writers do.
+    Ascending,
+    /// By number, the largest first.
+    Descending,
+    /// Mixed, elements of one repeated field apart from each other.
+    Shuffled,
+}
+
+/// How unusual the messages may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// The order of fields.
+    pub order: Order,
+    /// Length prefixes of up to ten bytes, and unknown fields.
+    pub odd_wire: bool,
+    /// Values that occur again, superseded members of oneofs, duplicate keys, submessages in pieces.
+    pub repeats: bool,
+    /// Roughly how many bytes a message should have.
+    pub size: u64,
+}
+
+/// A message of this type, in bytes.
+pub fn message(descriptor: &MessageDescriptor, random: &mut Random, habits: &Habits) -> Vec<u8> {
+    content(descriptor, random, habits, habits.size, 0)
+}
+
+fn content(
+    descriptor: &MessageDescriptor,
+    random: &mut Random,
+    habits: &Habits,
+    size: u64,
+    depth: u32,
+) -> Vec<u8> {
+    let mut fields: Vec<_> = descriptor.fields().collect();
+    fields.sort_by_key(|field| field.number());
+    // Each occurrence is one item, so that they can be put in any order.
+    let mut items: Vec<(u32, Vec<u8>)> = Vec::new();
+    let mut left = size;
+    let mut tries = 0;
+    while left > 8 && tries < 40 {
+        tries += 1;
+        let field = &fields[usize::try_from(random.below(fields.len() as u64)).expect("small")];
+        let singular = field.cardinality() != Cardinality::Repeated;
+        let taken = |number: u32| items.iter().any(|(item, _)| *item == number);
+        let rival = field
+            .containing_oneof()
+            .is_some_and(|o| o.fields().any(|f| taken(f.number())));
+        if singular && (taken(field.number()) || rival) && !(habits.repeats && random.one_in(3)) {
+            continue;
+        }
+        let count = if singular { 1 } else { 1 + random.below(6) };
+        let share = left / 2 / count;
+        for _ in 0..count {
+            let mut item = Vec::new();
+            value(&mut item, field, random, habits, share, depth);
+            left = left.saturating_sub(item.len() as u64);
+            if random.one_in(8) && habits.repeats && field.is_map() {
+                items.push((field.number(), item.clone()));
+            }
+            items.push((field.number(), item));
+        }
+    }
+    if habits.odd_wire && random.one_in(3) {
+        for _ in 0..=random.below(3) {
+            let mut item = Vec::new();
+            put_varint(&mut item, 777 << 3 | 2);
+            let len = random.below(1 + left / 4);
+            length(&mut item, len, random, habits);
+            item.extend(random.text(len));
+            items.push((777, item));
+        }
+    }
+    match habits.order {
+        Order::Ascending => items.sort_by_key(|(number, _)| *number),
+        Order::Descending => items.sort_by_key(|(number, _)| std::cmp::Reverse(*number)),
+        Order::Shuffled => {
+            for at in (1..items.len()).rev() {
+                items.swap(
+                    at,
+                    usize::try_from(random.below(at as u64 + 1)).expect("small"),
+                );
+            }
+        }
+    }
+    items.into_iter().flat_map(|(_, item)| item).collect()
+}
+
+fn length(out: &mut Vec<u8>, len: u64, random: &mut Random, habits: &Habits) {
+    if !(habits.odd_wire && random.one_in(10)) {
+        return put_varint(out, len);
+    }
+    let wide = varint_len(len) + usize::try_from(random.below(10)).expect("small");
+    let wide = wide.min(10);
+    for at in 0..wide {
+        let bits = u8::try_from(
+            len.checked_shr(7 * u32::try_from(at).expect("small"))
+                .unwrap_or(0)
+                & 0x7f,
+        )
+        .expect("seven bits");
+        out.push(if at + 1 < wide { bits | 0x80 } else { bits });
+    }
+}
+
+fn tagged(out: &mut Vec<u8>, number: u32, content: &[u8], random: &mut Random, habits: &Habits) {
+    put_varint(out, u64::from(number) << 3 | 2);
+    length(out, content.len() as u64, random, habits);
+    out.extend_from_slice(content);
+}
+
+fn value(
+    out: &mut Vec<u8>,
+    field: &prost_reflect::FieldDescriptor,
+    random: &mut Random,
+    habits: &Habits,
+    size: u64,
+    depth: u32,
+) {
+    let number = field.number();
+    let inner = |random: &mut Random, descriptor: &MessageDescriptor| {
+        if depth > 6 || random.one_in(6) {
+            return Vec::new();
+        }
+        content(descriptor, random, habits, size, depth + 1)
+    };
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => {
+            let mut bytes = Vec::new();
+            let mut parts = Vec::new();
+            if !random.one_in(10) {
+                let mut key = Vec::new();
+                scalar(&mut key, &entry.map_entry_key_field(), 1, random);
+                parts.push(key);
+            }
+            let mut part = Vec::new();
+            value(
+                &mut part,
+                &entry.map_entry_value_field(),
+                random,
+                habits,
+                size,
+                depth,
+            );
+            parts.push(part);
+            if habits.odd_wire && random.one_in(8) {
+                parts.reverse();
+            }
+            parts.iter().for_each(|part| bytes.extend_from_slice(part));
+            tagged(out, number, &bytes, random, habits);
+        }
+        Kind::Message(descriptor) if field.is_group() => {
+            put_varint(out, u64::from(number) << 3 | 3);
+            out.extend(inner(random, &descriptor));
+            put_varint(out, u64::from(number) << 3 | 4);
+        }
+        Kind::Message(descriptor) => {
+            let bytes = inner(random, &descriptor);
+            tagged(out, number, &bytes, random, habits);
+        }
+        Kind::Bytes | Kind::String => {
+            let len = random.below(1 + size);
+            let bytes = random.text(len);
+            tagged(out, number, &bytes, random, habits);
+        }
+        _ if field.is_packed() && !random.one_in(6) => {
+            let mut bytes = Vec::new();
+            for _ in 0..random.below(1 + size / 4) {
+                bare(&mut bytes, &field.kind(), random);
+            }
+            tagged(out, number, &bytes, random, habits);
+        }
+        _ => scalar(out, field, number, random),
+    }
+}
+
+/// A scalar with its tag. Keys of maps are scalars too: few different ones, so that some are there twice.
+fn scalar(
+    out: &mut Vec<u8>,
+    field: &prost_reflect::FieldDescriptor,
+    number: u32,
+    random: &mut Random,
+) {
+    let wire_type = match field.kind() {
+        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,
+        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => 5,
+        Kind::String | Kind::Bytes => 2,
+        _ => 0,
+    };
+    put_varint(out, u64::from(number) << 3 | wire_type);
+    if wire_type == 2 {
+        let len = random.below(4);
+        let key = random.text(len);
+        put_varint(out, len);
+        out.extend(key);
+    } else {
+        bare(out, &field.kind(), random);
+    }
+}
+
+fn bare(out: &mut Vec<u8>, kind: &Kind, random: &mut Random) {
+    let small = random.below(50);
+    match kind {
+        Kind::Double => out.extend((small as f64).to_le_bytes()),
+        Kind::Float => out.extend((f32::from(u8::try_from(small).expect("small"))).to_le_bytes()),
+        Kind::Fixed64 | Kind::Sfixed64 => out.extend(small.to_le_bytes()),
+        Kind::Fixed32 | Kind::Sfixed32 => {
+            out.extend(u32::try_from(small).expect("small").to_le_bytes());
+        }
+        Kind::Bool | Kind::Enum(_) => put_varint(out, small % 2),
+        Kind::Int32 | Kind::Int64 if random.one_in(5) => {
+            put_varint(out, (small + 1).wrapping_neg())
+        }
+        Kind::Uint64 | Kind::Int64 | Kind::Sint64 if random.one_in(5) => {
+            put_varint(out, 1 << 40 | small)
+        }
+        _ => put_varint(out, small),
+    }
+}

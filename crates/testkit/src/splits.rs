@@ -1,0 +1,188 @@
+//! What must hold of every split, whatever was split.
+
+use bytes::Bytes;
+use prost_reflect::{DynamicMessage, Value};
+use proto_splitter_core::split::{
+    ChunkKind, ComposableSplitter, Source, Split, SplitOptions, SplitPlan,
+};
+use proto_splitter_core::{ErrorKind, Result};
+
+use crate::reference;
+
+/// What became of a message.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It was split, and everything held.
+    Split(Split),
+    /// Something in it can't be cut.
+    Uncuttable,
+}
+
+/// Splits a message and checks what must hold: chunks within the maximum, no cut too many, and a merge by reflection that
+/// gives an equal message.
+///
+/// # Panics
+///
+/// If something doesn't hold.
+pub fn check<S: ComposableSplitter>(
+    splitter: &S,
+    source: &Source,
+    bytes: &[u8],
+    options: &SplitOptions,
+) -> Outcome {
+    let plan = match splitter.plan(source, options) {
+        Ok(plan) => plan,
+        Err(error) if error.kind() == ErrorKind::Uncuttable => {
+            assert!(
+                error.path().is_some() || error.to_string().contains("bytes"),
+                "{error}"
+            );
+            return Outcome::Uncuttable;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    check_bounds(&plan, options);
+    check_minimal(&plan, options);
+    let split = splitter.split_with(source, options).unwrap();
+    let chunks: Vec<Bytes> = split
+        .chunks
+        .iter()
+        .map(|chunk| chunk.bytes.clone())
+        .collect();
+    for (chunk, planned) in chunks.iter().zip(plan.chunks()) {
+        assert_eq!(chunk.len() as u64, planned.size(), "a plan knows its sizes");
+    }
+    let merged = reference::merge(&chunks, &split.message, source.descriptor());
+    let original = DynamicMessage::decode(source.descriptor().clone(), bytes).unwrap();
+    if merged != original {
+        let [original, merged] = [original, merged].map(|message| canonical(&message));
+        let same = original
+            .lines()
+            .zip(merged.lines())
+            .take_while(|(a, b)| a == b)
+            .count();
+        let at = |text: &str| {
+            text.lines()
+                .skip(same.saturating_sub(5))
+                .take(12)
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        panic!(
+            "the merge by reflection differs at line {same}\n{plan}\n{}\n---\n{}",
+            at(&original),
+            at(&merged)
+        );
+    }
+    Outcome::Split(split)
+}
+
+fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
+    let max = options.get_max_chunk_size();
+    for chunk in plan.chunks() {
+        let bounded = chunk.kind() == ChunkKind::Bytes || chunk.size() <= max;
+        assert!(
+            bounded,
+            "{} B at {} are over {max}\n{plan}",
+            chunk.size(),
+            chunk.path()
+        );
+    }
+    if plan.source_size() <= max {
+        assert!(!plan.is_split(), "nothing had to be cut\n{plan}");
+    }
+}
+
+/// No chunk could go back to its parent, and no slice join the one before, without breaking the bound. What lengths would
+/// grow by is left out of account, as are large values and the chunks that only hold others at a map key.
+fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
+    const LENGTHS: u64 = 40;
+    let max = options.get_max_chunk_size();
+    let chunks = plan.chunks();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let Some(parent) = chunk.parent() else {
+            continue;
+        };
+        let always = chunk.kind() == ChunkKind::Bytes
+            && options
+                .get_value_chunk_size()
+                .is_some_and(|size| chunk.size() >= size);
+        let holder = chunks.iter().any(|other| other.parent() == Some(index));
+        if always || holder {
+            continue;
+        }
+        let slice_before = chunks[..index].iter().rposition(|other| {
+            chunk.slice_of().is_some()
+                && other.slice_of() == chunk.slice_of()
+                && (other.path(), other.parent()) == (chunk.path(), chunk.parent())
+        });
+        let before = slice_before.unwrap_or(parent);
+        let size = chunks[before].size() + chunk.size() + LENGTHS;
+        assert!(
+            size > max,
+            "chunk {index} could go back to {before}: {size} B of {max}\n{plan}"
+        );
+    }
+}
+
+/// A message as text, one value a line, maps in the order of their keys.
+pub fn canonical(message: &DynamicMessage) -> String {
+    let mut lines = String::new();
+    write_message(&mut lines, "", message);
+    lines
+}
+
+fn write_message(lines: &mut String, path: &str, message: &DynamicMessage) {
+    let mut values: Vec<(u32, String, Value)> = Vec::new();
+    values.extend(
+        message
+            .fields()
+            .map(|(f, v)| (f.number(), f.name().to_owned(), v.clone())),
+    );
+    values.extend(
+        message
+            .extensions()
+            .map(|(f, v)| (f.number(), f.full_name().to_owned(), v.clone())),
+    );
+    values.sort_by_key(|(number, ..)| *number);
+    for (_, name, value) in values {
+        write_value(lines, &format!("{path}.{name}"), &value);
+    }
+    for unknown in message.unknown_fields() {
+        lines.push_str(&format!("{path}.?{unknown:?}\n"));
+    }
+}
+
+fn write_value(lines: &mut String, path: &str, value: &Value) {
+    match value {
+        Value::Message(message) => {
+            lines.push_str(&format!("{path} {{}}\n"));
+            write_message(lines, path, message);
+        }
+        Value::List(list) => {
+            for (index, value) in list.iter().enumerate() {
+                write_value(lines, &format!("{path}[{index}]"), value);
+            }
+        }
+        Value::Map(map) => {
+            let mut entries: Vec<_> = map
+                .iter()
+                .map(|(key, value)| (format!("{key:?}"), value))
+                .collect();
+            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+            for (key, value) in entries {
+                write_value(lines, &format!("{path}[{key}]"), value);
+            }
+        }
+        value => lines.push_str(&format!("{path} = {value:?}\n")),
+    }
+}
+
+/// A result that is an error of this kind.
+///
+/// # Panics
+///
+/// If it is not.
+pub fn expect_kind<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind) {
+    assert_eq!(result.unwrap_err().kind(), kind);
+}
