@@ -1,0 +1,258 @@
+//! The header of a chunk.
+use crate::block::{BlockHeader, payload_end, round_to_chunk_boundary, words};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::hash;
+use crate::position::ChunkOffset;
+
+pub(crate) const CHUNK_HEADER: u64 = 40;
+pub(crate) const CHUNK_HEADER_LEN: usize = 40;
+pub(crate) const MAX_RECORDS: u64 = (1 << 56) - 1;
+
+/// What a chunk is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChunkKind {
+    /// `s`: the first 64 bytes of a file.
+    Signature,
+    /// `m`: a `RecordsMetadata` message about the file.
+    Metadata,
+    /// `p`: nothing.
+    Padding,
+    /// `r`: records one after the other.
+    Simple,
+    /// `t`: records that are protobuf messages, stored field by field.
+    Transposed,
+    /// A type this crate doesn't know; such a chunk is passed over if it claims no records.
+    Unknown(u8),
+}
+
+impl ChunkKind {
+    pub(crate) fn from_byte(byte: u8) -> Self {
+        match byte {
+            b's' => ChunkKind::Signature,
+            b'm' => ChunkKind::Metadata,
+            b'p' => ChunkKind::Padding,
+            b'r' => ChunkKind::Simple,
+            b't' => ChunkKind::Transposed,
+            other => ChunkKind::Unknown(other),
+        }
+    }
+
+    /// The byte that stands for it in a file.
+    #[must_use]
+    pub const fn byte(self) -> u8 {
+        match self {
+            ChunkKind::Signature => b's',
+            ChunkKind::Metadata => b'm',
+            ChunkKind::Padding => b'p',
+            ChunkKind::Simple => b'r',
+            ChunkKind::Transposed => b't',
+            ChunkKind::Unknown(byte) => byte,
+        }
+    }
+}
+
+/// The header in front of every chunk's data.
+///
+/// ```text
+///  0             8           16          24     25            32                   40
+///  +-------------+-----------+-----------+------+-------------+--------------------+
+///  | header_hash | data_size | data_hash | kind | num_records | decoded_data_size  |
+///  +-------------+-----------+-----------+------+-------------+--------------------+
+/// ```
+///
+/// All little-endian; `num_records` has 56 bits. `header_hash` is that of the 32 bytes after it,
+/// `data_hash` that of the data behind the header, without the block headers that cut into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkHeader {
+    /// What the chunk is for.
+    pub kind: ChunkKind,
+    /// Bytes of data as stored.
+    pub data_size: u64,
+    /// The hash of the data as stored.
+    pub data_hash: u64,
+    /// Records in the chunk.
+    pub num_records: u64,
+    /// Bytes of all its records together.
+    pub decoded_data_size: u64,
+}
+
+impl ChunkHeader {
+    pub(crate) const SIGNATURE: ChunkHeader = ChunkHeader {
+        kind: ChunkKind::Signature,
+        data_size: 0,
+        // Of no bytes; a test compares.
+        data_hash: 0x72c3_b1e9_c013_9fe1,
+        num_records: 0,
+        decoded_data_size: 0,
+    };
+
+    pub(crate) fn encode(&self) -> [u8; CHUNK_HEADER_LEN] {
+        let mut out = [0; CHUNK_HEADER_LEN];
+        let typed = self.num_records << 8 | u64::from(self.kind.byte());
+        for (index, word) in [
+            self.data_size,
+            self.data_hash,
+            typed,
+            self.decoded_data_size,
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            out[8 + 8 * index..16 + 8 * index].copy_from_slice(&word.to_le_bytes());
+        }
+        let hash = hash(&out[8..]);
+        out[..8].copy_from_slice(&hash.to_le_bytes());
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8; CHUNK_HEADER_LEN], begin: u64) -> Result<Self> {
+        let [stored, data_size, data_hash, typed, decoded_data_size] = words(bytes);
+        let computed = hash(&bytes[8..]);
+        if stored != computed {
+            return Err(Error::hash(begin, "chunk header", stored, computed));
+        }
+        Ok(ChunkHeader {
+            kind: ChunkKind::from_byte(bytes[24]),
+            data_size,
+            data_hash,
+            num_records: typed >> 8,
+            decoded_data_size,
+        })
+    }
+
+    /// Where a chunk with this header ends that begins at `begin`: behind its data, and far enough for
+    /// every record to have a position of its own.
+    pub(crate) fn end(&self, begin: u64) -> u64 {
+        let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
+        data_end.max(round_to_chunk_boundary(
+            begin.saturating_add(self.num_records),
+        ))
+    }
+
+    /// Refuses claims that the kind of chunk can't make.
+    pub(crate) fn check_claims(&self, begin: u64) -> Result<()> {
+        let (no_data, no_records, no_decoded) = match self.kind {
+            ChunkKind::Signature => (true, true, true),
+            ChunkKind::Padding => (false, true, true),
+            ChunkKind::Metadata => (false, true, false),
+            ChunkKind::Simple | ChunkKind::Transposed => return Ok(()),
+            ChunkKind::Unknown(byte) if self.num_records > 0 => {
+                return Err(Error::at(
+                    ErrorKind::Unsupported,
+                    begin,
+                    format!("records in a chunk of unknown type {byte:#04x}"),
+                ));
+            }
+            ChunkKind::Unknown(_) => return Ok(()),
+        };
+        let claim = if no_data && self.data_size > 0 {
+            "data"
+        } else if no_records && self.num_records > 0 {
+            "records"
+        } else if no_decoded && self.decoded_data_size > 0 {
+            "decoded data"
+        } else {
+            return Ok(());
+        };
+        Err(Error::corrupt(
+            begin,
+            format!("{claim} in a {} chunk", self.name()),
+        ))
+    }
+
+    fn name(&self) -> &'static str {
+        match self.kind {
+            ChunkKind::Signature => "signature",
+            ChunkKind::Metadata => "metadata",
+            ChunkKind::Padding => "padding",
+            ChunkKind::Simple => "simple",
+            ChunkKind::Transposed => "transposed",
+            ChunkKind::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// A chunk: its header, and where it begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Chunk {
+    /// What its header says.
+    pub header: ChunkHeader,
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+}
+
+impl Chunk {
+    /// Where the chunk begins.
+    #[must_use]
+    pub fn begin(&self) -> ChunkOffset {
+        ChunkOffset(self.begin)
+    }
+
+    /// Where the chunk ends, and the next one begins.
+    #[must_use]
+    pub fn end(&self) -> ChunkOffset {
+        ChunkOffset(self.end)
+    }
+}
+
+/// The 64 bytes that every file begins with.
+pub(crate) fn file_start() -> [u8; 64] {
+    let mut out = [0; 64];
+    out[..24].copy_from_slice(&BlockHeader::within(0, 0, 64).encode());
+    out[24..].copy_from_slice(&ChunkHeader::SIGNATURE.encode());
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_start_is_the_documented_one() {
+        assert_eq!(ChunkHeader::SIGNATURE.data_hash, hash(&[]));
+        let hex: String = file_start()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        assert_eq!(
+            hex,
+            "83af70d10d884a3f00000000000000004000000000000000\
+             91bac23c9287e1a90000000000000000e19f13c0e9b1c37273000000000000000000000000000000"
+        );
+    }
+
+    #[test]
+    fn round_trip_and_damage() {
+        let header = ChunkHeader {
+            kind: ChunkKind::Simple,
+            data_size: 5,
+            data_hash: 77,
+            num_records: MAX_RECORDS,
+            decoded_data_size: u64::MAX,
+        };
+        let bytes = header.encode();
+        assert_eq!(ChunkHeader::decode(&bytes, 0).unwrap(), header);
+        for index in 0..bytes.len() {
+            let mut bad = bytes;
+            bad[index] ^= 1;
+            let error = ChunkHeader::decode(&bad, 64).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+        }
+    }
+
+    #[test]
+    fn end_leaves_a_position_for_each_record() {
+        let mut header = ChunkHeader::SIGNATURE;
+        header.kind = ChunkKind::Simple;
+        header.data_size = 34;
+        header.num_records = 70_000;
+        assert_eq!(header.end(64), 70_064);
+        header.num_records = 65_536 - 64 + 3;
+        assert_eq!(header.end(64), 65_536 + 25);
+        header.num_records = 1;
+        assert_eq!(header.end(64), 138);
+        header.data_size = u64::MAX;
+        assert_eq!(header.end(64), u64::MAX);
+    }
+}

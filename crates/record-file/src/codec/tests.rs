@@ -1,0 +1,184 @@
+use super::*;
+use crate::compression::{Compression, CompressionKind};
+use crate::error::ErrorKind;
+use crate::varint;
+
+fn samples() -> Vec<Vec<u8>> {
+    let mut noise = Vec::new();
+    let mut state = 1u32;
+    for _ in 0..300_000 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        noise.push(state.to_be_bytes()[0]);
+    }
+    vec![vec![], b"x".to_vec(), vec![7; 1_000_000], noise]
+}
+
+fn compressions() -> Vec<Compression> {
+    vec![
+        Compression::None,
+        Compression::ZSTD,
+        Compression::zstd(-5),
+        Compression::brotli(1),
+        Compression::Brotli {
+            level: 2,
+            window_log: Some(26),
+        },
+        Compression::SNAPPY,
+    ]
+}
+
+fn stream(compression: &Compression, parts: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    Encoders::default()
+        .compress(compression, parts, &mut out)
+        .unwrap();
+    let mut rest = &out[..];
+    if *compression != Compression::None {
+        let size: usize = parts.iter().map(|part| part.len()).sum();
+        assert_eq!(varint::take(&mut rest), Some(size as u64));
+    }
+    rest.to_vec()
+}
+
+#[test]
+fn round_trips_whole_and_in_parts() {
+    for compression in compressions() {
+        let kind = compression.kind();
+        for sample in samples() {
+            let whole = stream(&compression, &[&sample]);
+            let (front, back) = sample.split_at(sample.len() / 3);
+            let parts = stream(&compression, &[front, &[], back]);
+            for stream in [&whole, &parts] {
+                let mut decoders = Decoders::default();
+                let out = decoders
+                    .decompress(kind, stream, sample.len() as u64, 27)
+                    .unwrap();
+                assert!(out == sample);
+                let mut out = vec![1; sample.len()];
+                decoders
+                    .decompress_into(kind, stream, &mut out, 27)
+                    .unwrap();
+                assert!(out == sample);
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_in_small_steps() {
+    for compression in [Compression::ZSTD, Compression::brotli(1)] {
+        for sample in samples() {
+            let mut encoder = StreamEncoder::new(&compression, sample.len() as u64).unwrap();
+            let mut stored = Vec::new();
+            for piece in sample.chunks(70_001) {
+                encoder.run(piece, &mut stored, false).unwrap();
+            }
+            encoder.run(&[], &mut stored, true).unwrap();
+            let mut decoder = StreamDecoder::new(compression.kind(), 27).unwrap();
+            let mut out = Vec::<u8>::new();
+            let mut piece = [0; 997];
+            let mut rest = &stored[..];
+            while out.len() < sample.len() {
+                let upto = rest.len().min(1000);
+                let progress = decoder.run(&rest[..upto], &mut piece).unwrap();
+                assert!(progress.read + progress.written > 0);
+                rest = &rest[progress.read..];
+                out.extend(&piece[..progress.written]);
+            }
+            assert!(out == sample);
+            decoder.expect_end(rest, sample.len() as u64).unwrap();
+        }
+    }
+}
+
+#[test]
+fn wrong_sizes_and_tails_are_refused() {
+    for compression in compressions() {
+        let kind = compression.kind();
+        for sample in samples().into_iter().filter(|sample| !sample.is_empty()) {
+            let stored = stream(&compression, &[&sample]);
+            let mut decoders = Decoders::default();
+            for size in [0, sample.len() - 1, sample.len() + 1] {
+                let error = decoders
+                    .decompress(kind, &stored, size as u64, 27)
+                    .unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{kind} {size}");
+                let error = decoders
+                    .decompress_into(kind, &stored, &mut vec![0; size], 27)
+                    .unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{kind} {size}");
+            }
+            let mut longer = stored.clone();
+            longer.push(0);
+            let twice = [&stored[..], &stored[..]].concat();
+            for bad in [&stored[..stored.len() - 1], &longer, &twice, &[]] {
+                let size = sample.len() as u64;
+                assert!(decoders.decompress(kind, bad, size, 27).is_err(), "{kind}");
+                assert!(
+                    decoders
+                        .decompress_into(kind, bad, &mut vec![0; sample.len()], 27)
+                        .is_err()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_claimed_size_alone_allocates_nothing_of_that_size() {
+    for kind in [
+        CompressionKind::Zstd,
+        CompressionKind::Brotli,
+        CompressionKind::Snappy,
+    ] {
+        let error = Decoders::default()
+            .decompress(kind, b"\xff\xff\xff\xff\x7f\0", 1 << 42, 27)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+}
+
+#[test]
+fn windows_are_limited_where_one_is_needed() {
+    let sample = vec![5; 3 << 20];
+    let zstd = stream(
+        &Compression::Zstd {
+            level: 1,
+            window_log: Some(20),
+        },
+        &[&sample],
+    );
+    let mut out = vec![0; sample.len()];
+    Decoders::default()
+        .decompress_into(CompressionKind::Zstd, &zstd, &mut out, 10)
+        .unwrap();
+    let mut decoder = StreamDecoder::new(CompressionKind::Zstd, 19).unwrap();
+    let error = decoder.run(&zstd, &mut [0; 100]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("max_window_log"));
+    let mut encoder = brotlic::BrotliEncoderOptions::new()
+        .large_window_size(brotlic::LargeWindowSize::new(28).unwrap())
+        .build()
+        .unwrap();
+    let mut brotli = vec![0; 1 << 20];
+    let result = encoder
+        .compress(
+            &sample,
+            &mut brotli,
+            brotlic::encode::BrotliOperation::Finish,
+        )
+        .unwrap();
+    brotli.truncate(result.bytes_written);
+    // A large window is announced, though not of that size: the binding leaves it at the default.
+    assert_eq!(brotli[0], 0x11);
+    brotli[1] = brotli[1] & 0xc0 | 28;
+    let kind = CompressionKind::Brotli;
+    let error = Decoders::default()
+        .decompress_into(kind, &brotli, &mut out, 27)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    Decoders::default()
+        .decompress_into(kind, &brotli, &mut out, 28)
+        .unwrap();
+    assert!(out == sample);
+}

@@ -1,0 +1,269 @@
+//! Which compression, at which level.
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// How the data of a chunk is compressed, with the parameters of the compressor.
+///
+/// The text form is `none`, `zstd[:level]`, `brotli[:level]` or `snappy[:level]`.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::Compression;
+///
+/// assert_eq!("zstd:5".parse::<Compression>()?, Compression::zstd(5));
+/// assert_eq!("zstd".parse::<Compression>()?, Compression::ZSTD);
+/// assert_eq!(Compression::brotli(9).to_string(), "brotli:9");
+/// assert!("zstd:23".parse::<Compression>().is_err());
+/// # Ok::<(), record_file::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Compression {
+    /// Stored as it is.
+    None,
+    /// Zstandard.
+    Zstd {
+        /// From -131072 to 22; more is smaller and slower.
+        level: i32,
+        /// Base-2 logarithm of the window, from 10 to 31; by level if absent.
+        window_log: Option<u32>,
+    },
+    /// Brotli.
+    Brotli {
+        /// From 0 to 11; more is smaller and slower.
+        level: u32,
+        /// Base-2 logarithm of the window, from 10 to 30; 22 if absent. Above 24 it is 24 here, while streams with
+        /// larger ones are read.
+        window_log: Option<u32>,
+    },
+    /// Snappy.
+    Snappy {
+        /// 1 or 2; both are the same here, the encoder has one level.
+        level: u32,
+    },
+}
+
+/// The type of compression of stored data, without what only compressing needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum CompressionKind {
+    /// Stored as it is.
+    None,
+    /// Zstandard.
+    Zstd,
+    /// Brotli.
+    Brotli,
+    /// Snappy, as raw blocks.
+    Snappy,
+}
+
+impl CompressionKind {
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        Some(match byte {
+            0 => CompressionKind::None,
+            b'z' => CompressionKind::Zstd,
+            b'b' => CompressionKind::Brotli,
+            b's' => CompressionKind::Snappy,
+            _ => return None,
+        })
+    }
+
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            CompressionKind::None => 0,
+            CompressionKind::Zstd => b'z',
+            CompressionKind::Brotli => b'b',
+            CompressionKind::Snappy => b's',
+        }
+    }
+}
+
+impl fmt::Display for CompressionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CompressionKind::None => "none",
+            CompressionKind::Zstd => "zstd",
+            CompressionKind::Brotli => "brotli",
+            CompressionKind::Snappy => "snappy",
+        })
+    }
+}
+
+/// The zstd level that is meant when none is named.
+pub const DEFAULT_ZSTD_LEVEL: i32 = 3;
+/// The brotli level that is meant when none is named.
+pub const DEFAULT_BROTLI_LEVEL: u32 = 6;
+pub(crate) const DEFAULT_BROTLI_WINDOW_LOG: u32 = 22;
+
+impl Compression {
+    /// Zstandard at its default level.
+    pub const ZSTD: Compression = Compression::zstd(DEFAULT_ZSTD_LEVEL);
+    /// Brotli at its default level.
+    pub const BROTLI: Compression = Compression::brotli(DEFAULT_BROTLI_LEVEL);
+    /// Snappy.
+    pub const SNAPPY: Compression = Compression::Snappy { level: 1 };
+
+    /// Zstandard at a level.
+    #[must_use]
+    pub const fn zstd(level: i32) -> Self {
+        Compression::Zstd {
+            level,
+            window_log: None,
+        }
+    }
+
+    /// Brotli at a level.
+    #[must_use]
+    pub const fn brotli(level: u32) -> Self {
+        Compression::Brotli {
+            level,
+            window_log: None,
+        }
+    }
+
+    /// The type of compression.
+    #[must_use]
+    pub const fn kind(&self) -> CompressionKind {
+        match self {
+            Compression::None => CompressionKind::None,
+            Compression::Zstd { .. } => CompressionKind::Zstd,
+            Compression::Brotli { .. } => CompressionKind::Brotli,
+            Compression::Snappy { .. } => CompressionKind::Snappy,
+        }
+    }
+
+    /// Checks level and window.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if one is out of its range.
+    pub fn validate(&self) -> Result<()> {
+        match *self {
+            Compression::None => Ok(()),
+            Compression::Zstd { level, window_log } => {
+                in_range("zstd level", level, -131_072, 22)?;
+                in_range("zstd window_log", window_log.unwrap_or(10), 10, 31)
+            }
+            Compression::Brotli { level, window_log } => {
+                in_range("brotli level", level, 0, 11)?;
+                in_range("brotli window_log", window_log.unwrap_or(10), 10, 30)
+            }
+            Compression::Snappy { level } => in_range("snappy level", level, 1, 2),
+        }
+    }
+}
+
+fn in_range<T: PartialOrd + fmt::Display>(what: &str, value: T, least: T, most: T) -> Result<()> {
+    if value < least || value > most {
+        return Err(Error::config(format!(
+            "{what} {value} is not from {least} to {most}"
+        )));
+    }
+    Ok(())
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Compression::None => f.write_str("none"),
+            Compression::Zstd { level, .. } => write!(f, "zstd:{level}"),
+            Compression::Brotli { level, .. } => write!(f, "brotli:{level}"),
+            Compression::Snappy { level: 1 } => f.write_str("snappy"),
+            Compression::Snappy { level } => write!(f, "snappy:{level}"),
+        }
+    }
+}
+
+impl FromStr for Compression {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level)),
+            None => (text, None),
+        };
+        let compression = match (name, level) {
+            ("none" | "uncompressed", None) => Compression::None,
+            ("zstd", _) => Compression::zstd(level_or(level, DEFAULT_ZSTD_LEVEL)?),
+            ("brotli", _) => Compression::brotli(level_or(level, DEFAULT_BROTLI_LEVEL)?),
+            ("snappy", _) => Compression::Snappy {
+                level: level_or(level, 1)?,
+            },
+            _ => {
+                return Err(Error::config(format!(
+                    "compression {text:?} is not none, zstd[:level], brotli[:level] or snappy[:level]"
+                )));
+            }
+        };
+        compression.validate()?;
+        Ok(compression)
+    }
+}
+
+fn level_or<T: FromStr>(level: Option<&str>, default: T) -> Result<T> {
+    match level {
+        None => Ok(default),
+        Some(text) => text.parse().map_err(|_| {
+            Error::config(format!("compression level {text:?} is no number in range"))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_round_trips() {
+        for text in [
+            "none",
+            "zstd:3",
+            "zstd:-131072",
+            "zstd:22",
+            "brotli:0",
+            "brotli:11",
+            "snappy",
+            "snappy:2",
+        ] {
+            assert_eq!(text.parse::<Compression>().unwrap().to_string(), text);
+        }
+        for text in [
+            "",
+            "None",
+            "none:1",
+            "zstd:",
+            "zstd:23",
+            "zstd:-131073",
+            "brotli:12",
+            "brotli:-1",
+            "snappy:0",
+            "snappy:3",
+            "lz4",
+            "zstd:3:4",
+        ] {
+            let error = text.parse::<Compression>().unwrap_err();
+            assert_eq!(error.kind(), crate::ErrorKind::InvalidConfig, "{text}");
+        }
+    }
+
+    #[test]
+    fn windows_are_checked() {
+        for (window_log, fine) in [(9, false), (10, true), (31, true), (32, false)] {
+            let compression = Compression::Zstd {
+                level: 3,
+                window_log: Some(window_log),
+            };
+            assert_eq!(compression.validate().is_ok(), fine);
+        }
+        for (window_log, fine) in [(9, false), (10, true), (30, true), (31, false)] {
+            let compression = Compression::Brotli {
+                level: 3,
+                window_log: Some(window_log),
+            };
+            assert_eq!(compression.validate().is_ok(), fine);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A chunk in memory, with its records.
+use bytes::Bytes;
+
+use crate::chunk::{Chunk, ChunkKind};
+use crate::codec::Decoders;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::ReaderOptions;
+use crate::simple;
+
+/// The records of one chunk, decoded.
+#[derive(Debug, Clone, Default)]
+pub struct DecodedChunk {
+    data: Bytes,
+    start: usize,
+    /// Where each record ends, counted from `start`; checked to be within `data`.
+    ends: Vec<u64>,
+}
+
+impl DecodedChunk {
+    pub(crate) fn new(data: Vec<u8>, start: usize, ends: Vec<u64>) -> Self {
+        DecodedChunk {
+            data: data.into(),
+            start,
+            ends,
+        }
+    }
+
+    /// The number of records.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are no records.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The record at `index`, or `None` beyond the last.
+    #[must_use]
+    pub fn record(&self, index: usize) -> Option<&[u8]> {
+        self.data.get(self.range(index)?)
+    }
+
+    /// The record at `index`, sharing the memory of the chunk.
+    #[must_use]
+    pub fn record_bytes(&self, index: usize) -> Option<Bytes> {
+        self.range(index).map(|range| self.data.slice(range))
+    }
+
+    /// All records, in order.
+    pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
+        (0..self.len()).map(|index| self.record(index).unwrap_or_default())
+    }
+
+    /// Bytes of all records.
+    #[must_use]
+    pub fn decoded_size(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn range(&self, index: usize) -> Option<std::ops::Range<usize>> {
+        let end = *self.ends.get(index)?;
+        let begin = match index.checked_sub(1) {
+            Some(before) => *self.ends.get(before)?,
+            None => 0,
+        };
+        // In memory, so it fits; and `data` was checked to be that long.
+        let place = |at: u64| usize::try_from(at).ok().map(|at| self.start + at);
+        Some(place(begin)?..place(end)?)
+    }
+}
+
+/// Decodes a chunk whose data has the right hash. A chunk of a kind without records has none.
+pub(crate) fn decode(
+    chunk: &Chunk,
+    data: Vec<u8>,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+) -> Result<DecodedChunk> {
+    match chunk.header.kind {
+        ChunkKind::Simple => simple::decode(chunk, data, decoders, options),
+        ChunkKind::Transposed => Err(Error::at(
+            ErrorKind::Unsupported,
+            chunk.begin,
+            "transposed chunk",
+        )),
+        _ => Ok(DecodedChunk::default()),
+    }
+}

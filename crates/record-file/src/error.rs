@@ -1,0 +1,220 @@
+//! What can go wrong, where in the file, and of which kind.
+use std::borrow::Cow;
+use std::fmt;
+use std::io;
+
+/// A result whose error is this crate's [`Error`].
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// An error of reading or writing a record file: its kind, and the offset in the file if there is one.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::{ErrorKind, ReaderOptions, RecordFile};
+///
+/// let not_ours = [7u8; 100];
+/// let error = RecordFile::open(&not_ours[..], ReaderOptions::new()).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NotARecordFile);
+/// assert_eq!(error.offset(), Some(0));
+/// ```
+pub struct Error {
+    // One word, so that results of hot functions stay small.
+    inner: Box<Inner>,
+}
+
+struct Inner {
+    kind: ErrorKind,
+    offset: Option<u64>,
+    detail: Cow<'static, str>,
+    source: Option<io::Error>,
+}
+
+/// The kind of an [`Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The file doesn't begin as every record file does.
+    NotARecordFile,
+    /// The file ends in the middle of something.
+    Truncated,
+    /// Stored bytes contradict the format, or each other.
+    Corrupt,
+    /// Stored bytes don't have the hash that was stored with them.
+    ChecksumMismatch,
+    /// Reading on would exceed a limit of the options.
+    LimitExceeded,
+    /// Valid, as far as one can tell, but of a type this crate doesn't know.
+    Unsupported,
+    /// An option, or an argument, has a value that can't work.
+    InvalidConfig,
+    /// A position that no record begins at.
+    InvalidPosition,
+    /// A source of bytes to write ended before the promised length.
+    SourceEnded,
+    /// The writer was finished, or failed before: nothing can be written any more.
+    Closed,
+    /// The underlying source or sink failed.
+    Io,
+}
+
+impl Error {
+    #[cold]
+    #[inline(never)]
+    fn new(
+        kind: ErrorKind,
+        offset: Option<u64>,
+        detail: Cow<'static, str>,
+        source: Option<io::Error>,
+    ) -> Self {
+        Error {
+            inner: Box::new(Inner {
+                kind,
+                offset,
+                detail,
+                source,
+            }),
+        }
+    }
+
+    pub(crate) fn at(kind: ErrorKind, offset: u64, detail: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(kind, Some(offset), detail.into(), None)
+    }
+
+    pub(crate) fn corrupt(offset: u64, detail: impl Into<Cow<'static, str>>) -> Self {
+        Error::at(ErrorKind::Corrupt, offset, detail)
+    }
+
+    pub(crate) fn truncated(offset: u64, detail: impl Into<Cow<'static, str>>) -> Self {
+        Error::at(ErrorKind::Truncated, offset, detail)
+    }
+
+    pub(crate) fn config(detail: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(ErrorKind::InvalidConfig, None, detail.into(), None)
+    }
+
+    pub(crate) fn closed(detail: &'static str) -> Self {
+        Error::new(ErrorKind::Closed, None, detail.into(), None)
+    }
+
+    pub(crate) fn plain(kind: ErrorKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        Error::new(kind, None, detail.into(), None)
+    }
+
+    pub(crate) fn hash(offset: u64, what: &str, stored: u64, computed: u64) -> Self {
+        Error::at(
+            ErrorKind::ChecksumMismatch,
+            offset,
+            format!("{what} hash mismatch: stored {stored:#018x}, computed {computed:#018x}"),
+        )
+    }
+
+    /// An I/O error; one that wraps an [`Error`] of ours becomes that error again.
+    pub(crate) fn io(offset: Option<u64>, source: io::Error) -> Self {
+        match source.downcast::<Error>() {
+            Ok(ours) => ours,
+            Err(source) => Error::new(ErrorKind::Io, offset, Cow::Borrowed(""), Some(source)),
+        }
+    }
+
+    /// Gives an error that has no offset yet the one of what was being read.
+    pub(crate) fn or_at(mut self, offset: u64) -> Self {
+        self.inner.offset.get_or_insert(offset);
+        self
+    }
+
+    /// The kind of error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// Where in the file, in bytes from its beginning, if the error has a place.
+    #[must_use]
+    pub fn offset(&self) -> Option<u64> {
+        self.inner.offset
+    }
+
+    /// Whether what is stored is damaged: corrupt, cut short, with a wrong hash, or no record file.
+    #[must_use]
+    pub fn is_corrupt(&self) -> bool {
+        matches!(
+            self.inner.kind,
+            ErrorKind::NotARecordFile
+                | ErrorKind::Truncated
+                | ErrorKind::Corrupt
+                | ErrorKind::ChecksumMismatch
+        )
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(offset) = self.inner.offset {
+            write!(f, "at {offset:#x}: ")?;
+        }
+        match &self.inner.source {
+            Some(source) if self.inner.detail.is_empty() => write!(f, "{source}"),
+            Some(source) => write!(f, "{}: {source}", self.inner.detail),
+            None => f.write_str(&self.inner.detail),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.inner.kind)
+            .field("message", &format_args!("{self}"))
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.inner.source.as_ref().map(|source| source as _)
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Truncated | ErrorKind::SourceEnded => io::ErrorKind::UnexpectedEof,
+            ErrorKind::NotARecordFile | ErrorKind::Corrupt | ErrorKind::ChecksumMismatch => {
+                io::ErrorKind::InvalidData
+            }
+            ErrorKind::LimitExceeded => io::ErrorKind::OutOfMemory,
+            ErrorKind::Unsupported => io::ErrorKind::Unsupported,
+            ErrorKind::InvalidConfig | ErrorKind::InvalidPosition => io::ErrorKind::InvalidInput,
+            ErrorKind::Closed => io::ErrorKind::BrokenPipe,
+            ErrorKind::Io => match &error.inner.source {
+                Some(source) => source.kind(),
+                None => io::ErrorKind::Other,
+            },
+        };
+        io::Error::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word() {
+        assert_eq!(size_of::<Error>(), size_of::<usize>());
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn displays_the_offset_first_and_survives_io() {
+        let error = Error::corrupt(0x10018, "sizes end early");
+        assert_eq!(error.to_string(), "at 0x10018: sizes end early");
+        let error = Error::io(None, io::Error::from(error));
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!(error.offset(), Some(0x10018));
+        let error = Error::io(Some(3), io::Error::other("disk on fire"));
+        assert_eq!(error.to_string(), "at 0x3: disk on fire");
+        assert_eq!(error.kind(), ErrorKind::Io);
+    }
+}

@@ -1,0 +1,404 @@
+//! Random access to the records of a file.
+use bytes::Bytes;
+
+use crate::block::{BLOCK_HEADER_LEN, BlockHeader, block_of, is_chunk_boundary};
+use crate::chunk::{Chunk, ChunkKind, file_start};
+use crate::codec::Decoders;
+use crate::compression::CompressionKind;
+use crate::decoded::DecodedChunk;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::ReaderOptions;
+use crate::payload::{self, Payload, check_limit};
+use crate::position::{ChunkOffset, RecordPosition};
+use crate::read_at::{ReadAt, read_full_at};
+use crate::simple::compression_kind;
+use crate::stream::RecordStream;
+
+/// A record file that is read at random, without a state: threads can share it.
+///
+/// Everything that is read is verified: the hashes of headers and data, every length against every other.
+/// For reading one record after the other there is [`RecordReader`](crate::RecordReader).
+///
+/// # Examples
+///
+/// ```
+/// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+///
+/// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+/// writer.write_record(b"one")?;
+/// let position = writer.write_record_alone(b"another", Compression::ZSTD)?;
+/// let bytes = writer.finish()?;
+///
+/// let file = RecordFile::open(bytes, ReaderOptions::new())?;
+/// assert_eq!(file.read_record(position)?, b"another"[..]);
+/// assert_eq!(file.last_record()?, Some(position));
+/// # Ok::<(), record_file::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RecordFile<S> {
+    pub(crate) source: S,
+    size: u64,
+    pub(crate) options: ReaderOptions,
+}
+
+/// How a record is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredRecord {
+    /// The compression of its chunk.
+    pub compression: CompressionKind,
+    /// The chunk it is in: `header.data_size` are the bytes stored for all its `header.num_records` records.
+    pub chunk: Chunk,
+}
+
+impl<S: ReadAt> RecordFile<S> {
+    /// Opens a file; one of 0 bytes is valid, and has no records.
+    ///
+    /// # Errors
+    ///
+    /// [`NotARecordFile`](ErrorKind::NotARecordFile) or [`Truncated`](ErrorKind::Truncated) if it doesn't begin
+    /// with the 64 bytes that a record file begins with; [`Io`](ErrorKind::Io).
+    pub fn open(source: S, options: ReaderOptions) -> Result<Self> {
+        let size = source.size().map_err(|error| Error::io(None, error))?;
+        let mut start = [0; 64];
+        let got =
+            read_full_at(&source, 0, &mut start).map_err(|error| Error::io(Some(0), error))?;
+        if start[..got] != file_start()[..got] {
+            return Err(Error::at(
+                ErrorKind::NotARecordFile,
+                0,
+                "not a record file: the signature differs",
+            ));
+        }
+        if got < start.len() && got as u64 != 0 {
+            return Err(Error::truncated(
+                got as u64,
+                "the file ends inside the signature",
+            ));
+        }
+        Ok(RecordFile {
+            source,
+            size,
+            options,
+        })
+    }
+
+    /// Bytes in the file, as they were when it was opened.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The source.
+    pub fn get_ref(&self) -> &S {
+        &self.source
+    }
+
+    /// Gives the source back.
+    pub fn into_inner(self) -> S {
+        self.source
+    }
+
+    /// The limits the file is read with.
+    #[must_use]
+    pub fn options(&self) -> &ReaderOptions {
+        &self.options
+    }
+
+    /// The chunk that begins at `begin`.
+    ///
+    /// # Errors
+    ///
+    /// Any that reading and checking its header can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if no
+    /// chunk can begin there.
+    pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
+        let begin = begin.0;
+        if begin >= self.size || !is_chunk_boundary(begin) {
+            return Err(Error::at(
+                ErrorKind::InvalidPosition,
+                begin,
+                "no chunk can begin here",
+            ));
+        }
+        let chunk = payload::read_header(&mut &self.source, begin)?;
+        let chunk = chunk.ok_or_else(|| Error::truncated(begin, "the file shrank"))?;
+        if chunk.end > self.size {
+            return Err(Error::truncated(
+                begin,
+                format!(
+                    "the file ends at {:#x}, inside a chunk that goes on to {:#x}",
+                    self.size, chunk.end
+                ),
+            ));
+        }
+        chunk.header.check_claims(begin)?;
+        Ok(chunk)
+    }
+
+    /// All chunks in order, of every kind, by their headers alone.
+    pub fn chunks(&self) -> Chunks<'_, S> {
+        self.chunks_from(0)
+    }
+
+    pub(crate) fn chunks_from(&self, begin: u64) -> Chunks<'_, S> {
+        Chunks {
+            file: self,
+            next: Some(begin),
+        }
+    }
+
+    /// The position of the record with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no record has it, or any that reading headers can give.
+    pub fn locate(&self, numeric: u64) -> Result<RecordPosition> {
+        if numeric < self.size {
+            for chunk in self.chunks_from(self.chunk_before(numeric)?) {
+                let chunk = chunk?;
+                if numeric - chunk.begin < chunk.header.num_records {
+                    return Ok(RecordPosition::new(chunk.begin, numeric - chunk.begin));
+                }
+                if numeric < chunk.end {
+                    break;
+                }
+            }
+        }
+        Err(no_record(numeric))
+    }
+
+    /// The last record; `None` if there is none. Only headers near the end are read.
+    ///
+    /// # Errors
+    ///
+    /// If the file doesn't end exactly where a chunk ends, or any that reading headers can give.
+    pub fn last_record(&self) -> Result<Option<RecordPosition>> {
+        let mut end = self.size;
+        while end > 0 {
+            let start = self.chunk_before(end - 1)?;
+            let mut last = None;
+            let mut begin = start;
+            while begin < end {
+                let chunk = self.chunk_header_at(ChunkOffset(begin))?;
+                if chunk.header.num_records > 0 {
+                    last = Some(RecordPosition::new(begin, chunk.header.num_records - 1));
+                }
+                begin = chunk.end;
+            }
+            if begin > end {
+                return Err(Error::corrupt(start, "chunks that overlap"));
+            }
+            if last.is_some() {
+                return Ok(last);
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    /// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the header
+    /// of the block that `pos` is in.
+    fn chunk_before(&self, pos: u64) -> Result<u64> {
+        let block = block_of(pos);
+        let mut stored = [0; BLOCK_HEADER_LEN];
+        self.source
+            .read_exact_at(block, &mut stored)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => {
+                    Error::truncated(block, "the file ends inside a block header")
+                }
+                _ => Error::io(Some(block), error),
+            })?;
+        let header = BlockHeader::decode(&stored, block)?;
+        // A chunk that begins with the block begins there; else one reaches into the block, and the next one
+        // begins where it says.
+        let next = block.checked_add(header.next_chunk);
+        let before = block.checked_sub(header.previous_chunk);
+        let begin = match (header.previous_chunk, next, before) {
+            (0, ..) => Some(block),
+            (_, Some(next), _) if next <= pos => Some(next),
+            (_, Some(_), before) => before,
+            _ => None,
+        };
+        begin
+            .filter(|&begin| is_chunk_boundary(begin))
+            .ok_or_else(|| Error::corrupt(block, "block header of an impossible chunk"))
+    }
+
+    /// Reads and decodes a chunk, all of it.
+    ///
+    /// # Errors
+    ///
+    /// Any that reading, verifying and decoding can give; [`LimitExceeded`](ErrorKind::LimitExceeded) if it is
+    /// larger than the options allow.
+    pub fn read_chunk(&self, begin: ChunkOffset) -> Result<DecodedChunk> {
+        let chunk = self.chunk_header_at(begin)?;
+        self.decode(&chunk)
+    }
+
+    fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
+        let data = self.read_data(chunk)?;
+        crate::decoded::decode(chunk, data, &mut Decoders::default(), &self.options)
+    }
+
+    /// The stored data of a chunk, verified.
+    pub(crate) fn read_data(&self, chunk: &Chunk) -> Result<Vec<u8>> {
+        let size = chunk.header.data_size;
+        check_limit(chunk, size, self.options.max_chunk_memory)?;
+        // The chunk is within the file, so its data is really there.
+        let mut data = Vec::new();
+        usize::try_from(size)
+            .ok()
+            .and_then(|size| data.try_reserve_exact(size).ok())
+            .ok_or_else(|| {
+                Error::at(
+                    ErrorKind::LimitExceeded,
+                    chunk.begin,
+                    format!("{size} bytes don't fit in memory"),
+                )
+            })?;
+        let mut payload = Payload::hashed(*chunk);
+        payload.append(&mut &self.source, size, &mut data)?;
+        payload.finish(&mut &self.source)?;
+        Ok(data)
+    }
+
+    /// The chunk of a record, whose index is checked.
+    fn chunk_of(&self, position: RecordPosition) -> Result<Chunk> {
+        let chunk = self.chunk_header_at(position.chunk_begin())?;
+        if position.record_index() < chunk.header.num_records {
+            return Ok(chunk);
+        }
+        Err(no_record(position.numeric()))
+    }
+
+    /// Reads one record. Where chunks hold many records, [`read_chunk`](Self::read_chunk) decodes them all at once.
+    ///
+    /// # Errors
+    ///
+    /// Any that reading, verifying and decoding can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there
+    /// is no such record; [`LimitExceeded`](ErrorKind::LimitExceeded) if its chunk is larger than the options allow.
+    pub fn read_record(&self, position: RecordPosition) -> Result<Bytes> {
+        let chunk = self.chunk_of(position)?;
+        let decoded = self.decode(&chunk)?;
+        usize::try_from(position.record_index())
+            .ok()
+            .and_then(|index| decoded.record_bytes(index))
+            .ok_or_else(|| no_record(position.numeric()))
+    }
+
+    /// Reads one record into `buf`, which must have its length; a record in a chunk of its own goes
+    /// straight there, and may have any size.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_record`](Self::read_record); [`InvalidConfig`](ErrorKind::InvalidConfig) if the length differs.
+    pub fn read_record_into(&self, position: RecordPosition, buf: &mut [u8]) -> Result<()> {
+        let stream = self.record_stream(position)?;
+        if stream.remaining() != buf.len() as u64 {
+            return Err(Error::config(format!(
+                "a buffer of {} bytes for a record of {}",
+                buf.len(),
+                stream.remaining()
+            )));
+        }
+        stream.read_whole(buf)
+    }
+
+    /// The length of a record: from headers alone if it is in a chunk of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_record`](Self::read_record).
+    pub fn record_len(&self, position: RecordPosition) -> Result<u64> {
+        let chunk = self.chunk_of(position)?;
+        if chunk.header.num_records == 1 {
+            return Ok(chunk.header.decoded_data_size);
+        }
+        let decoded = self.decode(&chunk)?;
+        usize::try_from(position.record_index())
+            .ok()
+            .and_then(|index| decoded.record(index))
+            .map(|record| record.len() as u64)
+            .ok_or_else(|| no_record(position.numeric()))
+    }
+
+    /// A reader of one record. One that has a simple chunk of its own is read in bounded memory (but not a snappy
+    /// one, which has no stream); others are decoded with their whole chunk.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is read.
+    pub fn record_stream(&self, position: RecordPosition) -> Result<RecordStream<'_, S>> {
+        let chunk = self.chunk_of(position)?;
+        if chunk.header.kind == ChunkKind::Simple
+            && chunk.header.num_records == 1
+            && let Some(stream) = RecordStream::open(self, chunk)?
+        {
+            return Ok(stream);
+        }
+        let decoded = self.decode(&chunk)?;
+        let record = usize::try_from(position.record_index())
+            .ok()
+            .and_then(|index| decoded.record_bytes(index));
+        Ok(RecordStream::of_memory(
+            self,
+            record.ok_or_else(|| no_record(position.numeric()))?,
+        ))
+    }
+
+    /// The compression of a chunk that has data: its first byte.
+    ///
+    /// # Errors
+    ///
+    /// Any that reading can give; [`Unsupported`](ErrorKind::Unsupported) if the type is unknown.
+    pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
+        let mut payload = Payload::unhashed_from(*chunk, 0);
+        let mut source = &self.source;
+        compression_kind(payload.piece(&mut source, 1)?.first(), chunk.begin)
+    }
+
+    /// How a record is stored.
+    ///
+    /// # Errors
+    ///
+    /// Any that reading headers can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there is no such record.
+    pub fn stored(&self, position: RecordPosition) -> Result<StoredRecord> {
+        let chunk = self.chunk_of(position)?;
+        Ok(StoredRecord {
+            compression: self.compression(&chunk)?,
+            chunk,
+        })
+    }
+}
+
+#[cold]
+fn no_record(numeric: u64) -> Error {
+    Error::at(
+        ErrorKind::InvalidPosition,
+        numeric,
+        "no record has this position",
+    )
+}
+
+/// The chunks of a file, in order. After an error there are no more.
+#[derive(Debug)]
+pub struct Chunks<'a, S> {
+    file: &'a RecordFile<S>,
+    next: Option<u64>,
+}
+
+impl<S: ReadAt> Iterator for Chunks<'_, S> {
+    type Item = Result<Chunk>;
+
+    fn next(&mut self) -> Option<Result<Chunk>> {
+        let begin = self.next.take().filter(|&begin| begin < self.file.size)?;
+        let chunk = self.file.chunk_header_at(ChunkOffset(begin));
+        if let Ok(chunk) = &chunk {
+            self.next = Some(chunk.end);
+        }
+        Some(chunk)
+    }
+}
+
+impl<S: ReadAt> std::iter::FusedIterator for Chunks<'_, S> {}

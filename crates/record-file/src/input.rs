@@ -1,0 +1,148 @@
+//! What chunks are read from: a source with positioned reads, or a plain stream that only moves forward.
+use std::io::{self, Read};
+
+use crate::read_at::{ReadAt, read_full_at};
+
+/// What a [`RecordReader`](crate::RecordReader) can read from: every [`ReadAt`], and [`Sequential`].
+///
+/// It can't be implemented elsewhere.
+pub trait Input: sealed::Sealed {
+    /// Reads until `buf` is full or the input ends, and says how far it came.
+    #[doc(hidden)]
+    fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// All bytes, if they are in memory anyway.
+    #[doc(hidden)]
+    fn as_slice(&self) -> Option<&[u8]>;
+
+    /// The number of bytes, unless only reading can tell.
+    #[doc(hidden)]
+    fn size(&self) -> io::Result<Option<u64>>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<S: super::ReadAt> Sealed for S {}
+    impl<R: std::io::Read> Sealed for super::Sequential<R> {}
+}
+
+impl<S: ReadAt> Input for S {
+    fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        read_full_at(self, offset, buf)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        ReadAt::as_slice(self)
+    }
+
+    fn size(&self) -> io::Result<Option<u64>> {
+        ReadAt::size(self).map(Some)
+    }
+}
+
+/// How far back a stream can be read again: resynchronising looks again at headers it has just read.
+const KEPT: usize = 256;
+
+/// A plain stream, which can be read forward only.
+#[derive(Debug)]
+pub struct Sequential<R> {
+    inner: R,
+    /// Bytes of `inner` read so far.
+    pos: u64,
+    /// The last of them.
+    kept: Vec<u8>,
+}
+
+impl<R: Read> Sequential<R> {
+    /// Reads the records of the stream that begins where `inner` stands.
+    pub fn new(inner: R) -> Self {
+        Sequential {
+            inner,
+            pos: 0,
+            kept: Vec::new(),
+        }
+    }
+
+    /// Gives the stream back; what was read stays read.
+    pub fn into_inner(self) -> R {
+        self.inner
+    }
+
+    fn fill(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        let result = loop {
+            if filled == buf.len() {
+                break Ok(filled);
+            }
+            match self.inner.read(&mut buf[filled..]) {
+                Ok(0) => break Ok(filled),
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break Err(error),
+            }
+        };
+        // Also after an error: the stream has moved.
+        self.pos += filled as u64;
+        let tail = &buf[filled.saturating_sub(KEPT)..filled];
+        self.kept.extend_from_slice(tail);
+        let excess = self.kept.len().saturating_sub(KEPT);
+        self.kept.drain(..excess);
+        result
+    }
+}
+
+impl<R: Read> Input for Sequential<R> {
+    fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        if offset < self.pos {
+            let back = usize::try_from(self.pos - offset).unwrap_or(usize::MAX);
+            let Some(start) = self.kept.len().checked_sub(back) else {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "a stream can't be read backwards",
+                ));
+            };
+            filled = buf.len().min(back);
+            buf[..filled].copy_from_slice(&self.kept[start..start + filled]);
+        }
+        let mut skipped = [0; 8192];
+        while filled < buf.len() && self.pos < offset {
+            let step = usize::try_from(offset - self.pos)
+                .map_or(skipped.len(), |left| left.min(skipped.len()));
+            if self.fill(&mut skipped[..step])? < step {
+                return Ok(0);
+            }
+        }
+        Ok(filled + self.fill(&mut buf[filled..])?)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn size(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_skips_forward_and_looks_back_a_little() {
+        let bytes: Vec<u8> = (0..100_000u32)
+            .map(|index| index.to_le_bytes()[0])
+            .collect();
+        let mut input = Sequential::new(&bytes[..]);
+        let mut buf = [0; 64];
+        assert_eq!(input.read_full(20_000, &mut buf).unwrap(), 64);
+        assert_eq!(buf[..], bytes[20_000..20_064]);
+        assert_eq!(input.read_full(20_010, &mut buf).unwrap(), 64);
+        assert_eq!(buf[..], bytes[20_010..20_074]);
+        assert_eq!(input.read_full(99_990, &mut buf).unwrap(), 10);
+        assert_eq!(input.read_full(99_990, &mut buf).unwrap(), 10);
+        assert_eq!(input.read_full(200_000, &mut buf).unwrap(), 0);
+        assert!(input.read_full(5, &mut buf).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! What a reader puts up with.
+
+/// Bytes of one record chunk that a reader holds in memory, unless told otherwise.
+pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
+/// Base-2 logarithm of the largest window of a compressor that streams are decoded with, unless told otherwise.
+pub const DEFAULT_MAX_WINDOW_LOG: u32 = 27;
+/// Records from this size on are streamed where possible, unless told otherwise.
+pub const DEFAULT_STREAM_FROM: u64 = 8 << 20;
+
+/// The limits of a reader.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::ReaderOptions;
+///
+/// let options = ReaderOptions::new().max_chunk_memory(64 << 20).max_window_log(24);
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReaderOptions {
+    pub(crate) max_chunk_memory: u64,
+    pub(crate) max_window_log: u32,
+    pub(crate) stream_from: u64,
+}
+
+impl ReaderOptions {
+    /// The defaults.
+    #[must_use]
+    pub const fn new() -> Self {
+        ReaderOptions {
+            max_chunk_memory: DEFAULT_MAX_CHUNK_MEMORY,
+            max_window_log: DEFAULT_MAX_WINDOW_LOG,
+            stream_from: DEFAULT_STREAM_FROM,
+        }
+    }
+
+    /// The most bytes of one record chunk, decoded or stored, that are held in memory
+    /// ([`DEFAULT_MAX_CHUNK_MEMORY`]). A single record larger than that can still be streamed, or read into a
+    /// buffer of the caller's.
+    #[must_use]
+    pub const fn max_chunk_memory(mut self, bytes: u64) -> Self {
+        self.max_chunk_memory = bytes;
+        self
+    }
+
+    /// Base-2 logarithm of the largest decoder window ([`DEFAULT_MAX_WINDOW_LOG`]). What is decoded as a whole
+    /// needs no window.
+    #[must_use]
+    pub const fn max_window_log(mut self, log: u32) -> Self {
+        self.max_window_log = log;
+        self
+    }
+
+    /// From which size on the stored form of a record is decoded as a stream ([`DEFAULT_STREAM_FROM`]).
+    #[must_use]
+    pub const fn stream_from(mut self, bytes: u64) -> Self {
+        self.stream_from = bytes;
+        self
+    }
+}
+
+impl Default for ReaderOptions {
+    fn default() -> Self {
+        ReaderOptions::new()
+    }
+}

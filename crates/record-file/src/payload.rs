@@ -1,0 +1,372 @@
+//! Reading a chunk: its header, and its data past the block headers that cut into it.
+use crate::block::{
+    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, block_of, is_boundary, payload_end,
+    payload_position,
+};
+use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Hasher;
+use crate::input::Input;
+
+/// How much of a file is read at once: small enough to stay in a core's cache until it is copied on.
+const WINDOW: u64 = 4 * BLOCK;
+
+/// What is wrong with a chunk, in the terms that resynchronising needs.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) error: Error,
+    #[expect(dead_code, reason = "for resynchronising")]
+    pub(crate) place: Place,
+}
+
+/// What the damage leaves to go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nothing is known about where the chunk ends.
+    ChunkHeader,
+    /// A block header that can't be trusted.
+    BlockHeader { block: u64 },
+    /// A block header that can be trusted, and says that the chunk isn't where it was looked for.
+    OtherChunk { block: u64, header: BlockHeader },
+    /// The chunk's header is fine, its data isn't.
+    Data { end: u64 },
+    /// The file ends inside the chunk.
+    Truncated,
+    /// The source failed, which says nothing about what is stored.
+    Io,
+}
+
+impl Fault {
+    pub(crate) fn io(offset: u64, error: std::io::Error) -> Self {
+        Fault {
+            error: Error::io(Some(offset), error),
+            place: Place::Io,
+        }
+    }
+
+    fn truncated(begin: u64, detail: String) -> Self {
+        Fault {
+            error: Error::truncated(begin, detail),
+            place: Place::Truncated,
+        }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        fault.error
+    }
+}
+
+/// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.
+pub(crate) fn read_header<I: Input + ?Sized>(
+    input: &mut I,
+    begin: u64,
+) -> Result<Option<Chunk>, Fault> {
+    // The header, and the block header that may lie in front of it or in it.
+    let mut raw = [0; CHUNK_HEADER_LEN + BLOCK_HEADER_LEN];
+    let raw_end = payload_end(begin, CHUNK_HEADER);
+    let raw_len = if raw_end - begin > CHUNK_HEADER {
+        raw.len()
+    } else {
+        CHUNK_HEADER_LEN
+    };
+    let got = input
+        .read_full(begin, &mut raw[..raw_len])
+        .map_err(|error| Fault::io(begin, error))?;
+    if got == 0 {
+        return Ok(None);
+    }
+    let truncated = || {
+        Fault::truncated(
+            begin,
+            format!("the file ends after {got} bytes of a chunk header"),
+        )
+    };
+    let mut bytes = [0; CHUNK_HEADER_LEN];
+    let mut block_header = None;
+    if raw_len == raw.len() {
+        // Less than a block away, so it fits.
+        let block = crate::block::next_boundary(begin);
+        let at = usize::try_from(block - begin).unwrap_or(0);
+        if got < at + BLOCK_HEADER_LEN {
+            return Err(truncated());
+        }
+        let mut stored = [0; BLOCK_HEADER_LEN];
+        stored.copy_from_slice(&raw[at..at + BLOCK_HEADER_LEN]);
+        let header = BlockHeader::decode(&stored, block).map_err(|error| Fault {
+            error,
+            place: Place::BlockHeader { block },
+        })?;
+        if header.previous_chunk != block - begin {
+            return Err(other_chunk(block, header, begin, None));
+        }
+        block_header = Some((block, header));
+        bytes[..at].copy_from_slice(&raw[..at]);
+        bytes[at..].copy_from_slice(&raw[at + BLOCK_HEADER_LEN..]);
+    } else {
+        bytes.copy_from_slice(&raw[..CHUNK_HEADER_LEN]);
+    }
+    if got < raw_len {
+        return Err(truncated());
+    }
+    let header = ChunkHeader::decode(&bytes, begin).map_err(|error| Fault {
+        error,
+        place: Place::ChunkHeader,
+    })?;
+    let end = header.end(begin);
+    if let Some((block, stored)) = block_header
+        && stored != BlockHeader::within(block, begin, end)
+    {
+        return Err(other_chunk(block, stored, begin, Some(end)));
+    }
+    Ok(Some(Chunk { header, begin, end }))
+}
+
+#[cold]
+fn other_chunk(block: u64, header: BlockHeader, begin: u64, end: Option<u64>) -> Fault {
+    let end = end.unwrap_or_else(|| block.saturating_add(header.next_chunk));
+    let error = header
+        .check(block, begin, end)
+        .err()
+        .unwrap_or_else(|| Error::corrupt(block, "block header of another chunk"));
+    Fault {
+        error,
+        place: Place::OtherChunk { block, header },
+    }
+}
+
+/// The data of a chunk, piece by piece, every block header on the way compared with what it must be.
+#[derive(Debug)]
+pub(crate) struct Payload {
+    chunk: Chunk,
+    /// Where in the file the next byte is, or the block header in front of it.
+    pos: u64,
+    /// Data still to come.
+    left: u64,
+    window: Vec<u8>,
+    /// Where in the file the window begins.
+    window_begin: u64,
+    hasher: Option<Hasher>,
+}
+
+impl Payload {
+    /// All data of the chunk, hashed on the way.
+    pub(crate) fn hashed(chunk: Chunk) -> Self {
+        Payload {
+            pos: payload_end(chunk.begin, CHUNK_HEADER),
+            hasher: Some(Hasher::new()),
+            left: chunk.header.data_size,
+            chunk,
+            window: Vec::new(),
+            window_begin: 0,
+        }
+    }
+
+    /// The data from `offset` on, not hashed.
+    pub(crate) fn unhashed_from(chunk: Chunk, offset: u64) -> Self {
+        Payload {
+            pos: payload_position(chunk.begin, CHUNK_HEADER.saturating_add(offset)),
+            left: chunk.header.data_size.saturating_sub(offset),
+            hasher: None,
+            chunk,
+            window: Vec::new(),
+            window_begin: 0,
+        }
+    }
+
+    pub(crate) fn chunk(&self) -> &Chunk {
+        &self.chunk
+    }
+
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next piece of at most `most` bytes; empty only if none are left or asked for.
+    pub(crate) fn piece<'a, I: Input + ?Sized>(
+        &'a mut self,
+        input: &'a mut I,
+        most: u64,
+    ) -> Result<&'a [u8], Fault> {
+        let want = most.min(self.left);
+        if want == 0 {
+            return Ok(&[]);
+        }
+        if is_boundary(self.pos) {
+            let mut stored = [0; BLOCK_HEADER_LEN];
+            stored.copy_from_slice(self.raw(input, BLOCK_HEADER)?);
+            self.check_block(&stored)?;
+            self.pos += BLOCK_HEADER;
+        }
+        let want = want.min(BLOCK - self.pos % BLOCK);
+        self.left -= want;
+        let at = self.pos;
+        self.pos += want;
+        // Borrow the parts separately: the piece stays in the window or the input.
+        let piece = raw(
+            &mut self.window,
+            &mut self.window_begin,
+            &self.chunk,
+            input,
+            (at, want, want + self.left),
+        )?;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(piece);
+        }
+        Ok(piece)
+    }
+
+    /// Fills `buf`; the caller has made sure that so much data is left.
+    pub(crate) fn read<I: Input + ?Sized>(
+        &mut self,
+        input: &mut I,
+        mut buf: &mut [u8],
+    ) -> Result<(), Fault> {
+        while !buf.is_empty() {
+            let piece = self.piece(input, buf.len() as u64)?;
+            if piece.is_empty() {
+                let begin = self.chunk.begin;
+                return Err(Fault {
+                    error: Error::corrupt(begin, "chunk data ends early"),
+                    place: Place::Data {
+                        end: self.chunk.end,
+                    },
+                });
+            }
+            let (filled, rest) = buf.split_at_mut(piece.len());
+            filled.copy_from_slice(piece);
+            buf = rest;
+        }
+        Ok(())
+    }
+
+    /// Appends the next `len` bytes, with memory that grows as they come.
+    pub(crate) fn append<I: Input + ?Sized>(
+        &mut self,
+        input: &mut I,
+        len: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        let mut left = len.min(self.left);
+        while left > 0 {
+            let piece = self.piece(input, left)?;
+            out.extend_from_slice(piece);
+            left -= piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads what is left and compares the hash.
+    pub(crate) fn finish<I: Input + ?Sized>(&mut self, input: &mut I) -> Result<(), Fault> {
+        while !self.piece(input, u64::MAX)?.is_empty() {}
+        let Some(hasher) = self.hasher.take() else {
+            return Ok(());
+        };
+        let stored = self.chunk.header.data_hash;
+        let computed = hasher.finish();
+        if stored == computed {
+            return Ok(());
+        }
+        Err(Fault {
+            error: Error::hash(self.chunk.begin, "chunk data", stored, computed),
+            place: Place::Data {
+                end: self.chunk.end,
+            },
+        })
+    }
+
+    fn raw<'a, I: Input + ?Sized>(
+        &'a mut self,
+        input: &'a mut I,
+        len: u64,
+    ) -> Result<&'a [u8], Fault> {
+        raw(
+            &mut self.window,
+            &mut self.window_begin,
+            &self.chunk,
+            input,
+            (self.pos, len, self.left),
+        )
+    }
+
+    fn check_block(&self, stored: &[u8; BLOCK_HEADER_LEN]) -> Result<(), Fault> {
+        let block = block_of(self.pos);
+        let header = BlockHeader::decode(stored, block).map_err(|error| Fault {
+            error,
+            place: Place::BlockHeader { block },
+        })?;
+        if header == BlockHeader::within(block, self.chunk.begin, self.chunk.end) {
+            return Ok(());
+        }
+        Err(other_chunk(
+            block,
+            header,
+            self.chunk.begin,
+            Some(self.chunk.end),
+        ))
+    }
+}
+
+/// `len` raw bytes at `at`, out of the input's memory or the window, which is refilled if need be as far as
+/// the `left` bytes of data from here on go.
+fn raw<'a, I: Input + ?Sized>(
+    window: &'a mut Vec<u8>,
+    window_begin: &mut u64,
+    chunk: &Chunk,
+    input: &'a mut I,
+    (at, len, left): (u64, u64, u64),
+) -> Result<&'a [u8], Fault> {
+    let short = |have: u64| {
+        Fault::truncated(
+            chunk.begin,
+            format!(
+                "the file ends at {have:#x}, inside a chunk that goes on to {:#x}",
+                chunk.end
+            ),
+        )
+    };
+    if input.as_slice().is_some() {
+        let all = input.as_slice().unwrap_or_default();
+        let have = all.len() as u64;
+        return slice(all, at, len).ok_or_else(|| short(have));
+    }
+    let have = *window_begin + window.len() as u64;
+    if at < *window_begin || at + len > have {
+        // Never beyond the data: a stream couldn't go back.
+        let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
+        // At most WINDOW, which fits.
+        window.resize(usize::try_from(wanted).unwrap_or(0), 0);
+        *window_begin = at;
+        let got = input
+            .read_full(at, window)
+            .map_err(|error| Fault::io(at, error));
+        match got {
+            Ok(got) => window.truncate(got),
+            Err(fault) => {
+                window.clear();
+                return Err(fault);
+            }
+        }
+    }
+    let have = *window_begin + window.len() as u64;
+    slice(window, at - *window_begin, len).ok_or_else(|| short(have))
+}
+
+fn slice(bytes: &[u8], at: u64, len: u64) -> Option<&[u8]> {
+    let at = usize::try_from(at).ok()?;
+    let len = usize::try_from(len).ok()?;
+    bytes.get(at..)?.get(..len)
+}
+
+/// The limit that a chunk's data, which is about to be held in memory, must not exceed.
+pub(crate) fn check_limit(chunk: &Chunk, bytes: u64, limit: u64) -> Result<()> {
+    if bytes <= limit {
+        return Ok(());
+    }
+    Err(Error::at(
+        ErrorKind::LimitExceeded,
+        chunk.begin,
+        format!("a chunk of {bytes} bytes is more than max_chunk_memory ({limit}) allows"),
+    ))
+}

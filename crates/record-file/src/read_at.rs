@@ -1,0 +1,143 @@
+//! Sources that can be read at any offset, by several threads at once.
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// A source of bytes with positioned reads.
+///
+/// Reading takes `&self` and moves no cursor, so threads can share one source.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::ReadAt;
+///
+/// let source: &[u8] = b"positioned";
+/// let mut word = [0; 4];
+/// source.read_exact_at(2, &mut word)?;
+/// assert_eq!(&word, b"siti");
+/// assert_eq!(source.size()?, 10);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub trait ReadAt: Send + Sync {
+    /// Reads some bytes at `offset`; fewer than asked for is no error, and 0 means the end.
+    ///
+    /// # Errors
+    ///
+    /// What the underlying source says.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// The number of bytes there are now.
+    ///
+    /// # Errors
+    ///
+    /// What the underlying source says.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `buf` from `offset`.
+    ///
+    /// # Errors
+    ///
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends before, or what the source says.
+    fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        if read_full_at(self, offset, buf)? < buf.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(())
+    }
+
+    /// All bytes, where they are in memory anyway: readers then borrow instead of copying.
+    fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Reads until `buf` is full or the source ends, and says how far it came.
+pub(crate) fn read_full_at<S: ReadAt + ?Sized>(
+    source: &S,
+    mut offset: u64,
+    buf: &mut [u8],
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match source.read_at(offset, &mut buf[filled..]) {
+            Ok(0) => break,
+            Ok(n) => {
+                filled += n;
+                offset += n as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+impl ReadAt for [u8] {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.get(offset..))
+            .unwrap_or_default();
+        let n = rest.len().min(buf.len());
+        buf[..n].copy_from_slice(&rest[..n]);
+        Ok(n)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl ReadAt for File {
+    #[cfg(unix)]
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(self, buf, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(self, buf, offset)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}
+
+macro_rules! forward {
+    ($($(#[$attr:meta])* [$($generics:tt)*] $type:ty => $inner:ty),* $(,)?) => {$(
+        impl<$($generics)*> ReadAt for $type {
+            fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+                <$inner as ReadAt>::read_at(self, offset, buf)
+            }
+
+            fn size(&self) -> io::Result<u64> {
+                <$inner as ReadAt>::size(self)
+            }
+
+            fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+                <$inner as ReadAt>::read_exact_at(self, offset, buf)
+            }
+
+            fn as_slice(&self) -> Option<&[u8]> {
+                <$inner as ReadAt>::as_slice(self)
+            }
+        }
+    )*};
+}
+
+forward! {
+    [] Vec<u8> => [u8],
+    [] Bytes => [u8],
+    [const N: usize] [u8; N] => [u8],
+    [T: ReadAt + ?Sized] &T => T,
+    [T: ReadAt + ?Sized] Box<T> => T,
+    [T: ReadAt + ?Sized] Arc<T> => T,
+}

@@ -1,0 +1,233 @@
+//! The data of a simple chunk.
+//!
+//! ```text
+//!  +-------------+------------+----------------+---------------------------+
+//!  | compression | varint L   | sizes, L bytes | values, all the rest      |
+//!  | 1 byte      |            |                |                           |
+//!  +-------------+------------+----------------+---------------------------+
+//! ```
+//!
+//! Sizes are one varint a record, values are the records one after the other. With compression, each is a
+//! varint, the size it decompresses to, and one compressed stream.
+use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
+use crate::codec::{Decoders, Encoders};
+use crate::compression::{Compression, CompressionKind};
+use crate::decoded::DecodedChunk;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::ReaderOptions;
+use crate::payload::check_limit;
+use crate::varint;
+
+/// The compression that the first byte of a chunk's data names.
+pub(crate) fn compression_kind(byte: Option<&u8>, begin: u64) -> Result<CompressionKind> {
+    let &byte = byte.ok_or_else(|| Error::corrupt(begin, "chunk without a compression type"))?;
+    CompressionKind::from_byte(byte).ok_or_else(|| {
+        Error::at(
+            ErrorKind::Unsupported,
+            begin,
+            format!("unknown compression type {byte:#04x}"),
+        )
+    })
+}
+
+/// The front of the data of a simple chunk: what comes before the values.
+#[derive(Debug)]
+pub(crate) struct Front {
+    pub(crate) compression: CompressionKind,
+    /// Where in the data the sizes begin and end.
+    pub(crate) sizes: std::ops::Range<u64>,
+}
+
+impl Front {
+    /// Reads it off the first bytes of the data: the compression type and a varint.
+    pub(crate) fn parse(data: &[u8], chunk: &Chunk) -> Result<Self> {
+        let begin = chunk.begin;
+        let compression = compression_kind(data.first(), begin)?;
+        let mut rest = &data[1..];
+        let len = varint::take(&mut rest)
+            .ok_or_else(|| Error::corrupt(begin, "simple chunk without the length of its sizes"))?;
+        let start = (data.len() - rest.len()) as u64;
+        let end = start
+            .checked_add(len)
+            .filter(|&end| end <= chunk.header.data_size)
+            .ok_or_else(|| {
+                Error::corrupt(
+                    begin,
+                    format!("{len} bytes of sizes are more than the chunk"),
+                )
+            })?;
+        Ok(Front {
+            compression,
+            sizes: start..end,
+        })
+    }
+}
+
+/// Takes the size prefix off a compressed part.
+pub(crate) fn take_size(part: &mut &[u8], begin: u64) -> Result<u64> {
+    varint::take(part)
+        .ok_or_else(|| Error::corrupt(begin, "compressed part without its decompressed size"))
+}
+
+/// Where each record ends, from the stored sizes.
+pub(crate) fn record_ends(
+    compression: CompressionKind,
+    mut stored: &[u8],
+    chunk: &Chunk,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+) -> Result<Vec<u64>> {
+    let begin = chunk.begin;
+    let ChunkHeader {
+        num_records,
+        decoded_data_size,
+        ..
+    } = chunk.header;
+    let decompressed;
+    let mut sizes = if compression == CompressionKind::None {
+        stored
+    } else {
+        let size = take_size(&mut stored, begin)?;
+        // One to ten bytes a record; checked first, so that a lie can't have much decompressed.
+        if size < num_records || size > num_records.saturating_mul(varint::MAX_LEN as u64) {
+            return Err(Error::corrupt(
+                begin,
+                format!("{size} bytes of sizes can't be those of {num_records} records"),
+            ));
+        }
+        check_limit(chunk, size, options.max_chunk_memory)?;
+        decompressed = decoders
+            .decompress(compression, stored, size, options.max_window_log)
+            .map_err(|error| error.or_at(begin))?;
+        &decompressed[..]
+    };
+    if (sizes.len() as u64) < num_records {
+        return Err(Error::corrupt(begin, "fewer sizes than records"));
+    }
+    // Not more than the bytes of sizes just checked.
+    let mut ends = Vec::with_capacity(usize::try_from(num_records).unwrap_or(0));
+    let mut end = 0u64;
+    for _ in 0..num_records {
+        let size = varint::take(&mut sizes)
+            .ok_or_else(|| Error::corrupt(begin, "sizes of records end early"))?;
+        end = end
+            .checked_add(size)
+            .filter(|&end| end <= decoded_data_size)
+            .ok_or_else(|| Error::corrupt(begin, "sizes of records exceed that of the chunk"))?;
+        ends.push(end);
+    }
+    if !sizes.is_empty() {
+        return Err(Error::corrupt(begin, "bytes after the sizes of records"));
+    }
+    if end != decoded_data_size {
+        return Err(Error::corrupt(
+            begin,
+            format!("records of {end} bytes in a chunk of {decoded_data_size}"),
+        ));
+    }
+    Ok(ends)
+}
+
+/// Decodes a simple chunk whose data has the right hash.
+pub(crate) fn decode(
+    chunk: &Chunk,
+    data: Vec<u8>,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+) -> Result<DecodedChunk> {
+    let begin = chunk.begin;
+    let front = Front::parse(&data, chunk)?;
+    let sizes = within(&data, &front.sizes, begin)?;
+    let ends = record_ends(front.compression, sizes, chunk, decoders, options)?;
+    let values_at = usize::try_from(front.sizes.end).unwrap_or(data.len());
+    let mut values = &data[values_at..];
+    let expected = chunk.header.decoded_data_size;
+    if front.compression == CompressionKind::None {
+        if values.len() as u64 != expected {
+            return Err(Error::corrupt(
+                begin,
+                format!("{} bytes of values, not {expected}", values.len()),
+            ));
+        }
+        return Ok(DecodedChunk::new(data, values_at, ends));
+    }
+    let size = take_size(&mut values, begin)?;
+    if size != expected {
+        return Err(Error::corrupt(
+            begin,
+            format!("{size} bytes of values, not {expected}"),
+        ));
+    }
+    check_limit(chunk, size, options.max_chunk_memory)?;
+    let values = decoders
+        .decompress(front.compression, values, size, options.max_window_log)
+        .map_err(|error| error.or_at(begin))?;
+    Ok(DecodedChunk::new(values, 0, ends))
+}
+
+fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Result<&'a [u8]> {
+    usize::try_from(range.start)
+        .ok()
+        .zip(usize::try_from(range.end).ok())
+        .and_then(|(start, end)| data.get(start..end))
+        .ok_or_else(|| Error::corrupt(begin, "chunk data ends early"))
+}
+
+/// A simple chunk, encoded: what is stored in front of the values, and the values if they had to be
+/// compressed. Uncompressed values are written from where they are.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) num_records: u64,
+    pub(crate) decoded_data_size: u64,
+    pub(crate) data: Vec<u8>,
+}
+
+/// Encodes everything but the values: `sizes` has one varint a record.
+pub(crate) fn encode_front(
+    encoders: &mut Encoders,
+    compression: &Compression,
+    sizes: &[u8],
+) -> Result<Vec<u8>> {
+    let mut front = vec![compression.kind().byte()];
+    if *compression == Compression::None {
+        varint::push(&mut front, sizes.len() as u64);
+        front.extend_from_slice(sizes);
+        return Ok(front);
+    }
+    let mut compressed = Vec::new();
+    encoders.compress(compression, &[sizes], &mut compressed)?;
+    varint::push(&mut front, compressed.len() as u64);
+    front.append(&mut compressed);
+    Ok(front)
+}
+
+/// Encodes a chunk; with no compression the values in `parts` are not copied, and follow [`Encoded::data`].
+pub(crate) fn encode(
+    encoders: &mut Encoders,
+    compression: &Compression,
+    num_records: u64,
+    sizes: &[u8],
+    parts: &[&[u8]],
+) -> Result<Encoded> {
+    let mut data = encode_front(encoders, compression, sizes)?;
+    if *compression != Compression::None {
+        encoders.compress(compression, parts, &mut data)?;
+    }
+    Ok(Encoded {
+        num_records,
+        decoded_data_size: parts.iter().map(|part| part.len() as u64).sum(),
+        data,
+    })
+}
+
+impl Encoded {
+    pub(crate) fn header(&self, data_size: u64, data_hash: u64) -> ChunkHeader {
+        ChunkHeader {
+            kind: ChunkKind::Simple,
+            data_size,
+            data_hash,
+            num_records: self.num_records,
+            decoded_data_size: self.decoded_data_size,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Varints: seven bits a byte, least significant first, the high bit set in every byte but the last.
+
+pub(crate) const MAX_LEN: usize = 10;
+
+/// Appends `value`.
+pub(crate) fn push(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(low_byte(value) | 0x80);
+        value >>= 7;
+    }
+    out.push(low_byte(value));
+}
+
+fn low_byte(value: u64) -> u8 {
+    value.to_le_bytes()[0]
+}
+
+/// The number of bytes [`push`] appends.
+#[cfg(test)]
+pub(crate) fn len(value: u64) -> usize {
+    // 1 + floor(log2(value) / 7), by a multiplication.
+    let log2 = 63 - (value | 1).leading_zeros() as usize;
+    (log2 * 9 + 73) / 64
+}
+
+/// Takes a varint off the front of `bytes`; `None` if it is cut short or doesn't fit in 64 bits.
+#[inline]
+pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let first = *bytes.first()?;
+    if first < 0x80 {
+        *bytes = &bytes[1..];
+        return Some(u64::from(first));
+    }
+    let mut value = u64::from(first & 0x7f);
+    let mut shift = 7;
+    for (index, &byte) in bytes.iter().enumerate().take(MAX_LEN).skip(1) {
+        if shift == 63 && byte > 1 {
+            return None;
+        }
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            *bytes = &bytes[index + 1..];
+            return Some(value);
+        }
+        shift += 7;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_with_the_announced_length() {
+        let mut values = vec![0, 1, 127, 128, 300, u64::MAX, u64::from(u32::MAX)];
+        values.extend((0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]));
+        for value in values {
+            let mut bytes = Vec::new();
+            push(&mut bytes, value);
+            assert_eq!(bytes.len(), len(value), "{value}");
+            for cut in 0..bytes.len() {
+                assert_eq!(take(&mut &bytes[..cut]), None);
+            }
+            bytes.push(9);
+            let mut rest = &bytes[..];
+            assert_eq!(take(&mut rest), Some(value));
+            assert_eq!(rest, [9]);
+        }
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        let mut ten = [0xff; 10];
+        ten[9] = 2;
+        assert_eq!(take(&mut &ten[..]), None);
+        assert_eq!(take(&mut &[0x80; 11][..]), None);
+    }
+}

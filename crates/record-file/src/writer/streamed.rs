@@ -1,0 +1,194 @@
+//! Writing a record that never is in memory as a whole.
+use std::io::{Read, Seek, Write};
+
+use super::RecordWriter;
+use super::sink::Frame;
+use crate::chunk::{ChunkHeader, ChunkKind};
+use crate::codec::StreamEncoder;
+use crate::compression::Compression;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Hasher;
+use crate::position::RecordPosition;
+use crate::simple::encode_front;
+use crate::varint;
+
+/// How much is read from a source at once.
+const STEP: usize = 1 << 20;
+
+impl<W: Write + Seek> RecordWriter<W> {
+    /// Writes a record of `len` bytes read from `source`, in a chunk of its own, and returns its position.
+    ///
+    /// The record is streamed: a few MiB are held, whatever its length (except with snappy, which has no
+    /// streams). What the source has beyond `len` bytes is not read.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io) if reading or
+    /// writing fails: nothing more can be written then. [`InvalidConfig`](ErrorKind::InvalidConfig) if the
+    /// compression's parameters are out of range.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::{Cursor, Read};
+    ///
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+    ///
+    /// let mut writer = RecordWriter::new(Cursor::new(Vec::new()), WriterOptions::new())?;
+    /// let mut zeros = std::io::repeat(0);
+    /// let position = writer.write_record_from(&mut zeros, 10_000_000, Compression::ZSTD)?;
+    /// let file = writer.finish()?.into_inner();
+    /// assert!(file.len() < 2000);
+    ///
+    /// let file = RecordFile::open(file, ReaderOptions::new())?;
+    /// let mut stream = file.record_stream(position)?;
+    /// assert_eq!(std::io::copy(&mut stream, &mut std::io::sink())?, 10_000_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_record_from(
+        &mut self,
+        source: &mut dyn Read,
+        len: u64,
+        compression: Compression,
+    ) -> Result<RecordPosition> {
+        compression.validate()?;
+        self.attempt(|writer| {
+            writer.close_chunk()?;
+            let position = writer.position();
+            match compression {
+                Compression::None => writer.stream_plain(source, len)?,
+                Compression::Snappy { .. } => {
+                    let mut record = Vec::new();
+                    read_pieces(source, len, |piece| {
+                        record.extend_from_slice(piece);
+                        Ok(())
+                    })?;
+                    writer.write_alone(&[&record], &compression)?;
+                }
+                Compression::Zstd { .. } | Compression::Brotli { .. } => {
+                    writer.stream_compressed(source, len, &compression)?;
+                }
+            }
+            writer.last = Some(position);
+            Ok(position)
+        })
+    }
+
+    /// All lengths are known up front, and so is every block header; only the hash comes last.
+    fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
+        let mut sizes = Vec::new();
+        varint::push(&mut sizes, len);
+        let front = encode_front(&mut self.encoders, &Compression::None, &sizes)?;
+        let begin = self.sink.pos();
+        let mut header = ChunkHeader {
+            kind: ChunkKind::Simple,
+            data_size: len.checked_add(front.len() as u64).ok_or_else(too_long)?,
+            data_hash: 0,
+            num_records: 1,
+            decoded_data_size: len,
+        };
+        let end = header.end(begin);
+        if end == u64::MAX {
+            return Err(too_long());
+        }
+        let frame = Frame::Known { begin, end };
+        let mut hasher = Hasher::new();
+        hasher.update(&front);
+        self.emit(frame, &[&header.encode(), &front])?;
+        read_pieces(source, len, |piece| {
+            hasher.update(piece);
+            self.emit(frame, &[piece])
+        })?;
+        self.sink.pad(frame, end).map_err(|error| self.io(error))?;
+        header.data_hash = hasher.finish();
+        self.sink
+            .patch(begin, &header, false)
+            .map_err(|error| self.io(error))
+    }
+
+    /// How long the chunk gets shows at its end, so block headers are filled in then as well.
+    fn stream_compressed(
+        &mut self,
+        source: &mut dyn Read,
+        len: u64,
+        compression: &Compression,
+    ) -> Result<()> {
+        let mut sizes = Vec::new();
+        varint::push(&mut sizes, len);
+        let mut stored = encode_front(&mut self.encoders, compression, &sizes)?;
+        varint::push(&mut stored, len);
+        let begin = self.sink.pos();
+        let mut header = ChunkHeader {
+            kind: ChunkKind::Simple,
+            data_size: 0,
+            data_hash: 0,
+            num_records: 1,
+            decoded_data_size: len,
+        };
+        self.emit(Frame::Open, &[&header.encode()])?;
+        let mut hasher = Hasher::new();
+        let mut stream = StreamEncoder::new(compression, len)?;
+        let mut write = |writer: &mut Self, stored: &mut Vec<u8>| {
+            hasher.update(stored);
+            header.data_size += stored.len() as u64;
+            writer.emit(Frame::Open, &[stored])?;
+            stored.clear();
+            Ok::<_, Error>(())
+        };
+        read_pieces(source, len, |piece| {
+            stream.run(piece, &mut stored, false)?;
+            write(self, &mut stored)
+        })?;
+        stream.run(&[], &mut stored, true)?;
+        write(self, &mut stored)?;
+        header.data_hash = hasher.finish();
+        let end = header.end(begin);
+        self.sink
+            .pad(Frame::Known { begin, end }, end)
+            .and_then(|()| self.sink.patch(begin, &header, true))
+            .map_err(|error| self.io(error))
+    }
+
+    fn emit(&mut self, frame: Frame, parts: &[&[u8]]) -> Result<()> {
+        self.sink.emit(frame, parts).map_err(|error| self.io(error))
+    }
+}
+
+/// Reads exactly `len` bytes, in pieces.
+fn read_pieces(
+    source: &mut dyn Read,
+    len: u64,
+    mut each: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let step = usize::try_from(len).map_or(STEP, |len| len.min(STEP));
+    let mut buf = vec![0; step];
+    let mut left = len;
+    while left > 0 {
+        let want = usize::try_from(left).map_or(step, |left| left.min(step));
+        let mut filled = 0;
+        while filled < want {
+            match source.read(&mut buf[filled..want]) {
+                Ok(0) => {
+                    let got = len - left + filled as u64;
+                    return Err(Error::plain(
+                        ErrorKind::SourceEnded,
+                        format!("the source of a record of {len} bytes ended after {got}"),
+                    ));
+                }
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(None, error)),
+            }
+        }
+        each(&buf[..want])?;
+        left -= want as u64;
+    }
+    Ok(())
+}
+
+fn too_long() -> Error {
+    Error::plain(
+        ErrorKind::LimitExceeded,
+        "a record too long for the positions of a file",
+    )
+}

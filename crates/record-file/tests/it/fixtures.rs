@@ -1,0 +1,142 @@
+//! Files by other writers.
+use std::fs;
+
+use record_file::{ChunkKind, ErrorKind, ReaderOptions, RecordFile};
+
+use crate::support::{Fixture, all, dir, sha256, valid};
+
+#[test]
+fn every_file_has_a_checksum() {
+    let listed: Vec<_> = all().into_iter().map(|fixture| fixture.name).collect();
+    let mut there: Vec<_> = fs::read_dir(dir())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".json") && name != "SHA256SUMS" && name != "README.md")
+        .collect();
+    there.sort();
+    let mut sorted = listed.clone();
+    sorted.sort();
+    assert_eq!(sorted, there);
+    assert_eq!(there.len(), 110);
+}
+
+#[test]
+fn chunks_are_those_of_the_sidecars() {
+    for fixture in valid() {
+        let file = fixture.open();
+        let chunks: Vec<_> = file.chunks().map(|chunk| chunk.unwrap()).collect();
+        let expected = fixture.sidecar["chunks"].as_array().unwrap();
+        assert_eq!(chunks.len(), expected.len(), "{}", fixture.name);
+        for (chunk, expected) in chunks.iter().zip(expected) {
+            let number = |key: &str| expected[key].as_u64().unwrap();
+            let header = chunk.header;
+            assert_eq!(chunk.begin().0, number("begin"));
+            assert_eq!(chunk.end().0, number("end"));
+            assert_eq!(header.num_records, number("num_records"));
+            assert_eq!(header.data_size, number("data_size"));
+            assert_eq!(header.decoded_data_size, number("decoded_data_size"));
+            assert_eq!(
+                format!("{:016x}", header.data_hash),
+                expected["data_hash"].as_str().unwrap()
+            );
+            assert_eq!(
+                char::from(header.kind.byte()).to_string(),
+                expected["type"].as_str().unwrap()
+            );
+            if let Some(compression) = expected["compression"].as_str() {
+                let byte = match file.compression(chunk).unwrap().to_string().as_str() {
+                    "none" => "00",
+                    "zstd" => "7a",
+                    "brotli" => "62",
+                    _ => "73",
+                };
+                assert_eq!(byte, compression);
+            }
+        }
+    }
+}
+
+fn check_records(fixture: &Fixture) {
+    let file = fixture.open();
+    let name = &fixture.name;
+    let mut expected = fixture.records().into_iter();
+    // What array_record puts behind the records.
+    let mut trailer = 0;
+    for chunk in file.chunks() {
+        let chunk = chunk.unwrap();
+        let decoded = match chunk.header.kind {
+            ChunkKind::Simple | ChunkKind::Transposed => file.read_chunk(chunk.begin()).unwrap(),
+            _ => continue,
+        };
+        assert_eq!(decoded.len() as u64, chunk.header.num_records);
+        for (index, record) in decoded.records().enumerate() {
+            let Some(expected) = expected.next() else {
+                trailer += 1;
+                continue;
+            };
+            assert_eq!(record.len() as u64, expected.len, "{name} {index}");
+            assert_eq!(sha256(record), expected.sha256, "{name} {index}");
+            assert_eq!(
+                expected.position.chunk_begin(),
+                chunk.begin(),
+                "{name} {index}"
+            );
+            assert_eq!(
+                expected.position.record_index(),
+                index as u64,
+                "{name} {index}"
+            );
+        }
+    }
+    assert_eq!(expected.next(), None, "{name}");
+    assert_eq!(fixture.sidecar["trailer_records"], trailer, "{name}");
+}
+
+#[test]
+fn records_of_simple_chunks() {
+    let mut checked = 0;
+    for fixture in valid().iter().filter(|fixture| !fixture.has_transposed()) {
+        check_records(fixture);
+        checked += 1;
+    }
+    assert!(checked > 50, "{checked}");
+}
+
+#[test]
+fn damaged_files_are_never_read_to_their_end_in_peace() {
+    for fixture in all().iter().filter(|fixture| !fixture.is_valid()) {
+        let read = || {
+            let file = RecordFile::open(&fixture.bytes[..], ReaderOptions::new())?;
+            for chunk in file.chunks() {
+                let chunk = chunk?;
+                file.read_chunk(chunk.begin())?;
+            }
+            Ok::<_, record_file::Error>(())
+        };
+        // Cut between chunks, or down to nothing, a file is valid.
+        let fine = ["zero_length", "trunc_at_chunk_boundary"];
+        let fine = fine.iter().any(|part| fixture.name.contains(part));
+        match read() {
+            Ok(()) => assert!(fine, "{}", fixture.name),
+            Err(error) => {
+                assert!(!fine, "{}: {error}", fixture.name);
+                assert!(
+                    error.is_corrupt() || error.kind() == ErrorKind::Unsupported,
+                    "{}: {error}",
+                    fixture.name
+                );
+                assert!(error.offset().is_some(), "{}: {error}", fixture.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn last_records_are_found_from_the_end() {
+    let trailed = |fixture: &Fixture| fixture.sidecar["trailer_records"] != 0;
+    for fixture in valid().into_iter().filter(|fixture| !trailed(fixture)) {
+        let file = fixture.open();
+        let expected = fixture.records().last().map(|record| record.position);
+        assert_eq!(file.last_record().unwrap(), expected, "{}", fixture.name);
+    }
+}

@@ -1,0 +1,8 @@
+//! Behaviour through the public API.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod fixtures;
+mod positions;
+mod streams;
+mod support;
+mod writing;

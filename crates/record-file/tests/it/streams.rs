@@ -1,0 +1,193 @@
+//! Records as streams, in both directions.
+use std::io::{Cursor, Read};
+
+use record_file::{
+    Compression, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordWriter,
+    WriterOptions,
+};
+
+use crate::support::noise;
+
+fn compressions() -> [Compression; 4] {
+    [
+        Compression::None,
+        Compression::zstd(1),
+        Compression::brotli(1),
+        Compression::SNAPPY,
+    ]
+}
+
+fn records() -> Vec<Vec<u8>> {
+    let mut records: Vec<_> = [
+        0, 1, 127, 128, 65_000, 65_430, 65_472, 65_512, 65_536, 131_072, 300_000,
+    ]
+    .iter()
+    .map(|&len| noise(len, 7))
+    .collect();
+    records.push(vec![1; 3_000_000]);
+    records
+}
+
+/// A file with every record written as a stream, after some others so that chunks begin anywhere.
+fn streamed(compression: Compression) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
+    let mut writer = RecordWriter::new(Cursor::new(Vec::new()), WriterOptions::new()).unwrap();
+    let mut written = Vec::new();
+    for (index, record) in records().into_iter().enumerate() {
+        writer.write_record(&noise(index * 11, 3)).unwrap();
+        let mut source = Cursor::new([&record[..], b"not read"].concat());
+        let position = writer
+            .write_record_from(&mut source, record.len() as u64, compression)
+            .unwrap();
+        assert_eq!(source.position(), record.len() as u64);
+        assert_eq!(writer.last_position(), Some(position));
+        written.push((position, record));
+    }
+    (writer.finish().unwrap().into_inner(), written)
+}
+
+#[test]
+fn written_as_streams_and_read_in_every_way() {
+    for compression in compressions() {
+        let (bytes, written) = streamed(compression);
+        for options in [ReaderOptions::new(), ReaderOptions::new().stream_from(0)] {
+            let file = RecordFile::open(&bytes, options).unwrap();
+            for (position, record) in &written {
+                assert_eq!(file.locate(position.numeric()).unwrap(), *position);
+                assert_eq!(file.record_len(*position).unwrap(), record.len() as u64);
+                assert!(file.read_record(*position).unwrap() == record[..]);
+                let mut buf = vec![9; record.len()];
+                file.read_record_into(*position, &mut buf).unwrap();
+                assert!(buf == *record);
+                let mut stream = file.record_stream(*position).unwrap();
+                buf.clear();
+                stream.read_to_end(&mut buf).unwrap();
+                assert!(buf == *record);
+                assert_eq!(stream.remaining(), 0);
+                let mut stream = file.record_stream(*position).unwrap();
+                let half = record.len() / 2;
+                stream.skip(half as u64).unwrap();
+                assert_eq!(stream.remaining(), (record.len() - half) as u64);
+                buf.clear();
+                stream.read_to_end(&mut buf).unwrap();
+                assert!(buf == record[half..]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_and_a_slice_give_the_same_bytes_uncompressed() {
+    let (bytes, written) = streamed(Compression::None);
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    for (index, (position, record)) in written.iter().enumerate() {
+        writer.write_record(&noise(index * 11, 3)).unwrap();
+        let parts: Vec<_> = record.chunks(1 + record.len() / 3).collect();
+        let alone = writer
+            .write_record_slices_alone(&parts, Compression::None)
+            .unwrap();
+        assert_eq!(alone, *position);
+    }
+    assert!(writer.finish().unwrap() == bytes);
+}
+
+#[test]
+fn files_and_memory_read_alike() {
+    let (bytes, written) = streamed(Compression::zstd(1));
+    let mut temporary = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut temporary, &bytes).unwrap();
+    let file = RecordFile::open(temporary, ReaderOptions::new()).unwrap();
+    for (position, record) in &written {
+        assert!(file.read_record(*position).unwrap() == record[..]);
+        let mut buf = vec![0; record.len()];
+        file.read_record_into(*position, &mut buf).unwrap();
+        assert!(buf == *record);
+    }
+}
+
+#[test]
+fn a_short_source_is_an_error_of_its_own() {
+    for compression in compressions() {
+        let mut writer = RecordWriter::new(Cursor::new(Vec::new()), WriterOptions::new()).unwrap();
+        let error = writer
+            .write_record_from(&mut &b"12345"[..], 6, compression)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SourceEnded);
+        let error = writer.write_record(b"more").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    }
+}
+
+#[test]
+fn damage_shows_at_the_last_read() {
+    let (bytes, written) = streamed(Compression::None);
+    let (position, record) = &written[10];
+    let at = usize::try_from(position.chunk_begin().0).unwrap() + 200;
+    let mut bad = bytes.clone();
+    bad[at] ^= 1;
+    let file = RecordFile::open(&bad, ReaderOptions::new()).unwrap();
+    let mut stream = file.record_stream(*position).unwrap();
+    let mut buf = vec![0; record.len() - 1];
+    stream.read_exact(&mut buf).unwrap();
+    let error = stream.read(&mut [0]).unwrap_err();
+    let error = error.get_ref().unwrap().downcast_ref::<Error>().unwrap();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    assert_eq!(error.offset(), Some(position.chunk_begin().0));
+    assert!(stream.read(&mut [0]).is_err());
+    let error = file
+        .read_record_into(*position, &mut vec![0; record.len()])
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    assert!(
+        file.record_stream(*position)
+            .unwrap()
+            .skip(u64::MAX)
+            .is_err()
+    );
+}
+
+#[test]
+fn limits_hold_for_what_must_be_in_memory() {
+    let (bytes, written) = streamed(Compression::zstd(1));
+    let (position, record) = written.last().unwrap();
+    let tight = ReaderOptions::new().max_chunk_memory(1 << 20);
+    let file = RecordFile::open(&bytes, tight).unwrap();
+    let error = file.read_record(*position).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("max_chunk_memory"));
+    // Straight into a buffer, or streamed, it isn't held.
+    let mut buf = vec![0; record.len()];
+    file.read_record_into(*position, &mut buf).unwrap();
+    assert!(buf == *record);
+    let mut stream = file.record_stream(*position).unwrap();
+    assert_eq!(
+        std::io::copy(&mut stream, &mut std::io::sink()).unwrap(),
+        record.len() as u64
+    );
+    let error = file.read_record_into(*position, &mut [0; 3]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn windows_are_limited_only_for_streams() {
+    let compression = Compression::Zstd {
+        level: 1,
+        window_log: Some(21),
+    };
+    let record = vec![1; 5 << 20];
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    let position = writer.write_record_alone(&record, compression).unwrap();
+    let bytes = writer.finish().unwrap();
+    let file = RecordFile::open(
+        &bytes,
+        ReaderOptions::new().max_window_log(20).stream_from(0),
+    )
+    .unwrap();
+    let mut buf = vec![0; record.len()];
+    file.read_record_into(position, &mut buf).unwrap();
+    assert!(buf == record);
+    let mut stream = file.record_stream(position).unwrap();
+    let error = stream.read(&mut buf[..100]).unwrap_err();
+    let error = error.get_ref().unwrap().downcast_ref::<Error>().unwrap();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(error.to_string().contains("max_window_log"));
+}

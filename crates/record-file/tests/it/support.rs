@@ -1,0 +1,124 @@
+//! Fixtures, and records to write.
+use std::fs;
+use std::path::PathBuf;
+
+use record_file::{ReaderOptions, RecordFile, RecordPosition};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+pub(crate) fn dir() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/riegeli")
+}
+
+pub(crate) struct Fixture {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) sidecar: Value,
+}
+
+/// What a sidecar says of one record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Expected {
+    pub(crate) len: u64,
+    pub(crate) sha256: String,
+    pub(crate) position: RecordPosition,
+}
+
+impl Fixture {
+    pub(crate) fn load(name: &str) -> Self {
+        let path = dir().join(name);
+        let sidecar = fs::read_to_string(dir().join(format!("{name}.json"))).unwrap();
+        Fixture {
+            name: name.to_owned(),
+            bytes: fs::read(path).unwrap(),
+            sidecar: serde_json::from_str(&sidecar).unwrap(),
+        }
+    }
+
+    pub(crate) fn is_valid(&self) -> bool {
+        self.sidecar["kind"] == "valid"
+    }
+
+    pub(crate) fn open(&self) -> RecordFile<&[u8]> {
+        RecordFile::open(&self.bytes[..], ReaderOptions::new()).unwrap()
+    }
+
+    pub(crate) fn has_transposed(&self) -> bool {
+        let chunks = self.sidecar["chunks"].as_array().unwrap();
+        chunks.iter().any(|chunk| chunk["type"] == "t")
+    }
+
+    /// After how many records each its writer flushed.
+    pub(crate) fn flush_every(&self) -> usize {
+        let every = &self.sidecar["flush_every"];
+        let every = every
+            .as_u64()
+            .or(self.sidecar["options"]["flush_every"].as_u64());
+        every.map_or(usize::MAX, |every| usize::try_from(every).unwrap())
+    }
+
+    pub(crate) fn records(&self) -> Vec<Expected> {
+        if self.sidecar["records_omitted"].is_string() {
+            // All of them are empty.
+            let sha256 = sha256(b"");
+            let chunks = self.sidecar["chunks"].as_array().unwrap();
+            return chunks
+                .iter()
+                .flat_map(|chunk| {
+                    let begin = chunk["begin"].as_u64().unwrap();
+                    let records = chunk["num_records"].as_u64().unwrap();
+                    (0..records).map(move |index| RecordPosition::new(begin, index))
+                })
+                .map(|position| Expected {
+                    len: 0,
+                    sha256: sha256.clone(),
+                    position,
+                })
+                .collect();
+        }
+        let records = self.sidecar["records"].as_array().unwrap();
+        records
+            .iter()
+            .map(|row| Expected {
+                len: row[0].as_u64().unwrap(),
+                sha256: row[1].as_str().unwrap().to_owned(),
+                position: RecordPosition::new(row[3].as_u64().unwrap(), row[4].as_u64().unwrap()),
+            })
+            .collect()
+    }
+}
+
+pub(crate) fn all() -> Vec<Fixture> {
+    let sums = fs::read_to_string(dir().join("SHA256SUMS")).unwrap();
+    let mut fixtures = Vec::new();
+    for line in sums.lines() {
+        let (sum, name) = line.split_once("  ").unwrap();
+        let fixture = Fixture::load(name);
+        assert_eq!(sha256(&fixture.bytes), sum, "{name}");
+        fixtures.push(fixture);
+    }
+    fixtures
+}
+
+pub(crate) fn valid() -> Vec<Fixture> {
+    all().into_iter().filter(Fixture::is_valid).collect()
+}
+
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes that don't compress, the same for the same seed.
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend(state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}
