@@ -7,9 +7,14 @@
 //! A [`Trailer`] is believed only as far as it has been checked: that it is one, that this reader knows its version, that every index
 //! and path in it is in range. [`ChunkedFile`] checks it against the records.
 
+mod cache;
+mod checked;
+mod file;
 mod trailer;
 
-pub use trailer::{ChunkPlace, JOIN_VERSION, Trailer, TrailerUse};
+pub(crate) use file::open_file;
+pub use file::{ChunkSummary, ChunkedFile};
+pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 
 /// The kind of a chunk, as `ChunkInfo.Type` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

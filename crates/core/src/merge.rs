@@ -17,6 +17,7 @@ mod planner;
 mod rope;
 mod scalar;
 mod schema;
+mod sink;
 mod state;
 mod store;
 mod tree;
@@ -24,13 +25,13 @@ mod unmarked;
 mod walk;
 mod write;
 
-pub use merger::Merger;
+pub use merger::{Merged, Merger};
 pub use options::{
-    DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_SIZE,
-    Limits, MergeOptions,
+    DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING,
+    DEFAULT_MAX_TRAILER_SIZE, Limits, MergeOptions,
 };
 pub use plan::{MergePlan, Segment, SegmentSource};
 pub use store::ChunkStore;
 
 pub(crate) use planner::{Layout, plan};
-pub(crate) use tree::{NodeId, PathTree, TreeOptions};
+pub(crate) use tree::{PathTree, TreeOptions};

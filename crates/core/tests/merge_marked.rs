@@ -6,7 +6,9 @@ mod merge_support;
 use merge_support::{Chunked, cat, entry, fixed32, group, int, len, padded};
 
 fn ok(what: &str, chunked: &Chunked, expected: &[u8]) {
-    let merged = chunked.merge().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let merged = chunked
+        .merge()
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     assert_eq!(merged, expected, "{what}");
 }
 
@@ -21,38 +23,83 @@ fn a_value_goes_where_its_placeholder_stands() {
     let big = vec![7u8; 300];
     let inner = |value: &[u8]| cat([int(9, 1), len(4, value), int(1, 2)]);
     let whole = |value: &[u8]| cat([len(3, inner(value)), int(1, 1)]);
-    ok("bytes", &Chunked::marked().base(whole(&[])).bytes("3.4", big.clone()), &whole(&big));
-    ok("nothing", &Chunked::marked().base(whole(&[])).bytes("3.4", []), &whole(&[]));
+    ok(
+        "bytes",
+        &Chunked::marked().base(whole(&[])).bytes("3.4", big.clone()),
+        &whole(&big),
+    );
+    ok(
+        "nothing",
+        &Chunked::marked().base(whole(&[])).bytes("3.4", []),
+        &whole(&[]),
+    );
     // Tags are copied as written, lengths anew.
     let odd = |value: &[u8]| [&[0x9a, 0x80, 0x00][..], &len(3, value)[1..]].concat();
-    ok("tags", &Chunked::marked().base(odd(&[])).bytes("3", big.clone()), &odd(&big));
+    ok(
+        "tags",
+        &Chunked::marked().base(odd(&[])).bytes("3", big.clone()),
+        &odd(&big),
+    );
     let long = cat([padded(3, padded(4, [], 4), 9), padded(5, "x", 10)]);
     let short = cat([len(3, len(4, &big)), padded(5, "x", 10)]);
-    ok("lengths", &Chunked::marked().base(long).bytes("3.4", big), &short);
+    ok(
+        "lengths",
+        &Chunked::marked().base(long).bytes("3.4", big),
+        &short,
+    );
 }
 
 #[test]
 fn indices_count_over_the_pieces_of_a_message() {
     // A singular submessage in two pieces, each with elements, around another field.
     let whole = |a: &[u8], b: &[u8]| {
-        cat([len(2, cat([len(1, "0"), len(1, a)])), int(7, 7), len(2, cat([int(3, 3), len(1, b)]))])
+        cat([
+            len(2, cat([len(1, "0"), len(1, a)])),
+            int(7, 7),
+            len(2, cat([int(3, 3), len(1, b)])),
+        ])
     };
-    let chunked = Chunked::marked().base(whole(b"", b"")).bytes("2.1[2]", "two").bytes("2.1[1]", "one");
+    let chunked = Chunked::marked()
+        .base(whole(b"", b""))
+        .bytes("2.1[2]", "two")
+        .bytes("2.1[1]", "one");
     ok("pieces", &chunked, &whole(b"one", b"two"));
     // The last piece of a singular value counts.
     let twice = |last: &[u8]| cat([len(5, "superseded"), int(1, 1), len(5, last)]);
-    ok("last", &Chunked::marked().base(twice(b"")).bytes("5", "wins"), &twice(b"wins"));
+    ok(
+        "last",
+        &Chunked::marked().base(twice(b"")).bytes("5", "wins"),
+        &twice(b"wins"),
+    );
 }
 
 #[test]
 fn indices_do_not_count_other_wire_types() {
-    let whole = |a: &[u8]| cat([int(1, 0), len(1, "x"), fixed32(1, 0), len(1, a), group(1, [])]);
-    ok("mixed", &Chunked::marked().base(whole(b"")).bytes("1[1]", "one"), &whole(b"one"));
+    let whole = |a: &[u8]| {
+        cat([
+            int(1, 0),
+            len(1, "x"),
+            fixed32(1, 0),
+            len(1, a),
+            group(1, []),
+        ])
+    };
+    ok(
+        "mixed",
+        &Chunked::marked().base(whole(b"")).bytes("1[1]", "one"),
+        &whole(b"one"),
+    );
 }
 
 #[test]
 fn groups_keep_their_tags() {
-    let whole = |a: &[u8], b: &[u8]| cat([group(2, cat([len(1, a), int(2, 2)])), group(2, b), len(3, group(4, b))]);
+    let whole = |a: &[u8], b: &[u8]| {
+        cat([
+            group(2, cat([len(1, a), int(2, 2)])),
+            group(2, b),
+            len(3, group(4, b)),
+        ])
+    };
     let b = cat([len(1, "hello"), group(9, int(1, 1))]);
     let chunked = Chunked::marked()
         .base(whole(b"", b""))
@@ -96,41 +143,89 @@ fn map_values_are_found_by_their_keys() {
         .bytes("3[9u32]", "c")
         .bytes("4[false]", "d")
         .bytes("5[1099511627776i64]", "e");
-    ok("numbers", &chunked, &entries([b"a", b"b", b"c", b"d", b"e"]));
+    ok(
+        "numbers",
+        &chunked,
+        &entries([b"a", b"b", b"c", b"d", b"e"]),
+    );
 }
 
 #[test]
 fn of_two_entries_with_one_key_the_last_counts() {
-    let whole = |v: &[u8]| cat([entry(5, "k", len(2, len(1, "old"))), entry(5, "k", len(2, len(1, v)))]);
-    ok("entries", &Chunked::marked().base(whole(b"")).bytes(r#"5["k"].1"#, "new"), &whole(b"new"));
-    let index = |v: &[u8]| {
-        cat([entry(5, "k", len(2, cat([len(1, "a"), len(1, "b")]))), entry(5, "k", len(2, len(1, v)))])
+    let whole = |v: &[u8]| {
+        cat([
+            entry(5, "k", len(2, len(1, "old"))),
+            entry(5, "k", len(2, len(1, v))),
+        ])
     };
-    ok("index", &Chunked::marked().base(index(b"")).bytes(r#"5["k"].1[0]"#, "new"), &index(b"new"));
+    ok(
+        "entries",
+        &Chunked::marked()
+            .base(whole(b""))
+            .bytes(r#"5["k"].1"#, "new"),
+        &whole(b"new"),
+    );
+    let index = |v: &[u8]| {
+        cat([
+            entry(5, "k", len(2, cat([len(1, "a"), len(1, "b")]))),
+            entry(5, "k", len(2, len(1, v))),
+        ])
+    };
+    ok(
+        "index",
+        &Chunked::marked()
+            .base(index(b""))
+            .bytes(r#"5["k"].1[0]"#, "new"),
+        &index(b"new"),
+    );
 }
 
 #[test]
 fn slices_go_behind_the_last_element() {
-    let nodes = |range: std::ops::Range<u32>| range.map(|i| len(1, format!("node {i}"))).collect::<Vec<_>>().concat();
+    let nodes = |range: std::ops::Range<u32>| {
+        range
+            .map(|i| len(1, format!("node {i}")))
+            .collect::<Vec<_>>()
+            .concat()
+    };
     let chunked = Chunked::marked()
         .base(cat([int(9, 1), nodes(0..2), len(2, "library")]))
         .message("", nodes(2..3))
         .message("", nodes(3..10));
-    ok("root", &chunked, &cat([int(9, 1), nodes(0..10), len(2, "library")]));
+    ok(
+        "root",
+        &chunked,
+        &cat([int(9, 1), nodes(0..10), len(2, "library")]),
+    );
     // In a message that is inline, and in one that is a chunk itself.
     let chunked = Chunked::marked()
-        .base(cat([len(2, cat([nodes(0..1), int(3, 3)])), int(4, 4), len(5, [])]))
+        .base(cat([
+            len(2, cat([nodes(0..1), int(3, 3)])),
+            int(4, 4),
+            len(5, []),
+        ]))
         .message("2", nodes(1..5))
         .message("5", cat([nodes(0..1), int(3, 3)]))
         .message("5", nodes(1..5));
     let inner = cat([nodes(0..5), int(3, 3)]);
-    ok("below", &chunked, &cat([len(2, inner.clone()), int(4, 4), len(5, inner)]));
+    ok(
+        "below",
+        &chunked,
+        &cat([len(2, inner.clone()), int(4, 4), len(5, inner)]),
+    );
     // Scalars that are not packed, and groups.
     let chunked = Chunked::marked()
         .base(cat([int(1, 0), group(2, int(1, 1)), int(3, 3)]))
         .message("", cat([int(1, 1), int(1, 2)]))
         .message("", group(2, int(1, 2)));
-    let whole = cat([int(1, 0), int(1, 1), int(1, 2), group(2, int(1, 1)), group(2, int(1, 2)), int(3, 3)]);
+    let whole = cat([
+        int(1, 0),
+        int(1, 1),
+        int(1, 2),
+        group(2, int(1, 1)),
+        group(2, int(1, 2)),
+        int(3, 3),
+    ]);
     ok("others", &chunked, &whole);
 }
 
@@ -141,7 +236,11 @@ fn chunks_at_one_path_follow_their_indices_not_the_list() {
         .message("", len(1, "1"))
         .message("", len(1, "2"));
     chunked.message_mut().chunked_fields.reverse();
-    ok("order", &chunked, &cat([len(1, "0"), len(1, "1"), len(1, "2"), int(2, 2)]));
+    ok(
+        "order",
+        &chunked,
+        &cat([len(1, "0"), len(1, "1"), len(1, "2"), int(2, 2)]),
+    );
 }
 
 #[test]
@@ -154,7 +253,9 @@ fn indices_go_on_counting_through_slices() {
         .bytes("1[1].4", "one")
         .bytes("1[2].4", "two")
         .bytes("1[5].4", "five");
-    let nodes = [&b"0"[..], b"one", b"two", b"3", b"4", b"five"].map(node).concat();
+    let nodes = [&b"0"[..], b"one", b"two", b"3", b"4", b"five"]
+        .map(node)
+        .concat();
     ok("slices", &chunked, &cat([nodes, int(2, 2)]));
     // A whole element in a slice, with a cut inside it.
     let chunked = Chunked::marked()
@@ -162,13 +263,28 @@ fn indices_go_on_counting_through_slices() {
         .message("", cat([len(1, "x"), len(1, [])]))
         .message("1[2]", cat([int(1, 1), len(4, [])]))
         .bytes("1[2].4", "deep");
-    ok("nested", &chunked, &cat([len(1, []), len(1, "x"), node(b"deep"), int(2, 2)]));
+    ok(
+        "nested",
+        &chunked,
+        &cat([len(1, []), len(1, "x"), node(b"deep"), int(2, 2)]),
+    );
     // A map: the key is in the second slice.
     let chunked = Chunked::marked()
         .base(entry(5, "a", len(2, "A")))
-        .message("", cat([entry(5, "b", len(2, "B")), entry(5, "c", len(2, []))]))
+        .message(
+            "",
+            cat([entry(5, "b", len(2, "B")), entry(5, "c", len(2, []))]),
+        )
         .bytes(r#"5["c"]"#, "C");
-    ok("map", &chunked, &cat([entry(5, "a", len(2, "A")), entry(5, "b", len(2, "B")), entry(5, "c", len(2, "C"))]));
+    ok(
+        "map",
+        &chunked,
+        &cat([
+            entry(5, "a", len(2, "A")),
+            entry(5, "b", len(2, "B")),
+            entry(5, "c", len(2, "C")),
+        ]),
+    );
 }
 
 #[test]
@@ -185,14 +301,22 @@ fn packed_slices_continue_the_run() {
         .packed("2", len(3, [1]))
         .message("2", len(3, [2]))
         .packed("2", len(3, [3, 4]));
-    let whole = cat([len(2, cat([len(3, [9]), len(3, [1]), len(3, [2, 3, 4])])), int(4, 4)]);
+    let whole = cat([
+        len(2, cat([len(3, [9]), len(3, [1]), len(3, [2, 3, 4])])),
+        int(4, 4),
+    ]);
     ok("runs", &chunked, &whole);
 }
 
 #[test]
 fn nested_chunked_messages_have_relative_paths() {
     let tensor = |v: &[u8]| cat([int(1, 1), len(4, v)]);
-    let whole = |v: &[u8]| len(1, cat([len(1, "n"), entry(5, "value", len(2, len(8, tensor(v))))]));
+    let whole = |v: &[u8]| {
+        len(
+            1,
+            cat([len(1, "n"), entry(5, "value", len(2, len(8, tensor(v))))]),
+        )
+    };
     let chunked = Chunked::marked()
         .base(len(1, cat([len(1, "n"), entry(5, "value", len(2, []))])))
         .message(r#"1[0].5["value"]"#, len(8, tensor(b"")))
@@ -215,9 +339,15 @@ fn chunks_are_spliced_into_chunks() {
 
 #[test]
 fn join_version_1_puts_one_value_together_from_several_chunks() {
-    let mut chunked = Chunked::marked().base(len(1, [])).bytes("1", "one ").bytes("1", "two");
+    let mut chunked = Chunked::marked()
+        .base(len(1, []))
+        .bytes("1", "one ")
+        .bytes("1", "two");
     let error = chunked.merge().unwrap_err();
-    assert_eq!(error.to_string(), "1: chunk 1: 2 BYTES chunks at one path, which join version 0 has not");
+    assert_eq!(
+        error.to_string(),
+        "1: chunk 1: 2 BYTES chunks at one path, which join version 0 has not"
+    );
     chunked.metadata.version.as_mut().unwrap().join_version = 1;
     ok("1", &chunked, &len(1, "one two"));
     chunked.message_mut().chunked_fields.reverse();
@@ -242,11 +372,15 @@ fn every_violation_has_its_own_error() {
             "4: chunk 0: 2 empty placeholders for chunk 1 at 0x2",
         ),
         (
-            marked().base(cat([len(4, []), len(4, [])])).message("4", "\x08\x01"),
+            marked()
+                .base(cat([len(4, []), len(4, [])]))
+                .message("4", "\x08\x01"),
             "4: chunk 0: 2 empty placeholders for chunk 1 at 0x2",
         ),
         (
-            marked().base(cat([entry(5, "k", len(2, [])), entry(5, "k", len(2, []))])).bytes(r#"5["k"]"#, "x"),
+            marked()
+                .base(cat([entry(5, "k", len(2, [])), entry(5, "k", len(2, []))]))
+                .bytes(r#"5["k"]"#, "x"),
             r#"5["k"]: chunk 0: 2 empty placeholders for chunk 1 at 0xc"#,
         ),
         (
@@ -254,12 +388,20 @@ fn every_violation_has_its_own_error() {
             "1[1]: no placeholder for chunk 1: index 1 is out of range, the field has 1 elements",
         ),
         (
-            marked().base(node(b"")).message("", node(b"")).bytes("1[2].4", "x"),
+            marked()
+                .base(node(b""))
+                .message("", node(b""))
+                .bytes("1[2].4", "x"),
             "1[2]: no placeholder for chunk 2: index 2 is out of range, the field has 2 elements",
         ),
-        (marked().base(int(1, 1)).bytes("4", "x"), "4: no placeholder for chunk 1: the field does not occur"),
         (
-            marked().base(entry(5, "a", len(2, []))).bytes(r#"5["b"]"#, "x"),
+            marked().base(int(1, 1)).bytes("4", "x"),
+            "4: no placeholder for chunk 1: the field does not occur",
+        ),
+        (
+            marked()
+                .base(entry(5, "a", len(2, [])))
+                .bytes(r#"5["b"]"#, "x"),
             r#"5["b"]: no placeholder for chunk 1: no map entry has this key"#,
         ),
         (
@@ -275,21 +417,35 @@ fn every_violation_has_its_own_error() {
             "4: chunk 1: a BYTES chunk at the path of MESSAGE chunk 2",
         ),
         (
-            marked().base(len(4, [])).bytes("4", "x").message("4.1", "y"),
+            marked()
+                .base(len(4, []))
+                .bytes("4", "x")
+                .message("4.1", "y"),
             "4: chunk 1: a BYTES chunk with chunked fields below it",
         ),
-        (marked().bytes("", "x"), "chunk 0: a BYTES chunk where the message itself belongs"),
+        (
+            marked().bytes("", "x"),
+            "chunk 0: a BYTES chunk where the message itself belongs",
+        ),
         (
             marked().base(int(1, 1)).message("", int(2, 2)),
             "chunk 1: a slice of field 2, which does not occur in the message that it continues",
         ),
-        (marked().base(int(1, 1)).message("", []), "chunk 1: a slice without elements"),
         (
-            marked().base(node(b"0")).message("", cat([node(b""), int(2, 2)])).bytes("1[1].4", "x"),
+            marked().base(int(1, 1)).message("", []),
+            "chunk 1: a slice without elements",
+        ),
+        (
+            marked()
+                .base(node(b"0"))
+                .message("", cat([node(b""), int(2, 2)]))
+                .bytes("1[1].4", "x"),
             "chunk 1: a slice of field 1 has a field 2 in it at 0x6",
         ),
         (
-            marked().base(len(3, [1])).packed("", cat([len(3, [2]), len(3, [3])])),
+            marked()
+                .base(len(3, [1]))
+                .packed("", cat([len(3, [2]), len(3, [3])])),
             "chunk 1: a packed slice that is not one run of packed elements",
         ),
         (
@@ -297,11 +453,17 @@ fn every_violation_has_its_own_error() {
             "chunk 1: field 3 has no packed run to be continued",
         ),
         (
-            marked().base(len(3, [])).bytes("3[0]", "x").message("3", int(1, 1)),
+            marked()
+                .base(len(3, []))
+                .bytes("3[0]", "x")
+                .message("3", int(1, 1)),
             "3[0]: paths with and without an index, or with indices and keys, into one field",
         ),
         (
-            marked().base(len(3, [])).bytes("3[1u32]", "x").bytes("3[1u64]", "x"),
+            marked()
+                .base(len(3, []))
+                .bytes("3[1u32]", "x")
+                .bytes("3[1u64]", "x"),
             "3[1]: keys of different types on one map",
         ),
         (
@@ -312,12 +474,26 @@ fn every_violation_has_its_own_error() {
             marked().base(len(1, [0x0a, 5, 1])).bytes("1.2", "x"),
             "1: chunk 0: field 1: 5 bytes run past the end of the message, which has 1 more at 0x2",
         ),
-        (marked().base([0x0b]).bytes("1.2", "x"), "chunk 0: group 1 is not ended at 0x0"),
-        (marked().base([0x0b, 0x14]).bytes("1.2", "x"), "1: chunk 0: group 1 is ended as group 2 at 0x1"),
-        (marked().base([0x0c]).bytes("1", "x"), "chunk 0: an end group tag without a group at 0x0"),
-        (marked().base(len(1, [0x0c])).bytes("1.2", "x"), "1: chunk 0: an end group tag without a group at 0x2"),
         (
-            marked().base(len(5, [0x0a, 9, 1])).bytes(r#"5["k"].1"#, "x"),
+            marked().base([0x0b]).bytes("1.2", "x"),
+            "chunk 0: group 1 is not ended at 0x0",
+        ),
+        (
+            marked().base([0x0b, 0x14]).bytes("1.2", "x"),
+            "1: chunk 0: group 1 is ended as group 2 at 0x1",
+        ),
+        (
+            marked().base([0x0c]).bytes("1", "x"),
+            "chunk 0: an end group tag without a group at 0x0",
+        ),
+        (
+            marked().base(len(1, [0x0c])).bytes("1.2", "x"),
+            "1: chunk 0: an end group tag without a group at 0x2",
+        ),
+        (
+            marked()
+                .base(len(5, [0x0a, 9, 1]))
+                .bytes(r#"5["k"].1"#, "x"),
             "chunk 0: a map entry that is cut short at 0x3",
         ),
     ];
@@ -329,11 +505,24 @@ fn every_violation_has_its_own_error() {
 
 #[test]
 fn a_chunk_is_used_once() {
-    let mut chunked = Chunked::marked().base(cat([len(1, []), len(2, [])])).bytes("1", "x").bytes("2", "y");
-    chunked.message_mut().chunked_fields[1].message.as_mut().unwrap().chunk_index = Some(1);
-    assert_eq!(chunked.merge().unwrap_err().to_string(), "2: chunk 1: the chunk is used in two places");
+    let mut chunked = Chunked::marked()
+        .base(cat([len(1, []), len(2, [])]))
+        .bytes("1", "x")
+        .bytes("2", "y");
+    chunked.message_mut().chunked_fields[1]
+        .message
+        .as_mut()
+        .unwrap()
+        .chunk_index = Some(1);
+    assert_eq!(
+        chunked.merge().unwrap_err().to_string(),
+        "2: chunk 1: the chunk is used in two places"
+    );
     chunked.message_mut().chunked_fields.pop();
-    assert_eq!(chunked.merge().unwrap_err().to_string(), "chunk 2: the chunk belongs nowhere");
+    assert_eq!(
+        chunked.merge().unwrap_err().to_string(),
+        "chunk 2: the chunk belongs nowhere"
+    );
 }
 
 #[test]

@@ -1,13 +1,15 @@
 use prost::Message;
 
 use super::ChunkKind;
-use crate::merge::{ChunkStore, Layout, Limits, MergeOptions, MergePlan, PathTree, TreeOptions, plan};
+use crate::merge::{
+    ChunkStore, Layout, Limits, MergeOptions, MergePlan, PathTree, TreeOptions, plan,
+};
 use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage, chunk_info};
 use crate::{Error, ErrorKind, Result};
 
 /// The highest join version that is read, and so the consumer that this reader is to `bad_consumers`.
-pub const JOIN_VERSION: i32 = 1;
+pub const MAX_JOIN_VERSION: i32 = 1;
 
 /// What a trailer is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,10 @@ impl Trailer {
     /// [`ErrorKind::NotChunked`] if it is no trailer, and what [`from_metadata`](Self::from_metadata) finds wrong with it.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let metadata = ChunkMetadata::decode(bytes).map_err(|error| {
-            Error::new(ErrorKind::NotChunked, format!("the last record is no trailer: {error}"))
+            Error::new(
+                ErrorKind::NotChunked,
+                format!("the last record is no trailer: {error}"),
+            )
         })?;
         // Nearly any bytes parse as a message all of whose fields are unknown.
         if metadata.message.is_none() && metadata.extended_message.is_none() {
@@ -104,7 +109,11 @@ impl Trailer {
         {
             return Err(invalid("the chunk belongs nowhere").in_chunk(unused as u64));
         }
-        Ok(Trailer { metadata, kinds, tree })
+        Ok(Trailer {
+            metadata,
+            kinds,
+            tree,
+        })
     }
 
     /// The metadata as it was read.
@@ -137,7 +146,10 @@ impl Trailer {
         let mut places = vec![Vec::new(); self.kinds.len()];
         for (id, node) in self.tree.nodes() {
             for c in &node.chunks {
-                places[c.chunk].push(ChunkPlace { path: self.tree.path(id), packed: c.packed });
+                places[c.chunk].push(ChunkPlace {
+                    path: self.tree.path(id),
+                    packed: c.packed,
+                });
             }
         }
         places
@@ -155,23 +167,39 @@ impl Trailer {
         options: &MergeOptions,
     ) -> Result<MergePlan> {
         if chunks.len() != self.kinds.len() {
-            let message = format!("{} chunks, where the trailer has {}", chunks.len(), self.kinds.len());
+            let message = format!(
+                "{} chunks, where the trailer has {}",
+                chunks.len(),
+                self.kinds.len()
+            );
             return Err(invalid(message));
         }
-        let layout = Layout { tree: &self.tree, kinds: &self.kinds, marked: self.is_marked() };
+        let layout = Layout {
+            tree: &self.tree,
+            kinds: &self.kinds,
+            marked: self.is_marked(),
+        };
         plan(chunks, layout, options)
     }
 }
 
 fn check_version(metadata: &ChunkMetadata) -> Result<i32> {
     let version = metadata.version.clone().unwrap_or_default();
-    if !(0..=JOIN_VERSION).contains(&version.join_version) {
-        let message =
-            format!("join version {} is newer than this reader, which knows 0 to {JOIN_VERSION}", version.join_version);
+    if !(0..=MAX_JOIN_VERSION).contains(&version.join_version) {
+        let message = format!(
+            "join version {} is newer than this reader, which knows 0 to {MAX_JOIN_VERSION}",
+            version.join_version
+        );
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
-    if version.bad_consumers.contains(&JOIN_VERSION) {
-        let message = format!("the file says that readers of join version {JOIN_VERSION} must not read it");
+    // As a consumer this reader is of the highest version that it knows; a file that bars its own version bars everyone.
+    let barred = [MAX_JOIN_VERSION, version.join_version];
+    if let Some(bad) = version
+        .bad_consumers
+        .iter()
+        .find(|bad| barred.contains(bad))
+    {
+        let message = format!("the file says that readers of join version {bad} must not read it");
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
     Ok(version.join_version)

@@ -83,7 +83,10 @@ impl KeyCodec {
     }
 
     /// The number that `key` is compared by.
-    #[allow(clippy::cast_possible_truncation, reason = "32-bit keys are the low half of what is on the wire")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "32-bit keys are the low half of what is on the wire"
+    )]
     fn canonical(self, wire: u64) -> u64 {
         let sign_extended = |value: i32| i64::from(value).cast_unsigned();
         let unzigzag = |value: u64| (value >> 1) ^ (value & 1).wrapping_neg();
@@ -91,14 +94,19 @@ impl KeyCodec {
             KeyCodec::Bool => u64::from(wire != 0),
             KeyCodec::Int32 | KeyCodec::Sfixed32 => sign_extended((wire as u32).cast_signed()),
             KeyCodec::Uint32 | KeyCodec::Fixed32 => u64::from(wire as u32),
-            KeyCodec::Sint32 => sign_extended((unzigzag(u64::from(wire as u32)) as u32).cast_signed()),
+            KeyCodec::Sint32 => {
+                sign_extended((unzigzag(u64::from(wire as u32)) as u32).cast_signed())
+            }
             KeyCodec::Sint64 => unzigzag(wire),
             _ => wire,
         }
     }
 
     /// A map entry's key field, with its tag.
-    #[allow(clippy::cast_possible_truncation, reason = "the canonical form of a 32-bit key has 32 bits that count")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the canonical form of a 32-bit key has 32 bits that count"
+    )]
     pub(super) fn encode(self, key: &MapKey) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, tag(FieldNumber(1), self.wire()));
@@ -167,7 +175,10 @@ impl KeyTable {
     /// Adds a key; fails if it is not of the type of those before.
     pub(super) fn add(&mut self, key: &MapKey, node: NodeId) -> Result<()> {
         if std::mem::discriminant(key) != self.variant {
-            return Err(Error::new(ErrorKind::InvalidTrailer, "keys of different types on one map"));
+            return Err(Error::new(
+                ErrorKind::InvalidTrailer,
+                "keys of different types on one map",
+            ));
         }
         match canonical_key(key) {
             CanonicalKey::String(text) => self.strings.insert(text.to_vec(), node),
@@ -188,13 +199,19 @@ impl KeyTable {
     /// The node of an entry with this key, and whether only the type could tell that it is this key.
     pub(super) fn find(&mut self, key: EntryKey<'_>) -> (Option<NodeId>, bool) {
         match key {
-            EntryKey::Absent if self.codec == KeyCodec::String => (self.strings.get(&b""[..]).copied(), false),
+            EntryKey::Absent if self.codec == KeyCodec::String => {
+                (self.strings.get(&b""[..]).copied(), false)
+            }
             EntryKey::Absent => (self.numbers.get(&0).copied(), false),
             EntryKey::Bytes(bytes) if self.codec == KeyCodec::String => {
                 (self.strings.get(bytes).copied(), false)
             }
             EntryKey::Number(wire, value) if self.codec != KeyCodec::String => {
-                let codec = if self.typed { self.codec } else { self.codec.with_wire(wire) };
+                let codec = if self.typed {
+                    self.codec
+                } else {
+                    self.codec.with_wire(wire)
+                };
                 if codec.wire() != wire {
                     // A key field of another wire type is an unknown field, so the entry's key is the default.
                     return self.find(EntryKey::Absent);
@@ -202,7 +219,10 @@ impl KeyTable {
                 self.codec = codec;
                 self.seen = true;
                 let ambiguous = !self.typed && codec.has_zigzag_twin();
-                (self.numbers.get(&codec.canonical(value)).copied(), ambiguous)
+                (
+                    self.numbers.get(&codec.canonical(value)).copied(),
+                    ambiguous,
+                )
             }
             _ => self.find(EntryKey::Absent),
         }
@@ -222,7 +242,10 @@ pub(super) enum EntryKey<'a> {
 /// The key that counts is the last. Writers put it first; how much of the entry is looked at is for the caller to bound.
 pub(super) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
     let cut = |at: usize| {
-        Err(Error::new(ErrorKind::InvalidMessage, "a map entry that is cut short").at_offset(at as u64))
+        Err(
+            Error::new(ErrorKind::InvalidMessage, "a map entry that is cut short")
+                .at_offset(at as u64),
+        )
     };
     let mut key = EntryKey::Absent;
     let mut at = 0;
@@ -230,31 +253,45 @@ pub(super) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> 
         let start = at;
         let whole = window.len() as u64 >= len;
         let Some((field, tag_len)) = window.get(at..).and_then(decode_varint) else {
-            return if whole { cut(at) } else { Ok((key, start as u64)) };
+            return if whole {
+                cut(at)
+            } else {
+                Ok((key, start as u64))
+            };
         };
         at += tag_len;
         let rest = window.get(at..).unwrap_or_default();
         let (value, value_len, skip) = match WireType::from_bits(field) {
             Some(WireType::Varint) => match decode_varint(rest) {
-                Some((value, value_len)) => (EntryKey::Number(WireType::Varint, value), value_len, 0),
-                None if whole => return cut(at),
-                None => return Ok((key, start as u64)),
-            },
-            Some(WireType::Fixed32) => match rest.first_chunk::<4>() {
-                Some(bytes) => {
-                    (EntryKey::Number(WireType::Fixed32, u32::from_le_bytes(*bytes).into()), 4, 0)
+                Some((value, value_len)) => {
+                    (EntryKey::Number(WireType::Varint, value), value_len, 0)
                 }
                 None if whole => return cut(at),
                 None => return Ok((key, start as u64)),
             },
+            Some(WireType::Fixed32) => match rest.first_chunk::<4>() {
+                Some(bytes) => (
+                    EntryKey::Number(WireType::Fixed32, u32::from_le_bytes(*bytes).into()),
+                    4,
+                    0,
+                ),
+                None if whole => return cut(at),
+                None => return Ok((key, start as u64)),
+            },
             Some(WireType::Fixed64) => match rest.first_chunk::<8>() {
-                Some(bytes) => (EntryKey::Number(WireType::Fixed64, u64::from_le_bytes(*bytes)), 8, 0),
+                Some(bytes) => (
+                    EntryKey::Number(WireType::Fixed64, u64::from_le_bytes(*bytes)),
+                    8,
+                    0,
+                ),
                 None if whole => return cut(at),
                 None => return Ok((key, start as u64)),
             },
             Some(WireType::Len) => match decode_varint(rest) {
                 Some((value_len, len_len)) => {
-                    let end = usize::try_from(value_len).ok().and_then(|len| len.checked_add(len_len));
+                    let end = usize::try_from(value_len)
+                        .ok()
+                        .and_then(|len| len.checked_add(len_len));
                     match end.and_then(|end| rest.get(len_len..end)) {
                         Some(bytes) => (EntryKey::Bytes(bytes), bytes.len(), len_len),
                         None if whole => return cut(at),

@@ -20,7 +20,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         if !self.states[node.index()].is_present() {
             return self.missing(node);
         }
-        let Some(first) = chunks.first() else { return Ok(()) };
+        let Some(first) = chunks.first() else {
+            return Ok(());
+        };
         if self.kinds[first.chunk] == ChunkKind::Bytes {
             return self.put_value(node, chunks);
         }
@@ -47,7 +49,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     fn put_value(&mut self, node: NodeId, chunks: &[ChunkRef]) -> Result<()> {
         let chunk = chunks.first().map_or(0, |c| c.chunk);
         let state = &self.states[node.index()];
-        let Some(last) = state.last.clone() else { return self.missing(node) };
+        let Some(last) = state.last.clone() else {
+            return self.missing(node);
+        };
         if last.wire != WireType::Len || !last.is_empty() {
             let message = format!(
                 "chunk {chunk} belongs where {} bytes are instead of an empty placeholder",
@@ -58,7 +62,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         self.check_single(node, chunk)?;
         for c in chunks {
             let whole = self.use_whole(c.chunk);
-            self.rope.insert(&last.value_start(), 0, vec![Part::Splice(whole)]);
+            self.rope
+                .insert(&last.value_start(), 0, vec![Part::Splice(whole)]);
         }
         Ok(())
     }
@@ -85,7 +90,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 self.fail(ErrorKind::InvalidTrailer, node, message)
                     .map_err(|error: Error| error.in_chunk(c.chunk as u64))
             };
-            let Some(anchor) = self.states[node.index()].fields.get(first.number.0).cloned() else {
+            let Some(anchor) = self.states[node.index()]
+                .fields
+                .get(first.number.0)
+                .cloned()
+            else {
                 return fail(format!(
                     "a slice of field {}, which does not occur in the message that it continues",
                     first.number
@@ -97,7 +106,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                     return fail("a packed slice that is not one run of packed elements".into());
                 }
                 if run.wire != WireType::Len {
-                    return fail(format!("field {} has no packed run to be continued", first.number));
+                    return fail(format!(
+                        "field {} has no packed run to be continued",
+                        first.number
+                    ));
                 }
                 let end = run.value_end();
                 let elements = self.rope.new_use(c.chunk, first.value);
@@ -105,7 +117,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 continue;
             }
             let whole = self.use_whole(c.chunk);
-            self.rope.insert(&anchor.behind(), 0, vec![Part::Splice(whole)]);
+            self.rope
+                .insert(&anchor.behind(), 0, vec![Part::Splice(whole)]);
             let continued = slices[at + 1..].iter().any(|later| later.packed);
             if continued || self.wants_more(node, first.number) {
                 self.slice_tail = None;
@@ -121,11 +134,14 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// Whether paths lead into elements of this field that have not been met.
     fn wants_more(&self, node: NodeId, number: FieldNumber) -> bool {
         let wants = &self.states[node.index()].wants;
-        wants.iter().find(|want| want.number == number.0).is_some_and(|want| match &want.wanted {
-            Wanted::Indexed(list, passed) => *passed < list.len(),
-            // The last occurrence counts, wherever it is.
-            Wanted::Single(_) | Wanted::Keyed(_) => true,
-        })
+        wants
+            .iter()
+            .find(|want| want.number == number.0)
+            .is_some_and(|want| match &want.wanted {
+                Wanted::Indexed(list, passed) => *passed < list.len(),
+                // The last occurrence counts, wherever it is.
+                Wanted::Single(_) | Wanted::Keyed(_) => true,
+            })
     }
 
     /// What a path leads to isn't there.
@@ -135,7 +151,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             None => "the message is missing".to_owned(),
             Some((above, step)) => {
                 let wants = &self.states[above.index()].wants;
-                let count = wants.iter().find(|w| w.number == step.field.0).map_or(0, |w| w.count);
+                let count = wants
+                    .iter()
+                    .find(|w| w.number == step.field.0)
+                    .map_or(0, |w| w.count);
                 match &step.select {
                     Select::Field => "the field does not occur".to_owned(),
                     Select::Index(index) => {
@@ -148,16 +167,21 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 }
             }
         };
-        self.fail(ErrorKind::InvalidTrailer, node, format!("no placeholder for chunk {chunk}: {what}"))
+        self.fail(
+            ErrorKind::InvalidTrailer,
+            node,
+            format!("no placeholder for chunk {chunk}: {what}"),
+        )
     }
 
     fn fail_at<T>(&self, node: NodeId, at: &Occurrence, message: String) -> Result<T> {
-        self.fail(ErrorKind::InvalidTrailer, node, message).map_err(|error: Error| {
-            let error = error.at_offset(at.start);
-            match self.rope.chunk(at.in_use) {
-                Some(chunk) => error.in_chunk(chunk as u64),
-                None => error,
-            }
-        })
+        self.fail(ErrorKind::InvalidTrailer, node, message)
+            .map_err(|error: Error| {
+                let error = error.at_offset(at.start);
+                match self.rope.chunk(at.in_use) {
+                    Some(chunk) => error.in_chunk(chunk as u64),
+                    None => error,
+                }
+            })
     }
 }

@@ -1,14 +1,47 @@
-use bytes::Bytes;
+//! The front doors: from chunks or files to a message, bytes, or a file.
 
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::sink::Sink;
 use super::store::ChunkStore;
-use super::{MergeOptions, write};
-use crate::container::{Trailer, TrailerUse};
+use super::{MergeOptions, MergePlan, write};
+use crate::atomic::{AtomicFile, check_space, same_file};
+use crate::container::{ChunkedFile, Trailer, TrailerUse, open_file};
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
 /// Merges chunks to the message that they were cut from.
-#[derive(Debug)]
+///
+/// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is the message itself. The name of a
+/// `.cpb` or `.pb` file does as well.
+#[derive(Clone, Copy, Debug)]
 pub struct Merger;
+
+/// What was merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Merged {
+    /// The file that was read.
+    pub input: PathBuf,
+    /// Whether that file holds chunks, and not the message itself.
+    pub chunked: bool,
+    /// Bytes of the message.
+    pub size: u64,
+    /// The crc32c of the message.
+    pub crc32c: u32,
+    /// Whether these are the very bytes that were split: they have been compared with the checksum in the file. `None` where the
+    /// file doesn't say what was split.
+    pub byte_exact: Option<bool>,
+    /// The full name of the message's type, if the file says it.
+    pub message_type: Option<String>,
+}
 
 impl Merger {
     /// Merges chunks in memory: chunk `i` is what `metadata` says about chunk `i`; their offsets don't count.
@@ -17,13 +50,285 @@ impl Merger {
     ///
     /// If the metadata or a chunk is not right; [`ErrorKind::SchemaNeeded`] if the type has to be known and isn't;
     /// [`ErrorKind::ChecksumMismatch`] if the merge is not what was split.
-    pub fn merge(chunks: &[Bytes], metadata: &ChunkMetadata, options: &MergeOptions) -> Result<Bytes> {
+    pub fn merge(
+        chunks: &[Bytes],
+        metadata: &ChunkMetadata,
+        options: &MergeOptions,
+    ) -> Result<Bytes> {
         let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, &options.limits)?;
         for (at, (chunk, info)) in chunks.iter().zip(&metadata.chunks).enumerate() {
-            check_chunk(chunk, info.size, info.crc32c).map_err(|error| error.in_chunk(at as u64))?;
+            check_chunk(chunk, info.size, info.crc32c)
+                .map_err(|error| error.in_chunk(at as u64))?;
         }
-        to_bytes(&trailer, chunks, options)
+        to_bytes(&trailer, chunks, TrailerUse::Whole, options)
     }
+
+    /// Reads a message of a type known to the program.
+    ///
+    /// The type's fields are not known to the merge: for files without our marker use [`read_with`](Self::read_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are no message of that type.
+    pub fn read<M: Message + Default>(prefix: impl AsRef<Path>) -> Result<M> {
+        Merger::read_with(prefix, &MergeOptions::new())
+    }
+
+    /// Reads a message of a type known to the program, with options: [`MergeOptions::for_message`] makes the type known to
+    /// the merge as well.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_with<M: Message + Default>(
+        prefix: impl AsRef<Path>,
+        options: &MergeOptions,
+    ) -> Result<M> {
+        decode(Merger::merge_to_bytes_with(prefix, options)?)
+    }
+
+    /// Reads a message of any type.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_dynamic(
+        prefix: impl AsRef<Path>,
+        descriptor: MessageDescriptor,
+    ) -> Result<DynamicMessage> {
+        Merger::read_dynamic_with(prefix, descriptor, &MergeOptions::new())
+    }
+
+    /// Reads a message of any type, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_dynamic_with(
+        prefix: impl AsRef<Path>,
+        descriptor: MessageDescriptor,
+        options: &MergeOptions,
+    ) -> Result<DynamicMessage> {
+        let options = options.clone().descriptor(descriptor.clone());
+        let bytes = Merger::merge_to_bytes_with(prefix, &options)?;
+        DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
+    }
+
+    /// Reads a part of a chunked message: what `metadata` says instead of the file's own trailer. Of a file with our marker, what
+    /// is left out stays an empty value.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); [`ErrorKind::NotChunked`] if there is only the message itself.
+    pub fn read_partial<M: Message + Default>(
+        prefix: impl AsRef<Path>,
+        metadata: &ChunkMetadata,
+        options: &MergeOptions,
+    ) -> Result<M> {
+        let path = match find(prefix.as_ref())? {
+            Found::Chunked(path) => path,
+            Found::Plain(path) => {
+                let message = format!("{} is a message in one piece", path.display());
+                return Err(Error::new(ErrorKind::NotChunked, message));
+            }
+        };
+        let file =
+            ChunkedFile::with_metadata(open_file(&path)?, metadata.clone(), &options.limits)?;
+        decode(to_bytes(file.trailer(), &file, TrailerUse::Part, options)?)
+    }
+
+    /// Reads a message from the bytes of a `.cpb` file.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_chunked_from_bytes<M: Message + Default>(
+        bytes: impl ReadAt,
+        options: &MergeOptions,
+    ) -> Result<M> {
+        decode(ChunkedFile::from_source(bytes, &options.limits)?.merge_to_bytes(options)?)
+    }
+
+    /// Reads a message as bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't fit in memory.
+    pub fn merge_to_bytes(prefix: impl AsRef<Path>) -> Result<Bytes> {
+        Merger::merge_to_bytes_with(prefix, &MergeOptions::new())
+    }
+
+    /// Reads a message as bytes, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to_bytes`](Self::merge_to_bytes).
+    pub fn merge_to_bytes_with(prefix: impl AsRef<Path>, options: &MergeOptions) -> Result<Bytes> {
+        match find(prefix.as_ref())? {
+            Found::Chunked(path) => ChunkedFile::open_with(&path, &options.limits)
+                .and_then(|file| file.merge_to_bytes(options))
+                .map_err(|error| at_file(error, &path)),
+            Found::Plain(path) => plain_bytes(&path, options),
+        }
+    }
+
+    /// Writes a message of any size to `sink`, in memory that doesn't depend on that size.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, or reading or writing fails; what is wrong with the
+    /// file; [`ErrorKind::SchemaNeeded`] if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was
+    /// written is not what was split. Then `sink` has had bytes that are not to be used.
+    pub fn merge_to(sink: &mut impl Write, prefix: impl AsRef<Path>) -> Result<Merged> {
+        Merger::merge_to_with(sink, prefix, &MergeOptions::new())
+    }
+
+    /// Writes a message of any size to `sink`, with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to`](Self::merge_to).
+    pub fn merge_to_with(
+        sink: &mut impl Write,
+        prefix: impl AsRef<Path>,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        match find(prefix.as_ref())? {
+            Found::Chunked(path) => ChunkedFile::open_with(&path, &options.limits)
+                .and_then(|file| file.merge_to(sink, options))
+                .map(|merged| Merged {
+                    input: path.clone(),
+                    ..merged
+                })
+                .map_err(|error| at_file(error, &path)),
+            Found::Plain(path) => copy_plain(&path, sink),
+        }
+    }
+
+    /// Writes a message of any size to a file, which appears only once it is complete and right.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
+    /// [`ErrorKind::InvalidConfig`] if the target is the file that is read.
+    pub fn merge_to_file(
+        target: impl AsRef<Path>,
+        prefix: impl AsRef<Path>,
+        options: &MergeOptions,
+        force: bool,
+    ) -> Result<Merged> {
+        let target = target.as_ref();
+        let found = find(prefix.as_ref())?;
+        let (Found::Chunked(input) | Found::Plain(input)) = &found;
+        if same_file(input, target) {
+            let message = format!(
+                "{} is what is read, and is not overwritten",
+                target.display()
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let mut out = AtomicFile::create(target, force)?;
+        let merged = match &found {
+            Found::Plain(path) => {
+                check_space(out.target(), open_file(path)?.metadata()?.len())?;
+                copy_plain(path, out.as_file_mut())?
+            }
+            Found::Chunked(path) => {
+                let merge = || {
+                    let file = ChunkedFile::open_with(path, &options.limits)?;
+                    let plan = file.plan(options)?;
+                    check_space(out.target(), plan.total_len())?;
+                    let mut out = out.as_file();
+                    execute(file.trailer(), &file, &plan, TrailerUse::Whole, &mut out)
+                };
+                let merged = merge().map_err(|error| at_file(error, path))?;
+                Merged {
+                    input: path.clone(),
+                    ..merged
+                }
+            }
+        };
+        out.commit()?;
+        Ok(merged)
+    }
+}
+
+impl<S: ReadAt> ChunkedFile<S> {
+    /// Merges the file to memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`Merger::merge_to_bytes`].
+    pub fn merge_to_bytes(&self, options: &MergeOptions) -> Result<Bytes> {
+        to_bytes(self.trailer(), self, TrailerUse::Whole, options)
+    }
+
+    /// Merges the file to `sink`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Merger::merge_to`].
+    pub fn merge_to(&self, sink: &mut impl Write, options: &MergeOptions) -> Result<Merged> {
+        let plan = self.plan(options)?;
+        execute(self.trailer(), self, &plan, TrailerUse::Whole, sink)
+    }
+}
+
+enum Found {
+    Chunked(PathBuf),
+    Plain(PathBuf),
+}
+
+/// The file that a prefix, or its own name, means.
+fn find(prefix: &Path) -> Result<Found> {
+    let with = |extension: &str| {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push(extension);
+        PathBuf::from(name)
+    };
+    let (chunked, plain) = (with(".cpb"), with(".pb"));
+    if chunked.is_file() {
+        return Ok(Found::Chunked(chunked));
+    }
+    if plain.is_file() {
+        return Ok(Found::Plain(plain));
+    }
+    match prefix.extension().and_then(|extension| extension.to_str()) {
+        Some("cpb") if prefix.is_file() => Ok(Found::Chunked(prefix.to_owned())),
+        Some("pb") if prefix.is_file() => Ok(Found::Plain(prefix.to_owned())),
+        _ => {
+            let message = format!(
+                "there is neither {} nor {}",
+                chunked.display(),
+                plain.display()
+            );
+            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+            Err(Error::new(ErrorKind::Io, message).with_source(source))
+        }
+    }
+}
+
+/// Names the file that an error is about.
+fn at_file(error: Error, path: &Path) -> Error {
+    match error.kind() {
+        ErrorKind::NotChunked
+        | ErrorKind::Record
+        | ErrorKind::Io
+        | ErrorKind::UnsupportedVersion => error.context(path.display()),
+        _ => error,
+    }
+}
+
+fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
+    M::decode(bytes).map_err(undecodable)
+}
+
+#[cold]
+fn undecodable(error: prost::DecodeError) -> Error {
+    Error::new(
+        ErrorKind::InvalidMessage,
+        format!("the merged bytes are no message of the type asked for: {error}"),
+    )
 }
 
 fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
@@ -31,9 +336,9 @@ fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
         let message = format!("{} bytes, where the trailer says {size}", chunk.len());
         return Err(Error::new(ErrorKind::InvalidTrailer, message));
     }
-    let found = crc32c::crc32c(chunk);
     match crc32c {
-        Some(expected) if expected != found => {
+        Some(expected) if expected != crc32c::crc32c(chunk) => {
+            let found = crc32c::crc32c(chunk);
             let message = format!("crc32c is {found:08x} where the trailer says {expected:08x}");
             Err(Error::new(ErrorKind::ChecksumMismatch, message))
         }
@@ -44,10 +349,117 @@ fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
 fn to_bytes<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
+    purpose: TrailerUse,
     options: &MergeOptions,
 ) -> Result<Bytes> {
     let plan = trailer.plan(store, options)?;
-    let mut out = Vec::new();
-    write::write(&plan, store, &mut out)?;
+    let mut out = reserve(plan.total_len(), store.stored_len(), options)?;
+    execute(trailer, store, &plan, purpose, &mut out)?;
     Ok(out.into())
+}
+
+/// How many times larger than its file a message is believed to be. Beyond that memory is taken as bytes arrive.
+const BELIEVED_RATIO: u64 = 64;
+
+fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Vec<u8>> {
+    let too_large = || {
+        let message = format!("a message of {total} bytes doesn't fit in memory");
+        Error::new(ErrorKind::LimitExceeded, message)
+    };
+    if total > options.limits.max_message_size {
+        return Err(too_large());
+    }
+    let believed = usize::try_from(total.min(stored.saturating_mul(BELIEVED_RATIO)));
+    let mut out = Vec::new();
+    out.try_reserve_exact(believed.map_err(|_| too_large())?)
+        .map_err(|_| too_large())?;
+    Ok(out)
+}
+
+/// Executes a plan and compares the result with what was split.
+pub(super) fn execute<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    purpose: TrailerUse,
+    sink: &mut dyn Write,
+) -> Result<Merged> {
+    let whole = purpose == TrailerUse::Whole;
+    if whole {
+        check_size(trailer, plan.total_len())?;
+    }
+    let mut sink = Sink::new(sink);
+    write::write(plan, store, &mut sink)?;
+    let (size, crc32c) = sink.finish()?;
+    let exact = trailer.is_byte_exact();
+    if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
+        && expected != crc32c
+    {
+        let message =
+            format!("the merge has crc32c {crc32c:08x}, what was split had {expected:08x}");
+        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    }
+    Ok(Merged {
+        input: PathBuf::new(),
+        chunked: true,
+        size,
+        crc32c,
+        byte_exact: trailer
+            .metadata()
+            .source_crc32c
+            .filter(|_| trailer.is_marked() && whole)
+            .map(|_| exact),
+        message_type: trailer.message_type().map(str::to_owned),
+    })
+}
+
+/// The merge is as large as what was split was; smaller only if that had lengths that took more bytes than they need.
+pub(super) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
+    let Some(source) = trailer
+        .metadata()
+        .source_size
+        .filter(|_| trailer.is_marked())
+    else {
+        return Ok(());
+    };
+    if total > source || (trailer.is_byte_exact() && total != source) {
+        let message = format!("the merge has {total} bytes, what was split had {source}");
+        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    }
+    Ok(())
+}
+
+fn plain_bytes(path: &Path, options: &MergeOptions) -> Result<Bytes> {
+    let at = |error: std::io::Error| Error::from(error).context(path.display());
+    let file = open_file(path)?;
+    let size = file.metadata().map_err(at)?.len();
+    let mut out = reserve(size, size, options)?;
+    let most = options.limits.max_message_size;
+    (&file)
+        .take(most.saturating_add(1))
+        .read_to_end(&mut out)
+        .map_err(at)?;
+    if out.len() as u64 > most {
+        return Err(Error::new(
+            ErrorKind::LimitExceeded,
+            format!("a message of more than {most} bytes"),
+        ));
+    }
+    Ok(out.into())
+}
+
+fn copy_plain(path: &Path, sink: &mut dyn Write) -> Result<Merged> {
+    let mut file: File = open_file(path)?;
+    let mut sink = Sink::new(sink);
+    std::io::copy(&mut file, &mut sink)
+        .map_err(|error| Error::from(error).context(path.display()))?;
+    let (size, crc32c) = sink.finish()?;
+    Ok(Merged {
+        input: path.to_owned(),
+        chunked: false,
+        size,
+        crc32c,
+        byte_exact: None,
+        message_type: None,
+    })
 }

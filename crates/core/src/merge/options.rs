@@ -1,4 +1,4 @@
-use prost_reflect::MessageDescriptor;
+use prost_reflect::{MessageDescriptor, ReflectMessage};
 
 /// How deep messages may nest along a path: protobuf's own default.
 pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
@@ -60,6 +60,11 @@ impl MergeOptions {
     /// No type, nothing assumed, the default limits.
     pub fn new() -> Self {
         MergeOptions::default()
+    }
+
+    /// Merges a message of the type `M`.
+    pub fn for_message<M: ReflectMessage + Default>() -> Self {
+        MergeOptions::new().descriptor(M::default().descriptor())
     }
 
     /// Merges a message of this type.

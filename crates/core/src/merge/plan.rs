@@ -76,7 +76,13 @@ impl MergePlan {
             starts[chunk + 1] += starts[chunk];
         }
         let by_chunk = keyed.into_iter().map(|(.., at)| at).collect();
-        MergePlan { segments, literals, total, by_chunk, starts }
+        MergePlan {
+            segments,
+            literals,
+            total,
+            by_chunk,
+            starts,
+        }
     }
 
     /// How many bytes the merged message has.
@@ -116,7 +122,11 @@ impl fmt::Display for MergePlan {
                     writeln!(f)?;
                 }
                 SegmentSource::Chunk { chunk, range } => {
-                    writeln!(f, "{} chunk {chunk} {}..{}", segment.offset, range.start, range.end)?;
+                    writeln!(
+                        f,
+                        "{} chunk {chunk} {}..{}",
+                        segment.offset, range.start, range.end
+                    )?;
                 }
             }
         }

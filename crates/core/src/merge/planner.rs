@@ -2,6 +2,7 @@
 
 use prost_reflect::MessageDescriptor;
 
+use super::MergeOptions;
 use super::plan::MergePlan;
 use super::rope::{Part, Pos, Rope, UseId};
 use super::schema::{self, NodeType};
@@ -9,7 +10,6 @@ use super::state::{self, Occurrence, State, Wanted};
 use super::store::ChunkStore;
 use super::tree::{ChunkRef, NodeId, PathTree};
 use super::walk::{Role, Runs, Walk};
-use super::MergeOptions;
 use crate::container::ChunkKind;
 use crate::wire::{Field, FieldNumber};
 use crate::{Error, ErrorKind, Result};
@@ -31,7 +31,11 @@ pub(crate) fn plan<S: ChunkStore + ?Sized>(
     layout: Layout<'_>,
     options: &MergeOptions,
 ) -> Result<MergePlan> {
-    let Layout { tree, kinds, marked } = layout;
+    let Layout {
+        tree,
+        kinds,
+        marked,
+    } = layout;
     let types = match &options.descriptor {
         Some(descriptor) if !marked => schema::resolve(tree, kinds, descriptor)?,
         _ => vec![NodeType::UNKNOWN; tree.len()],
@@ -39,9 +43,22 @@ pub(crate) fn plan<S: ChunkStore + ?Sized>(
     let states = state::states(tree, kinds, &types)?;
     let mut rope = Rope::default();
     let root = rope.new_message();
-    let mut planner =
-        Planner { store, tree, kinds, marked, options, types, states, rope, slice_tail: None };
-    let home = Pos { in_use: root, offset: 0, frame: None };
+    let mut planner = Planner {
+        store,
+        tree,
+        kinds,
+        marked,
+        options,
+        types,
+        states,
+        rope,
+        slice_tail: None,
+    };
+    let home = Pos {
+        in_use: root,
+        offset: 0,
+        frame: None,
+    };
     let state = planner.state(NodeId::ROOT);
     state.begin = Some(home.clone());
     state.end = Some(home);
@@ -89,7 +106,12 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         self.tree.show(node, self.descriptor())
     }
 
-    pub(super) fn fail<T>(&self, kind: ErrorKind, node: NodeId, message: impl Into<String>) -> Result<T> {
+    pub(super) fn fail<T>(
+        &self,
+        kind: ErrorKind,
+        node: NodeId,
+        message: impl Into<String>,
+    ) -> Result<T> {
         Err(Error::new(kind, message).at_path(self.show(node)))
     }
 
@@ -104,7 +126,13 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
     }
 
     /// Makes a chunk the content of the node, at the end of what it has.
-    pub(super) fn fill(&mut self, node: NodeId, chunk: usize, at: &Pos, walked: bool) -> Result<()> {
+    pub(super) fn fill(
+        &mut self,
+        node: NodeId,
+        chunk: usize,
+        at: &Pos,
+        walked: bool,
+    ) -> Result<()> {
         let whole = self.use_whole(chunk);
         self.rope.insert(at, 0, vec![Part::Splice(whole)]);
         let state = self.state(node);
@@ -117,13 +145,24 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         Ok(())
     }
 
-    pub(super) fn walk(&mut self, node: NodeId, chunk: usize, whole: UseId, role: Role) -> Result<Runs> {
+    pub(super) fn walk(
+        &mut self,
+        node: NodeId,
+        chunk: usize,
+        whole: UseId,
+        role: Role,
+    ) -> Result<Runs> {
         Walk::run(self, node, chunk, whole, role)
     }
 
     /// A field of the message at `node` is met that, by the type, clears other members of its oneof.
     pub(super) fn end_others(&mut self, node: NodeId, field: &Field) {
-        let Some(ended) = self.state(node).ends.get_mut(&field.number.0).map(std::mem::take) else {
+        let Some(ended) = self
+            .state(node)
+            .ends
+            .get_mut(&field.number.0)
+            .map(std::mem::take)
+        else {
             return;
         };
         for (child, wire) in &ended {
@@ -168,7 +207,10 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
             return Ok(());
         }
         let children = &self.tree.node(node).children;
-        let child = children.iter().find(|(step, _)| step.field == field).map_or(node, |(_, &child)| child);
+        let child = children
+            .iter()
+            .find(|(step, _)| step.field == field)
+            .map_or(node, |(_, &child)| child);
         self.need_type(child, "how the map's keys are encoded")
     }
 

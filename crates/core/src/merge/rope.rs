@@ -29,7 +29,12 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn new(len_start: u64, value: Range<u64>, parent: Option<&Rc<Frame>>) -> Rc<Frame> {
         let depth = parent.map_or(0, |parent| parent.depth) + 1;
-        Rc::new(Frame { len_start, value, depth, parent: parent.cloned() })
+        Rc::new(Frame {
+            len_start,
+            value,
+            depth,
+            parent: parent.cloned(),
+        })
     }
 }
 
@@ -48,7 +53,11 @@ pub(super) enum Part {
     /// All of a use.
     Splice(UseId),
     /// A field made by the merge: its tag, the length of the use unless there's an end tag, the use, the end tag.
-    Field { tag: Vec<u8>, body: UseId, end_tag: Option<Vec<u8>> },
+    Field {
+        tag: Vec<u8>,
+        body: UseId,
+        end_tag: Option<Vec<u8>>,
+    },
 }
 
 #[derive(Debug)]
@@ -88,7 +97,10 @@ impl Rope {
     }
 
     fn push(&mut self, source: Option<(usize, Range<u64>)>) -> UseId {
-        self.uses.push(Use { source, edits: Vec::new() });
+        self.uses.push(Use {
+            source,
+            edits: Vec::new(),
+        });
         UseId(self.uses.len() - 1)
     }
 
@@ -99,12 +111,11 @@ impl Rope {
         }
     }
 
-    pub(super) fn start(&self, id: UseId) -> u64 {
-        self.uses[id.0].source.as_ref().map_or(0, |(_, range)| range.start)
-    }
-
     pub(super) fn end(&self, id: UseId) -> u64 {
-        self.uses[id.0].source.as_ref().map_or(0, |(_, range)| range.end)
+        self.uses[id.0]
+            .source
+            .as_ref()
+            .map_or(0, |(_, range)| range.end)
     }
 
     /// The chunk that a use is a span of.
@@ -204,7 +215,13 @@ struct Cursor<'a> {
 impl Cursor<'_> {
     fn new(id: UseId, of: &Use) -> Self {
         let position = of.source.as_ref().map_or(0, |(_, range)| range.start);
-        Cursor { id, position, edit: 0, part: 0, end_tag: None }
+        Cursor {
+            id,
+            position,
+            edit: 0,
+            part: 0,
+            end_tag: None,
+        }
     }
 }
 
@@ -214,7 +231,9 @@ impl Use {
         // Deepest first, since a length that takes another byte makes its parent grow; a value's start tells frames apart.
         let mut frames: BTreeMap<(Reverse<u32>, u64), (Rc<Frame>, i128)> = BTreeMap::new();
         let mut grown = 0i128;
-        let mut grow = |frames: &mut BTreeMap<_, (Rc<Frame>, i128)>, frame: Option<&Rc<Frame>>, by| {
+        let mut grow = |frames: &mut BTreeMap<_, (Rc<Frame>, i128)>,
+                        frame: Option<&Rc<Frame>>,
+                        by| {
             match frame {
                 None => grown += by,
                 Some(frame) => {
@@ -225,7 +244,11 @@ impl Use {
         };
         for edit in &self.edits {
             let added: i128 = edit.parts.iter().map(|part| part.len(totals)).sum();
-            grow(&mut frames, edit.frame.as_ref(), added - i128::from(edit.remove));
+            grow(
+                &mut frames,
+                edit.frame.as_ref(),
+                added - i128::from(edit.remove),
+            );
         }
         while let Some((_, (frame, by))) = frames.pop_first() {
             let len = i128::from(frame.value.end - frame.value.start) + by;
@@ -244,7 +267,10 @@ impl Use {
             });
         }
         self.edits.sort_by_key(|edit| (edit.offset, edit.order));
-        let len = self.source.as_ref().map_or(0, |(_, range)| range.end - range.start);
+        let len = self
+            .source
+            .as_ref()
+            .map_or(0, |(_, range)| range.end - range.start);
         to_len(i128::from(len) + grown)
     }
 }
@@ -275,9 +301,15 @@ impl Part {
 
 /// Chunks say of themselves how large they are, so sums of them may be absurd.
 fn to_len(len: i128) -> Result<u64> {
-    i64::try_from(len).ok().and_then(|len| u64::try_from(len).ok()).ok_or_else(|| {
-        Error::new(ErrorKind::LimitExceeded, format!("the merged message would have {len} bytes"))
-    })
+    i64::try_from(len)
+        .ok()
+        .and_then(|len| u64::try_from(len).ok())
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::LimitExceeded,
+                format!("the merged message would have {len} bytes"),
+            )
+        })
 }
 
 #[derive(Default)]
@@ -296,30 +328,46 @@ impl Layout {
         self.literals.extend_from_slice(bytes);
         let len = bytes.len() as u64;
         match self.segments.last_mut() {
-            Some(Segment { source: SegmentSource::Literal(last), .. }) => last.end = range.end,
+            Some(Segment {
+                source: SegmentSource::Literal(last),
+                ..
+            }) => last.end = range.end,
             _ => self.push(SegmentSource::Literal(range)),
         }
         self.offset += len;
     }
 
     fn copy(&mut self, from: &Use, range: Range<u64>) {
-        let Some((chunk, _)) = &from.source else { return };
+        let Some((chunk, _)) = &from.source else {
+            return;
+        };
         if range.is_empty() {
             return;
         }
         let len = range.end - range.start;
         match self.segments.last_mut() {
-            Some(Segment { source: SegmentSource::Chunk { chunk: last, range: before }, .. })
-                if last == chunk && before.end == range.start =>
-            {
+            Some(Segment {
+                source:
+                    SegmentSource::Chunk {
+                        chunk: last,
+                        range: before,
+                    },
+                ..
+            }) if last == chunk && before.end == range.start => {
                 before.end = range.end;
             }
-            _ => self.push(SegmentSource::Chunk { chunk: *chunk, range }),
+            _ => self.push(SegmentSource::Chunk {
+                chunk: *chunk,
+                range,
+            }),
         }
         self.offset += len;
     }
 
     fn push(&mut self, source: SegmentSource) {
-        self.segments.push(Segment { offset: self.offset, source });
+        self.segments.push(Segment {
+            offset: self.offset,
+            source,
+        });
     }
 }

@@ -13,7 +13,9 @@ pub(super) const MAX_TEXT: u64 = 4096;
 ///
 /// TensorFlow's reader stops at the first character it can't use, or aborts. Here all of the text has to make sense.
 pub(super) fn field_from_text(number: FieldNumber, kind: &Kind, text: &[u8]) -> Result<Vec<u8>> {
-    let Some(text) = std::str::from_utf8(text).ok() else { return nonsense(kind, "text that is not UTF-8") };
+    let Some(text) = std::str::from_utf8(text).ok() else {
+        return nonsense(kind, "text that is not UTF-8");
+    };
     let mut out = Vec::new();
     put_varint(&mut out, tag(number, wire_type(kind, false)));
     fn parse<T: std::str::FromStr>(kind: &Kind, text: &str) -> Result<T> {
@@ -25,7 +27,10 @@ pub(super) fn field_from_text(number: FieldNumber, kind: &Kind, text: &[u8]) -> 
     let zigzag = |value: i64| ((value << 1) ^ (value >> 63)).cast_unsigned();
     match kind {
         Kind::Bool => put_varint(&mut out, u64::from(parse::<bool>(kind, text)?)),
-        Kind::Int32 => put_varint(&mut out, i64::from(parse::<i32>(kind, text)?).cast_unsigned()),
+        Kind::Int32 => put_varint(
+            &mut out,
+            i64::from(parse::<i32>(kind, text)?).cast_unsigned(),
+        ),
         Kind::Int64 => put_varint(&mut out, parse::<i64>(kind, text)?.cast_unsigned()),
         Kind::Uint32 => put_varint(&mut out, u64::from(parse::<u32>(kind, text)?)),
         Kind::Uint64 => put_varint(&mut out, parse(kind, text)?),

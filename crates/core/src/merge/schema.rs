@@ -15,7 +15,10 @@ pub(super) enum Shape {
     /// No type is known.
     Unknown,
     /// A message.
-    Message { descriptor: MessageDescriptor, group: bool },
+    Message {
+        descriptor: MessageDescriptor,
+        group: bool,
+    },
     /// A value that is no message.
     Value(Kind),
 }
@@ -31,8 +34,11 @@ pub(super) struct NodeType {
 }
 
 impl NodeType {
-    pub(super) const UNKNOWN: NodeType =
-        NodeType { shape: Shape::Unknown, key: None, oneof: Vec::new() };
+    pub(super) const UNKNOWN: NodeType = NodeType {
+        shape: Shape::Unknown,
+        key: None,
+        oneof: Vec::new(),
+    };
 
     /// Whether a field of this wire type is what the path means. Others are unknown fields, which parsers pass by.
     pub(super) fn takes(&self, wire: WireType) -> bool {
@@ -74,14 +80,22 @@ pub(super) fn resolve(
     for (id, node) in tree.nodes() {
         let resolved = match &node.above {
             None => Ok(NodeType {
-                shape: Shape::Message { descriptor: root.clone(), group: false },
+                shape: Shape::Message {
+                    descriptor: root.clone(),
+                    group: false,
+                },
                 key: None,
                 oneof: Vec::new(),
             }),
             Some((above, step)) => resolve_step(&types[above.index()], step),
         };
-        let resolved = resolved
-            .and_then(|resolved| check_kinds(&resolved, node.chunks.iter().map(|c| (c.chunk, kinds[c.chunk])), resolved_is_leaf(node)));
+        let resolved = resolved.and_then(|resolved| {
+            check_kinds(
+                &resolved,
+                node.chunks.iter().map(|c| (c.chunk, kinds[c.chunk])),
+                resolved_is_leaf(node),
+            )
+        });
         types.push(resolved.map_err(|error| error.at_path(tree.show(id, Some(root))))?);
     }
     Ok(types)
@@ -98,14 +112,20 @@ fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
         Shape::Unknown => return Ok(NodeType::UNKNOWN),
     };
     let Some(field) = FieldRef::by_number(descriptor, step.field.0) else {
-        return invalid(format!("field {} not found in {}", step.field, descriptor.full_name()));
+        return invalid(format!(
+            "field {} not found in {}",
+            step.field,
+            descriptor.full_name()
+        ));
     };
     let name = field.name();
     match (&step.select, field.is_list(), field.is_map()) {
         (Select::Field, false, false) | (Select::Index(_), true, _) => {}
         (Select::Key(key), _, true) => return resolve_key(&field, key),
         (Select::Field, true, _) => {
-            return invalid(format!("{name} is repeated, and the path has no index for it"));
+            return invalid(format!(
+                "{name} is repeated, and the path has no index for it"
+            ));
         }
         (Select::Field, _, true) => {
             return invalid(format!("{name} is a map, and the path has no key for it"));
@@ -113,25 +133,41 @@ fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
         (Select::Index(_), _, true) => {
             return invalid(format!("{name} is a map, and the path has an index for it"));
         }
-        (Select::Index(_), ..) => return invalid(format!("an index on {name}, which is not repeated")),
+        (Select::Index(_), ..) => {
+            return invalid(format!("an index on {name}, which is not repeated"));
+        }
         (Select::Key(_), ..) => return invalid(format!("a map key on {name}, which is no map")),
     }
     let shape = match field.kind() {
-        Kind::Message(descriptor) => Shape::Message { descriptor, group: field.is_group() },
+        Kind::Message(descriptor) => Shape::Message {
+            descriptor,
+            group: field.is_group(),
+        },
         kind @ (Kind::String | Kind::Bytes) => Shape::Value(kind),
         kind if field.is_list() => {
-            return invalid(format!("an element of {name}, a repeated {kind:?}, can't be set by a chunk"));
+            return invalid(format!(
+                "an element of {name}, a repeated {kind:?}, can't be set by a chunk"
+            ));
         }
         kind => Shape::Value(kind),
     };
     let oneof = match field.oneof() {
         Some(oneof) if !oneof.is_synthetic() => oneof
             .fields()
-            .map(|member| (member.number(), wire_type(&member.kind(), member.is_group())))
+            .map(|member| {
+                (
+                    member.number(),
+                    wire_type(&member.kind(), member.is_group()),
+                )
+            })
             .collect(),
         _ => Vec::new(),
     };
-    Ok(NodeType { shape, key: None, oneof })
+    Ok(NodeType {
+        shape,
+        key: None,
+        oneof,
+    })
 }
 
 fn resolve_key(field: &FieldRef, key: &crate::path::MapKey) -> Result<NodeType> {
@@ -140,13 +176,22 @@ fn resolve_key(field: &FieldRef, key: &crate::path::MapKey) -> Result<NodeType> 
     };
     let key_kind = entry.map_entry_key_field().kind();
     if !key_fits(key, &key_kind) {
-        return invalid(format!("the key {key} is not of the map's type, {key_kind:?}"));
+        return invalid(format!(
+            "the key {key} is not of the map's type, {key_kind:?}"
+        ));
     }
     let shape = match entry.map_entry_value_field().kind() {
-        Kind::Message(descriptor) => Shape::Message { descriptor, group: false },
+        Kind::Message(descriptor) => Shape::Message {
+            descriptor,
+            group: false,
+        },
         kind => Shape::Value(kind),
     };
-    Ok(NodeType { shape, key: KeyCodec::of_kind(&key_kind), oneof: Vec::new() })
+    Ok(NodeType {
+        shape,
+        key: KeyCodec::of_kind(&key_kind),
+        oneof: Vec::new(),
+    })
 }
 
 fn check_kinds(
@@ -156,7 +201,9 @@ fn check_kinds(
 ) -> Result<NodeType> {
     let (expected, what) = match &resolved.shape {
         Shape::Unknown => return Ok(resolved.clone()),
-        Shape::Message { descriptor, .. } => (ChunkKind::Message, descriptor.full_name().to_owned()),
+        Shape::Message { descriptor, .. } => {
+            (ChunkKind::Message, descriptor.full_name().to_owned())
+        }
         Shape::Value(kind) => (ChunkKind::Bytes, format!("{kind:?}").to_lowercase()),
     };
     match chunks.find(|(_, kind)| *kind != expected) {

@@ -48,27 +48,45 @@ impl Occurrence {
     /// The frame that positions inside its value have.
     pub(super) fn inner_frame(&self) -> Option<Rc<Frame>> {
         match self.wire {
-            WireType::Len => {
-                Some(Frame::new(self.tag_end, self.value.clone(), self.enclosing.as_ref()))
-            }
+            WireType::Len => Some(Frame::new(
+                self.tag_end,
+                self.value.clone(),
+                self.enclosing.as_ref(),
+            )),
             _ => self.enclosing.clone(),
         }
     }
 
     pub(super) fn value_start(&self) -> Pos {
-        Pos { in_use: self.in_use, offset: self.value.start, frame: self.inner_frame() }
+        Pos {
+            in_use: self.in_use,
+            offset: self.value.start,
+            frame: self.inner_frame(),
+        }
     }
 
     pub(super) fn value_end(&self) -> Pos {
-        Pos { in_use: self.in_use, offset: self.value.end, frame: self.inner_frame() }
+        Pos {
+            in_use: self.in_use,
+            offset: self.value.end,
+            frame: self.inner_frame(),
+        }
     }
 
     pub(super) fn before(&self) -> Pos {
-        Pos { in_use: self.in_use, offset: self.start, frame: self.enclosing.clone() }
+        Pos {
+            in_use: self.in_use,
+            offset: self.start,
+            frame: self.enclosing.clone(),
+        }
     }
 
     pub(super) fn behind(&self) -> Pos {
-        Pos { in_use: self.in_use, offset: self.end, frame: self.enclosing.clone() }
+        Pos {
+            in_use: self.in_use,
+            offset: self.end,
+            frame: self.enclosing.clone(),
+        }
     }
 }
 
@@ -146,12 +164,15 @@ impl LastFields {
                 .into_iter()
                 .map(|slot| {
                     let (number, at, _) = self.slots[slot];
-                    let (_, latest) = *last.insert(last.map_or((at, slot), |l: (u64, usize)| l.max((at, slot))));
+                    let (_, latest) =
+                        *last.insert(last.map_or((at, slot), |l: (u64, usize)| l.max((at, slot))));
                     (number, latest)
                 })
                 .collect();
         }
-        let up_to = self.ascending.partition_point(|(known, _)| *known <= number);
+        let up_to = self
+            .ascending
+            .partition_point(|(known, _)| *known <= number);
         let (_, slot) = *self.ascending.get(up_to.checked_sub(1)?)?;
         Some(&self.slots[slot].2)
     }
@@ -224,21 +245,32 @@ pub(super) fn states(
 ) -> Result<Vec<State>> {
     let mut states = Vec::with_capacity(tree.len());
     for (id, node) in tree.nodes() {
-        let spliced = node.chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
+        let spliced = node
+            .chunks
+            .iter()
+            .any(|c| kinds[c.chunk] == ChunkKind::Message);
         // A value is looked at only from outside.
         let tracked = spliced || !node.children.is_empty();
-        let mut state = State { tracked, ..State::default() };
+        let mut state = State {
+            tracked,
+            ..State::default()
+        };
         for (step, &child) in &node.children {
             let number = step.field.0;
             let known = state.wants.last_mut().filter(|want| want.number == number);
             let mixed = || {
-                let message = "paths with and without an index, or with indices and keys, into one field";
+                let message =
+                    "paths with and without an index, or with indices and keys, into one field";
                 Error::new(ErrorKind::InvalidTrailer, message).at_path(tree.path(child))
             };
             match (&step.select, known.map(|want| &mut want.wanted)) {
-                (Select::Index(index), Some(Wanted::Indexed(list, _))) => list.push((*index, child)),
+                (Select::Index(index), Some(Wanted::Indexed(list, _))) => {
+                    list.push((*index, child))
+                }
                 (Select::Key(key), Some(Wanted::Keyed(table))) => {
-                    table.add(key, child).map_err(|error| error.at_path(tree.path(child)))?;
+                    table
+                        .add(key, child)
+                        .map_err(|error| error.at_path(tree.path(child)))?;
                 }
                 (_, Some(_)) => return Err(mixed()),
                 (select, None) => {
@@ -251,7 +283,12 @@ pub(super) fn states(
                             Wanted::Keyed(table)
                         }
                     };
-                    state.wants.push(Want { number, wanted, count: 0, wire: None });
+                    state.wants.push(Want {
+                        number,
+                        wanted,
+                        count: 0,
+                        wire: None,
+                    });
                 }
             }
             for (member, wire) in &types[child.index()].oneof {

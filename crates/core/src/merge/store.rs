@@ -26,6 +26,13 @@ pub trait ChunkStore {
     /// If the chunk can't be read.
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
+    /// How many bytes the chunks take where they are stored: what a chunk's size is measured by before memory is taken for it.
+    fn stored_len(&self) -> u64 {
+        (0..self.len())
+            .map(|chunk| self.size(chunk))
+            .fold(0, u64::saturating_add)
+    }
+
     /// All of a chunk's bytes, if they are in memory anyway.
     fn as_slice(&self, _chunk: usize) -> Option<&[u8]> {
         None
@@ -44,8 +51,10 @@ impl ChunkStore for [Bytes] {
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         match self.get(chunk) {
             Some(bytes) => Ok(Box::new(&bytes[..])),
-            None => Err(Error::new(ErrorKind::InvalidTrailer, "there is no such chunk")
-                .in_chunk(chunk as u64)),
+            None => Err(
+                Error::new(ErrorKind::InvalidTrailer, "there is no such chunk")
+                    .in_chunk(chunk as u64),
+            ),
         }
     }
 
@@ -65,8 +74,13 @@ impl<'a> ChunkInput<'a> {
         match store.as_slice(chunk) {
             Some(slice) => Ok(ChunkInput::Slice(slice)),
             None => {
-                let stream = store.stream(chunk).map_err(|error| error.in_chunk(chunk as u64))?;
-                Ok(ChunkInput::Stream(StreamInput::new(stream, store.size(chunk))))
+                let stream = store
+                    .stream(chunk)
+                    .map_err(|error| error.in_chunk(chunk as u64))?;
+                Ok(ChunkInput::Stream(StreamInput::new(
+                    stream,
+                    store.size(chunk),
+                )))
             }
         }
     }

@@ -61,7 +61,9 @@ pub(crate) struct TreeOptions<'a> {
 
 impl PathTree {
     pub(crate) fn build(message: &ChunkedMessage, options: TreeOptions<'_>) -> Result<PathTree> {
-        let mut tree = PathTree { nodes: vec![Node::default()] };
+        let mut tree = PathTree {
+            nodes: vec![Node::default()],
+        };
         if let Some(index) = message.chunk_index {
             tree.add_chunk(NodeId::ROOT, index, false, &options)?;
         }
@@ -70,12 +72,19 @@ impl PathTree {
         let mut open = vec![(NodeId::ROOT, message, 0)];
         while let Some((above, message, nesting)) = open.pop() {
             if nesting > options.limits.max_nesting {
-                let message = format!("chunked messages nest deeper than {}", options.limits.max_nesting);
+                let message = format!(
+                    "chunked messages nest deeper than {}",
+                    options.limits.max_nesting
+                );
                 return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(tree.path(above)));
             }
             for field in &message.chunked_fields {
                 let node = tree.add_field(above, field, &options)?;
-                if let Some(nested) = field.message.as_ref().filter(|m| !m.chunked_fields.is_empty()) {
+                if let Some(nested) = field
+                    .message
+                    .as_ref()
+                    .filter(|m| !m.chunked_fields.is_empty())
+                {
                     open.push((node, nested, nesting + 1));
                 }
             }
@@ -91,8 +100,8 @@ impl PathTree {
         field: &ChunkedField,
         options: &TreeOptions<'_>,
     ) -> Result<NodeId> {
-        let path =
-            FieldPath::from_tags(&field.field_tag).map_err(|error| error.at_path(self.path(above)))?;
+        let path = FieldPath::from_tags(&field.field_tag)
+            .map_err(|error| error.at_path(self.path(above)))?;
         let mut node = above;
         for step in path.steps() {
             node = self.child(node, step, options.limits)?;
@@ -119,7 +128,11 @@ impl PathTree {
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(self.path(node)));
         }
         let child = NodeId(self.nodes.len());
-        self.nodes.push(Node { above: Some((node, step.clone())), depth, ..Node::default() });
+        self.nodes.push(Node {
+            above: Some((node, step.clone())),
+            depth,
+            ..Node::default()
+        });
         self.nodes[node.0].children.insert(step.clone(), child);
         Ok(child)
     }
@@ -138,7 +151,8 @@ impl PathTree {
                 Ok(())
             }
             _ => {
-                let message = format!("chunk index {index} is out of range: there are {count} chunks");
+                let message =
+                    format!("chunk index {index} is out of range: there are {count} chunks");
                 Err(invalid(message).at_path(self.path(node)))
             }
         }
@@ -149,8 +163,10 @@ impl PathTree {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             let first = usize::from(at == 0 && has_base);
             let chunks = &mut node.chunks[first..];
-            let values =
-                options.concatenates && chunks.iter().all(|c| options.kinds[c.chunk] == ChunkKind::Bytes);
+            let values = options.concatenates
+                && chunks
+                    .iter()
+                    .all(|c| options.kinds[c.chunk] == ChunkKind::Bytes);
             if !values {
                 chunks.sort_by_key(|c| c.chunk);
             }
@@ -163,7 +179,9 @@ impl PathTree {
             let kind = |c: &ChunkRef| options.kinds[c.chunk];
             if let Some(value) = node.chunks.iter().find(|c| kind(c) == ChunkKind::Bytes) {
                 let fail = |message: String| {
-                    Err(invalid(message).at_path(self.path(id)).in_chunk(value.chunk as u64))
+                    Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(value.chunk as u64))
                 };
                 if id == NodeId::ROOT {
                     return fail("a BYTES chunk where the message itself belongs".into());
@@ -172,21 +190,30 @@ impl PathTree {
                     return fail("a BYTES chunk with chunked fields below it".into());
                 }
                 if let Some(other) = node.chunks.iter().find(|c| kind(c) == ChunkKind::Message) {
-                    return fail(format!("a BYTES chunk at the path of MESSAGE chunk {}", other.chunk));
+                    return fail(format!(
+                        "a BYTES chunk at the path of MESSAGE chunk {}",
+                        other.chunk
+                    ));
                 }
                 if node.chunks.len() > 1 && !options.concatenates {
                     let count = node.chunks.len();
-                    return fail(format!("{count} BYTES chunks at one path, which join version 0 has not"));
+                    return fail(format!(
+                        "{count} BYTES chunks at one path, which join version 0 has not"
+                    ));
                 }
             }
             for c in &node.chunks {
                 if c.packed && (!options.marked || kind(c) == ChunkKind::Bytes) {
                     let message = "a packed slice that is no slice of a marked file";
-                    return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk as u64));
+                    return Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(c.chunk as u64));
                 }
                 if std::mem::replace(&mut used[c.chunk], true) && options.marked {
                     let message = "the chunk is used in two places";
-                    return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk as u64));
+                    return Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(c.chunk as u64));
                 }
             }
         }
@@ -214,7 +241,10 @@ impl PathTree {
 
     /// All nodes, parents before their children.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().enumerate().map(|(at, node)| (NodeId(at), node))
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(at, node)| (NodeId(at), node))
     }
 
     /// The absolute path of a node.

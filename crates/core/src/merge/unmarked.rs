@@ -41,9 +41,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         match &self.types[node.index()].shape {
             Shape::Value(_) => true,
             Shape::Message { .. } => false,
-            Shape::Unknown => {
-                self.chunks(node).first().is_some_and(|c| self.kinds[c.chunk] == ChunkKind::Bytes)
-            }
+            Shape::Unknown => self
+                .chunks(node)
+                .first()
+                .is_some_and(|c| self.kinds[c.chunk] == ChunkKind::Bytes),
         }
     }
 
@@ -52,7 +53,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let has_children = !self.tree.node(node).children.is_empty();
         for (at, c) in chunks.iter().enumerate() {
             let state = &self.states[node.index()];
-            let Some(end) = state.end.clone() else { return Ok(()) };
+            let Some(end) = state.end.clone() else {
+                return Ok(());
+            };
             if state.fields.is_empty() && state.placed.is_empty() && !state.at_end {
                 self.fill(node, c.chunk, &end, has_children || at + 1 < chunks.len())?;
                 continue;
@@ -104,7 +107,14 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let start = state.begin.clone().or_else(|| state.end.clone());
         let Some(start) = start else {
             // Only nodes that are there, or were just made, are put into.
-            return (Pos { in_use: self.rope.new_message(), offset: 0, frame: None }, number);
+            return (
+                Pos {
+                    in_use: self.rope.new_message(),
+                    offset: 0,
+                    frame: None,
+                },
+                number,
+            );
         };
         if state.at_end {
             return (state.end.clone().unwrap_or(start), LAST_RANK);
@@ -115,8 +125,16 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         };
         let present =
             |member: &u32| state.fields.get(*member).is_some() || state.placed.contains(member);
-        let rank = members.iter().copied().filter(present).fold(number, u32::max);
-        let own = state.fields.get(number).filter(|_| members.is_empty()).map(Occurrence::behind);
+        let rank = members
+            .iter()
+            .copied()
+            .filter(present)
+            .fold(number, u32::max);
+        let own = state
+            .fields
+            .get(number)
+            .filter(|_| members.is_empty())
+            .map(Occurrence::behind);
         let behind = own.or_else(|| state.fields.last_up_to(rank).map(Occurrence::behind));
         (behind.unwrap_or(start), rank)
     }
@@ -125,10 +143,22 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     fn create(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let wire = self.new_wire(node, step, child)?;
         let body = self.rope.new_message();
-        let at = Pos { in_use: body, offset: 0, frame: None };
-        let number = if let Select::Key(_) = step.select { FieldNumber(2) } else { step.field };
+        let at = Pos {
+            in_use: body,
+            offset: 0,
+            frame: None,
+        };
+        let number = if let Select::Key(_) = step.select {
+            FieldNumber(2)
+        } else {
+            step.field
+        };
         let end_tag = (wire == WireType::StartGroup).then(|| tag_bytes(number, WireType::EndGroup));
-        let field = Part::Field { tag: tag_bytes(number, wire), body, end_tag };
+        let field = Part::Field {
+            tag: tag_bytes(number, wire),
+            body,
+            end_tag,
+        };
         self.put_new(node, step, child, field)?;
         let state = self.state(child);
         state.begin = Some(at.clone());
@@ -143,7 +173,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             Shape::Message { .. } | Shape::Value(_) => Ok(WireType::Len),
             Shape::Unknown => {
                 let wants = &self.states[node.index()].wants;
-                let seen = wants.iter().find(|w| w.number == step.field.0).and_then(|w| w.wire);
+                let seen = wants
+                    .iter()
+                    .find(|w| w.number == step.field.0)
+                    .and_then(|w| w.wire);
                 match (&step.select, seen) {
                     // The value of a map entry is never a group, and the elements that are there show what one more is.
                     (Select::Key(_), _) => Ok(WireType::Len),
@@ -169,7 +202,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 let want = wants.iter_mut().find(|want| want.number == number.0);
                 let count = want.as_ref().map_or(0, |want| want.count);
                 if *index != count {
-                    let message = format!("index {index} is out of range, the field has {count} elements");
+                    let message =
+                        format!("index {index} is out of range, the field has {count} elements");
                     return self.fail(ErrorKind::InvalidTrailer, child, message);
                 }
                 if let Some(want) = want {
@@ -185,10 +219,18 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 }
                 let key = self.new_key(node, number, child, key)?;
                 let entry = self.rope.new_message();
-                let at = Pos { in_use: entry, offset: 0, frame: None };
+                let at = Pos {
+                    in_use: entry,
+                    offset: 0,
+                    frame: None,
+                };
                 self.rope.insert(&at, 1, vec![Part::Literal(key)]);
                 self.rope.insert(&at, 2, vec![field]);
-                vec![Part::Field { tag: tag_bytes(number, WireType::Len), body: entry, end_tag: None }]
+                vec![Part::Field {
+                    tag: tag_bytes(number, WireType::Len),
+                    body: entry,
+                    end_tag: None,
+                }]
             }
         };
         let (at, rank) = self.place(node, number.0);
@@ -208,14 +250,25 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    fn new_key(&self, node: NodeId, number: FieldNumber, child: NodeId, key: &MapKey) -> Result<Vec<u8>> {
+    fn new_key(
+        &self,
+        node: NodeId,
+        number: FieldNumber,
+        child: NodeId,
+        key: &MapKey,
+    ) -> Result<Vec<u8>> {
         let wants = &self.states[node.index()].wants;
-        let table = wants.iter().find(|w| w.number == number.0).and_then(|want| match &want.wanted {
-            Wanted::Keyed(table) => Some(table),
-            _ => None,
-        });
+        let table = wants
+            .iter()
+            .find(|w| w.number == number.0)
+            .and_then(|want| match &want.wanted {
+                Wanted::Keyed(table) => Some(table),
+                _ => None,
+            });
         match table {
-            Some(table) if table.is_certain() || self.options.assume_plain => Ok(table.codec.encode(key)),
+            Some(table) if table.is_certain() || self.options.assume_plain => {
+                Ok(table.codec.encode(key))
+            }
             _ => self.need_type(child, "how the map's keys are encoded"),
         }
     }
@@ -223,7 +276,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// Sets the value that a path ends in.
     fn set_value(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let last = self.states[child.index()].last.clone();
-        let number = if let Select::Key(_) = step.select { FieldNumber(2) } else { step.field };
+        let number = if let Select::Key(_) = step.select {
+            FieldNumber(2)
+        } else {
+            step.field
+        };
         let field = match self.types[child.index()].shape.clone() {
             Shape::Value(kind) if !matches!(kind, Kind::String | Kind::Bytes) => {
                 self.text_field(child, number, &kind)?
@@ -231,10 +288,15 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             Shape::Unknown => {
                 let certain = last.is_some() && !matches!(step.select, Select::Index(_));
                 if !certain && !self.options.assume_plain {
-                    return self.need_type(child, "whether it is a string, bytes, or a number as text");
+                    return self
+                        .need_type(child, "whether it is a string, bytes, or a number as text");
                 }
                 if last.as_ref().is_some_and(|last| last.wire != WireType::Len) {
-                    return self.fail(ErrorKind::InvalidTrailer, child, "a BYTES chunk for a group");
+                    return self.fail(
+                        ErrorKind::InvalidTrailer,
+                        child,
+                        "a BYTES chunk for a group",
+                    );
                 }
                 self.bytes_field(child, number)
             }
@@ -242,7 +304,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         };
         match last {
             Some(last) => {
-                self.rope.replace(&last.before(), last.end - last.start, vec![field]);
+                self.rope
+                    .replace(&last.before(), last.end - last.start, vec![field]);
                 Ok(())
             }
             None => self.put_new(node, step, child, field),
@@ -251,12 +314,20 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     fn bytes_field(&mut self, child: NodeId, number: FieldNumber) -> Part {
         let body = self.rope.new_message();
-        let at = Pos { in_use: body, offset: 0, frame: None };
+        let at = Pos {
+            in_use: body,
+            offset: 0,
+            frame: None,
+        };
         for c in self.chunks(child) {
             let whole = self.use_whole(c.chunk);
             self.rope.insert(&at, 0, vec![Part::Splice(whole)]);
         }
-        Part::Field { tag: tag_bytes(number, WireType::Len), body, end_tag: None }
+        Part::Field {
+            tag: tag_bytes(number, WireType::Len),
+            body,
+            end_tag: None,
+        }
     }
 
     fn text_field(&mut self, child: NodeId, number: FieldNumber, kind: &Kind) -> Result<Part> {
@@ -266,7 +337,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 Some(bytes) => text.extend_from_slice(&bytes),
                 None => {
                     let size = self.store.size(c.chunk);
-                    let message = format!("{size} bytes of text for one {}", format!("{kind:?}").to_lowercase());
+                    let message = format!(
+                        "{size} bytes of text for one {}",
+                        format!("{kind:?}").to_lowercase()
+                    );
                     return self
                         .fail(ErrorKind::InvalidMessage, child, message)
                         .map_err(|error: Error| error.in_chunk(c.chunk as u64));
@@ -275,13 +349,17 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
         let chunk = self.chunks(child).first().map_or(0, |c| c.chunk as u64);
         let field = field_from_text(number, kind, &text);
-        Ok(Part::Literal(field.map_err(|e| e.at_path(self.show(child)).in_chunk(chunk))?))
+        Ok(Part::Literal(field.map_err(|e| {
+            e.at_path(self.show(child)).in_chunk(chunk)
+        })?))
     }
 }
 
 fn oneof_members(descriptor: &prost_reflect::MessageDescriptor, number: u32) -> Vec<u32> {
     match FieldRef::by_number(descriptor, number).and_then(|field| field.oneof()) {
-        Some(oneof) if !oneof.is_synthetic() => oneof.fields().map(|field| field.number()).collect(),
+        Some(oneof) if !oneof.is_synthetic() => {
+            oneof.fields().map(|field| field.number()).collect()
+        }
         _ => Vec::new(),
     }
 }

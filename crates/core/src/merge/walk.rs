@@ -79,12 +79,32 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         let input = ChunkInput::open(planner.store, chunk)?;
         let cursor = WireCursor::new(input);
         let size = cursor.end();
-        let levels = vec![Level { place: Place::Message(node), end: size, frame: None, group: None }];
-        let mut walk =
-            Walk { planner, cursor, chunk, in_use: whole, role, levels, runs: Runs::default() };
+        let levels = vec![Level {
+            place: Place::Message(node),
+            end: size,
+            frame: None,
+            group: None,
+        }];
+        let mut walk = Walk {
+            planner,
+            cursor,
+            chunk,
+            in_use: whole,
+            role,
+            levels,
+            runs: Runs::default(),
+        };
         if role == Role::Content {
-            let begin = Pos { in_use: whole, offset: 0, frame: None };
-            let end = Pos { in_use: whole, offset: size, frame: None };
+            let begin = Pos {
+                in_use: whole,
+                offset: 0,
+                frame: None,
+            };
+            let end = Pos {
+                in_use: whole,
+                offset: size,
+                frame: None,
+            };
             walk.open_content(node, begin, end);
         }
         walk.go().map_err(|error| {
@@ -92,10 +112,15 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 Some(Place::Message(at) | Place::Entry(at, _)) => *at,
                 None => node,
             };
-            error.in_chunk(chunk as u64).at_path(walk.planner.show(node))
+            error
+                .in_chunk(chunk as u64)
+                .at_path(walk.planner.show(node))
         })?;
         let Walk { cursor, runs, .. } = walk;
-        cursor.into_input().finish().map_err(|error| error.in_chunk(chunk as u64))?;
+        cursor
+            .into_input()
+            .finish()
+            .map_err(|error| error.in_chunk(chunk as u64))?;
         Ok(runs)
     }
 
@@ -111,7 +136,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 self.end_group(&field)?;
                 continue;
             }
-            let Some(level) = self.levels.last() else { return Ok(()) };
+            let Some(level) = self.levels.last() else {
+                return Ok(());
+            };
             match level.place {
                 Place::Message(node) => {
                     if self.levels.len() == 1 {
@@ -126,9 +153,14 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
 
     /// A length-delimited message has ended; whether it was the last.
     fn leave(&mut self) -> Result<bool> {
-        let Some(level) = self.levels.pop() else { return Ok(true) };
+        let Some(level) = self.levels.pop() else {
+            return Ok(true);
+        };
         if let Some(group) = level.group {
-            return Err(malformed(format!("group {} is not ended", group.number), group.start));
+            return Err(malformed(
+                format!("group {} is not ended", group.number),
+                group.start,
+            ));
         }
         match self.levels.last() {
             None => Ok(true),
@@ -142,7 +174,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     fn end_group(&mut self, field: &Field) -> Result<()> {
         let open = self.levels.last_mut().and_then(|level| level.group.take());
         let Some(mut group) = open else {
-            return Err(malformed("an end group tag without a group".into(), field.start));
+            return Err(malformed(
+                "an end group tag without a group".into(),
+                field.start,
+            ));
         };
         if group.number != field.number {
             let message = format!("group {} is ended as group {}", group.number, field.number);
@@ -150,11 +185,16 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         }
         group.value.end = field.start;
         group.end = field.end;
-        let Some(Level { place: Place::Message(node) | Place::Entry(node, _), .. }) = self.levels.pop()
+        let Some(Level {
+            place: Place::Message(node) | Place::Entry(node, _),
+            ..
+        }) = self.levels.pop()
         else {
             return Ok(());
         };
-        let Some(outer) = self.levels.last() else { return Ok(()) };
+        let Some(outer) = self.levels.last() else {
+            return Ok(());
+        };
         let occurrence = Occurrence::new(self.in_use, outer.frame.as_ref(), &group);
         let above = match outer.place {
             Place::Message(above) => Some(above),
@@ -178,7 +218,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             Role::Slice(number) if number == field.number => Ok(()),
             Role::Slice(number) => Err(Error::new(
                 ErrorKind::InvalidMessage,
-                format!("a slice of field {number} has a field {} in it", field.number),
+                format!(
+                    "a slice of field {number} has a field {} in it",
+                    field.number
+                ),
             )
             .at_offset(field.start)),
             Role::Merged => {
@@ -205,7 +248,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             }
             None => {}
         }
-        runs.runs.push(Run { number, part: self.in_use });
+        runs.runs.push(Run {
+            number,
+            part: self.in_use,
+        });
     }
 
     #[inline]
@@ -215,14 +261,19 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             self.planner.end_others(node, &field);
         }
         let state = &mut self.planner.states[node.index()];
-        let want = state.wants.iter_mut().find(|want| want.number == field.number.0);
-        let Some(want) = want else { return self.pass(node, field) };
+        let want = state
+            .wants
+            .iter_mut()
+            .find(|want| want.number == field.number.0);
+        let Some(want) = want else {
+            return self.pass(node, field);
+        };
         let child = match &mut want.wanted {
             Wanted::Single(child) => Some(*child),
             Wanted::Indexed(list, passed) => {
-                let takes = list
-                    .first()
-                    .is_some_and(|(_, child)| self.planner.types[child.index()].takes(field.wire_type));
+                let takes = list.first().is_some_and(|(_, child)| {
+                    self.planner.types[child.index()].takes(field.wire_type)
+                });
                 if !takes {
                     return self.pass(node, field);
                 }
@@ -279,7 +330,10 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 self.planner.slice_tail = Some(occurrence);
                 return Ok(());
             }
-            state.fields.see(self.in_use, frame, field).map_err(|e| e.at_offset(field.start))?;
+            state
+                .fields
+                .see(self.in_use, frame, field)
+                .map_err(|e| e.at_offset(field.start))?;
         }
         Ok(())
     }
@@ -296,13 +350,22 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 let begin = occurrence.value_start();
                 let end = self.cursor.end();
                 self.open_content(child, begin.clone(), begin);
-                self.levels.push(Level { place: Place::Message(child), end, frame, group: Some(field) });
+                self.levels.push(Level {
+                    place: Place::Message(child),
+                    end,
+                    frame,
+                    group: Some(field),
+                });
                 Ok(())
             }
             WireType::Len => {
                 state.empties += u64::from(occurrence.is_empty());
                 let inner = (tracked).then(|| occurrence.inner_frame()).flatten();
-                let at = |offset| Pos { in_use: self.in_use, offset, frame: inner.clone() };
+                let at = |offset| Pos {
+                    in_use: self.in_use,
+                    offset,
+                    frame: inner.clone(),
+                };
                 let (begin, end) = (at(field.value.start), at(field.value.end));
                 let value = field.value.clone();
                 state.last = Some(occurrence);
@@ -313,7 +376,12 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 if self.planner.descends(child) && !value.is_empty() {
                     self.cursor.set_range(value.clone());
                     let place = Place::Message(child);
-                    self.levels.push(Level { place, end: value.end, frame: inner, group: None });
+                    self.levels.push(Level {
+                        place,
+                        end: value.end,
+                        frame: inner,
+                        group: None,
+                    });
                     return Ok(());
                 }
                 self.hop(&mut field)
@@ -346,7 +414,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         let want = usize::try_from(len).unwrap_or(usize::MAX).min(KEY_WINDOW);
         let start = field.value.start;
         let window = crate::wire::Input::fetch(self.cursor.input_mut(), start, want)?;
-        let window = window.get(..usize::try_from(len).unwrap_or(usize::MAX)).unwrap_or(window);
+        let window = window
+            .get(..usize::try_from(len).unwrap_or(usize::MAX))
+            .unwrap_or(window);
         let (key, looked) = entry_key(window, len).map_err(|error| {
             let inner = error.offset().unwrap_or(0);
             Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
@@ -356,17 +426,21 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
         }
         let state = &mut self.planner.states[node.index()];
-        let found = state.wants.iter_mut().find(|want| want.number == field.number.0).map(|want| {
-            match &mut want.wanted {
+        let found = state
+            .wants
+            .iter_mut()
+            .find(|want| want.number == field.number.0)
+            .map(|want| match &mut want.wanted {
                 Wanted::Keyed(table) => table.find(key),
                 _ => (None, false),
-            }
-        });
+            });
         let (child, ambiguous) = found.unwrap_or((None, false));
         if ambiguous {
             self.planner.need_plain_keys(node, field.number)?;
         }
-        let Some(child) = child else { return self.pass(node, field) };
+        let Some(child) = child else {
+            return self.pass(node, field);
+        };
         // Of two entries with one key the last counts, and nothing of the other.
         self.planner.forget(child);
         let frame = self.levels.last().and_then(|level| level.frame.clone());
@@ -379,7 +453,12 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         }
         self.cursor.set_range(field.value.clone());
         let place = Place::Entry(child, start + looked);
-        self.levels.push(Level { place, end: field.value.end, frame: inner, group: None });
+        self.levels.push(Level {
+            place,
+            end: field.value.end,
+            frame: inner,
+            group: None,
+        });
         Ok(())
     }
 
@@ -396,11 +475,17 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
 }
 
 /// The first field of a chunk, and whether it is all there is.
-pub(super) fn first_field<S: ChunkStore + ?Sized>(store: &S, chunk: usize) -> Result<(Field, bool)> {
+pub(super) fn first_field<S: ChunkStore + ?Sized>(
+    store: &S,
+    chunk: usize,
+) -> Result<(Field, bool)> {
     let first = || {
         let mut cursor = WireCursor::new(ChunkInput::open(store, chunk)?);
         let Some(field) = cursor.header()? else {
-            return Err(Error::new(ErrorKind::InvalidMessage, "a slice without elements"));
+            return Err(Error::new(
+                ErrorKind::InvalidMessage,
+                "a slice without elements",
+            ));
         };
         let all = field.end == cursor.end();
         Ok((field, all))
@@ -422,7 +507,9 @@ pub(super) fn short_bytes<S: ChunkStore + ?Sized>(
     let want = usize::try_from(size).unwrap_or(usize::MAX);
     let bytes = crate::wire::Input::fetch(&mut input, 0, want).map(<[u8]>::to_vec);
     let bytes = bytes.map_err(|error| error.in_chunk(chunk as u64))?;
-    input.finish().map_err(|error| error.in_chunk(chunk as u64))?;
+    input
+        .finish()
+        .map_err(|error| error.in_chunk(chunk as u64))?;
     Ok(Some(bytes))
 }
 
@@ -430,4 +517,3 @@ pub(super) fn short_bytes<S: ChunkStore + ?Sized>(
 fn malformed(message: String, offset: u64) -> Error {
     Error::new(ErrorKind::InvalidMessage, message).at_offset(offset)
 }
-

@@ -35,7 +35,9 @@ pub(super) fn write<S: ChunkStore + ?Sized>(
             SegmentSource::Chunk { chunk, range } => (*chunk, range),
         };
         if let Some(slice) = store.as_slice(chunk) {
-            let bytes = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+            let bytes = usize::try_from(range.start)
+                .ok()
+                .zip(usize::try_from(range.end).ok());
             let bytes = bytes.and_then(|(start, end)| slice.get(start..end));
             sink.write_all(bytes.ok_or_else(|| shorter(chunk))?)?;
             continue;
@@ -63,9 +65,18 @@ fn copy_segment<'a, S: ChunkStore + ?Sized>(
         None => Some(plan.chunk_segments(chunk).count()),
     };
     if let Some(segments_left) = segments_left {
-        open.insert(chunk, OpenChunk { stream: store.stream(chunk)?, position: 0, segments_left });
+        open.insert(
+            chunk,
+            OpenChunk {
+                stream: store.stream(chunk)?,
+                position: 0,
+                segments_left,
+            },
+        );
     }
-    let Some(source) = open.get_mut(&chunk) else { return Ok(()) };
+    let Some(source) = open.get_mut(&chunk) else {
+        return Ok(());
+    };
     let gap = range.start - source.position;
     let skipped = std::io::copy(&mut source.stream.by_ref().take(gap), &mut std::io::sink())?;
     if skipped != gap {
@@ -73,11 +84,17 @@ fn copy_segment<'a, S: ChunkStore + ?Sized>(
     }
     let mut left = range.end - range.start;
     while left > 0 {
-        let want = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-        source.stream.read_exact(&mut buffer[..want]).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => shorter(chunk),
-            _ => Error::from(error),
-        })?;
+        let want = usize::try_from(left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        source
+            .stream
+            .read_exact(&mut buffer[..want])
+            .map_err(|error| match error.kind() {
+                // With nothing inside, it is `read_exact`'s own.
+                std::io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(chunk),
+                _ => Error::from(error),
+            })?;
         sink.write_all(&buffer[..want])?;
         left -= want as u64;
     }
@@ -93,5 +110,9 @@ fn copy_segment<'a, S: ChunkStore + ?Sized>(
 
 #[cold]
 fn shorter(chunk: usize) -> Error {
-    Error::new(ErrorKind::InvalidTrailer, "the chunk is shorter than the file says").in_chunk(chunk as u64)
+    Error::new(
+        ErrorKind::InvalidTrailer,
+        "the chunk is shorter than the file says",
+    )
+    .in_chunk(chunk as u64)
 }

@@ -1,11 +1,20 @@
 //! Chunked messages built by hand, for the merge tests.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, missing_docs, reason = "each test file uses a part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "each test file uses a part"
+)]
 
 use bytes::Bytes;
 use proto_splitter_core::Result;
 use proto_splitter_core::merge::{MergeOptions, Merger};
 use proto_splitter_core::path::{FieldPath, MapKey, Step};
-use proto_splitter_core::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
+use proto_splitter_core::proto::{
+    ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef,
+};
 use proto_splitter_core::wire::{FieldNumber, WireType, put_varint, tag};
 
 fn tagged(number: u32, wire: WireType) -> Vec<u8> {
@@ -119,14 +128,22 @@ impl Chunked {
     /// As TensorFlow writes it.
     pub fn unmarked() -> Self {
         let mut out = Chunked::default();
-        out.metadata.version = Some(VersionDef { splitter_version: 1, ..VersionDef::default() });
+        out.metadata.version = Some(VersionDef {
+            splitter_version: 1,
+            ..VersionDef::default()
+        });
         out.metadata.message = Some(ChunkedMessage::default());
         out
     }
 
     pub fn add(&mut self, kind: i32, chunk: impl Into<Vec<u8>>) -> u64 {
         let chunk = Bytes::from(chunk.into());
-        let info = ChunkInfo { r#type: kind, size: chunk.len() as u64, offset: 0, crc32c: None };
+        let info = ChunkInfo {
+            r#type: kind,
+            size: chunk.len() as u64,
+            offset: 0,
+            crc32c: None,
+        };
         self.metadata.chunks.push(info);
         self.chunks.push(chunk);
         self.chunks.len() as u64 - 1
@@ -140,7 +157,10 @@ impl Chunked {
         let index = self.add(kind, chunk);
         let field = ChunkedField {
             field_tag: path(at).to_tags(),
-            message: Some(ChunkedMessage { chunk_index: Some(index), chunked_fields: Vec::new() }),
+            message: Some(ChunkedMessage {
+                chunk_index: Some(index),
+                chunked_fields: Vec::new(),
+            }),
             packed,
         };
         self.message_mut().chunked_fields.push(field);
@@ -173,7 +193,13 @@ impl Chunked {
     pub fn nest(mut self, count: usize) -> Self {
         let fields = &mut self.message_mut().chunked_fields;
         let nested = fields.split_off(fields.len() - count);
-        fields.last_mut().unwrap().message.as_mut().unwrap().chunked_fields = nested;
+        fields
+            .last_mut()
+            .unwrap()
+            .message
+            .as_mut()
+            .unwrap()
+            .chunked_fields = nested;
         self
     }
 

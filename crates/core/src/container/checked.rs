@@ -1,0 +1,77 @@
+use std::io::{self, Read};
+
+use crate::proto::ChunkInfo;
+use crate::{Error, ErrorKind};
+
+/// Reads a chunk's record and compares its crc32c, where the trailer has one. The read that gives the last byte fails if it differs.
+pub(super) struct CheckedStream<R> {
+    record: R,
+    left: u64,
+    crc32c: u32,
+    expected: Option<u32>,
+    checked: bool,
+}
+
+impl<R: Read> CheckedStream<R> {
+    pub(super) fn new(record: R, info: &ChunkInfo) -> Self {
+        CheckedStream {
+            record,
+            left: info.size,
+            crc32c: 0,
+            expected: info.crc32c,
+            checked: false,
+        }
+    }
+
+    fn check(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.checked, true) {
+            return Ok(());
+        }
+        // The record has its own checks at its end.
+        if self.record.read(&mut [0])? != 0 {
+            let error = Error::new(
+                ErrorKind::InvalidTrailer,
+                "the record is longer than the trailer says",
+            );
+            return Err(error.into());
+        }
+        match self.expected {
+            Some(expected) if expected != self.crc32c => {
+                let message = format!(
+                    "crc32c is {:08x} where the trailer says {expected:08x}",
+                    self.crc32c
+                );
+                Err(Error::new(ErrorKind::ChecksumMismatch, message).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: Read> Read for CheckedStream<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            self.check()?;
+            return Ok(0);
+        }
+        let want = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let read = self.record.read(&mut buffer[..want])?;
+        if read == 0 && want > 0 {
+            let error = Error::new(
+                ErrorKind::InvalidTrailer,
+                "the record is shorter than the trailer says",
+            );
+            return Err(error.into());
+        }
+        if self.expected.is_some() {
+            self.crc32c = crc32c::crc32c_append(self.crc32c, &buffer[..read]);
+        }
+        self.left -= read as u64;
+        if self.left == 0 {
+            self.check()?;
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,314 @@
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use record_file::{CompressionKind, ReadAt, ReaderOptions, RecordFile, RecordPosition};
+
+use super::cache::RecordChunkCache;
+use super::checked::CheckedStream;
+use super::{ChunkKind, ChunkPlace, Trailer, TrailerUse};
+use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan};
+use crate::proto::ChunkMetadata;
+use crate::{Error, ErrorKind, Result};
+
+/// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read when they are asked for.
+///
+/// Opening one checks the trailer against the records. Of records that share a record chunk, the lengths are checked when
+/// that record chunk is decoded, which is when the first of them is read.
+#[derive(Debug)]
+pub struct ChunkedFile<S = File> {
+    file: RecordFile<S>,
+    trailer: Trailer,
+    records: Vec<Record>,
+    cache: RecordChunkCache,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    position: RecordPosition,
+    /// Whether other records are in its record chunk.
+    shared: bool,
+    /// Bytes of its record chunk as stored.
+    stored_size: u64,
+}
+
+/// How a chunk is stored, and where it belongs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ChunkSummary {
+    /// Its index.
+    pub index: usize,
+    /// Whether it holds a message or a value.
+    pub kind: ChunkKind,
+    /// Where it belongs: one place, unless the file is unusual.
+    pub places: Vec<ChunkPlace>,
+    /// Bytes, uncompressed.
+    pub size: u64,
+    /// Bytes of it in the file; `None` if other records share its record chunk.
+    pub stored_size: Option<u64>,
+    /// The other chunks in its record chunk: those compressed with it, and those that are the very same record.
+    pub shared_with: Vec<usize>,
+    /// How it is compressed.
+    pub compression: CompressionKind,
+    /// The position of its record.
+    pub position: u64,
+    /// The crc32c of its bytes, if the trailer says it.
+    pub crc32c: Option<u32>,
+}
+
+impl ChunkedFile<File> {
+    /// Opens a `.cpb` file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the file can't be opened, and what [`from_source`](ChunkedFile::from_source) finds wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        ChunkedFile::open_with(path, &Limits::default())
+    }
+
+    /// Opens a `.cpb` file of which no more than this is accepted.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](ChunkedFile::open).
+    pub fn open_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
+        ChunkedFile::from_source(open_file(path.as_ref())?, limits)
+    }
+}
+
+pub(crate) fn open_file(path: &Path) -> Result<File> {
+    File::open(path).map_err(|error| Error::from(error).context(path.display()))
+}
+
+impl<S: ReadAt> ChunkedFile<S> {
+    /// Opens a chunked message in any source of bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotChunked`] if it is no record file, has no record, or the last is no trailer; [`ErrorKind::InvalidTrailer`]
+    /// if the trailer contradicts itself or the records; [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
+    pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
+        let file = open_records(source)?;
+        let Some(end) = file.last_record()? else {
+            return Err(Error::new(ErrorKind::NotChunked, "the file has no records"));
+        };
+        let stored = file.stored(end)?;
+        if stored.chunk.header.decoded_data_size
+            > limits.max_trailer_size.max(limits.max_cached_size)
+        {
+            let message = format!(
+                "a trailer of {} bytes",
+                stored.chunk.header.decoded_data_size
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
+        }
+        let cache = RecordChunkCache::new(limits.max_cached_size);
+        let bytes = if stored.chunk.header.num_records > 1 {
+            cache.record(&file, end, stored.chunk.header.decoded_data_size)?
+        } else {
+            file.read_record(end)?
+        };
+        let trailer = Trailer::parse(&bytes, limits).map_err(|error| match error.kind() {
+            ErrorKind::NotChunked => error.at_offset(end.numeric()),
+            _ => error,
+        })?;
+        ChunkedFile::check(file, trailer, cache, Some(end))
+    }
+
+    /// Opens a source whose chunks are those that `metadata` says, whatever its own trailer is: to read a part of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_source`](Self::from_source), but for the file's own trailer, which isn't read.
+    pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
+        let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
+        let cache = RecordChunkCache::new(limits.max_cached_size);
+        ChunkedFile::check(open_records(source)?, trailer, cache, None)
+    }
+
+    fn check(
+        file: RecordFile<S>,
+        trailer: Trailer,
+        cache: RecordChunkCache,
+        end: Option<RecordPosition>,
+    ) -> Result<Self> {
+        let mut records = Vec::with_capacity(trailer.kinds().len());
+        for (at, info) in trailer.metadata().chunks.iter().enumerate() {
+            let record = check_record(&file, info.offset, info.size, end);
+            records.push(record.map_err(|error| error.in_chunk(at as u64))?);
+        }
+        Ok(ChunkedFile {
+            file,
+            trailer,
+            records,
+            cache,
+        })
+    }
+
+    /// The trailer.
+    pub fn trailer(&self) -> &Trailer {
+        &self.trailer
+    }
+
+    /// The record file below.
+    pub fn record_file(&self) -> &RecordFile<S> {
+        &self.file
+    }
+
+    /// The position of a chunk's record.
+    pub fn position(&self, chunk: usize) -> Option<RecordPosition> {
+        self.records.get(chunk).map(|record| record.position)
+    }
+
+    /// What there is to know about every chunk without reading it.
+    ///
+    /// # Errors
+    ///
+    /// If the headers of the records can't be read.
+    pub fn summaries(&self) -> Result<Vec<ChunkSummary>> {
+        let mut by_begin: std::collections::HashMap<u64, Vec<usize>> =
+            std::collections::HashMap::new();
+        for (index, record) in self.records.iter().enumerate() {
+            by_begin
+                .entry(record.position.chunk_begin().0)
+                .or_default()
+                .push(index);
+        }
+        let mut summaries = Vec::with_capacity(self.records.len());
+        for (index, places) in self.trailer.places().into_iter().enumerate() {
+            let (record, info) = (&self.records[index], &self.trailer.metadata().chunks[index]);
+            let together = by_begin.get(&record.position.chunk_begin().0);
+            let stored = self
+                .file
+                .stored(record.position)
+                .map_err(|e| Error::from(e).in_chunk(index as u64))?;
+            summaries.push(ChunkSummary {
+                index,
+                kind: self.trailer.kinds()[index],
+                places,
+                size: info.size,
+                stored_size: (!record.shared).then_some(record.stored_size),
+                shared_with: together
+                    .into_iter()
+                    .flatten()
+                    .copied()
+                    .filter(|&i| i != index)
+                    .collect(),
+                compression: stored.compression,
+                position: record.position.numeric(),
+                crc32c: info.crc32c,
+            });
+        }
+        Ok(summaries)
+    }
+
+    /// Plans the merge of the file's chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`Trailer::plan`].
+    pub fn plan(&self, options: &MergeOptions) -> Result<MergePlan> {
+        self.trailer.plan(self, options)
+    }
+}
+
+fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
+    RecordFile::open(source, ReaderOptions::new()).map_err(|error| match error.kind() {
+        record_file::ErrorKind::NotARecordFile => Error::new(
+            ErrorKind::NotChunked,
+            "the file is no record file: its signature differs",
+        )
+        .with_source(error),
+        _ => error.into(),
+    })
+}
+
+/// Looks a chunk's record up. Any offset and size may be claimed; nothing is read or allocated by them but headers.
+fn check_record<S: ReadAt>(
+    file: &RecordFile<S>,
+    offset: u64,
+    size: u64,
+    end: Option<RecordPosition>,
+) -> Result<Record> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidTrailer, message);
+    let position = file.locate(offset).map_err(|error| match error.kind() {
+        record_file::ErrorKind::InvalidPosition => {
+            invalid(format!("no record begins at its offset {offset}"))
+        }
+        _ => error.into(),
+    })?;
+    if end.is_some_and(|end| position >= end) {
+        return Err(invalid(format!("its offset {offset} is the trailer's")));
+    }
+    let stored = file.chunk_header_at(position.chunk_begin())?;
+    let shared = stored.header.num_records > 1;
+    let most = stored.header.decoded_data_size;
+    if size != most && (!shared || size > most) {
+        let than = if shared {
+            "all records there have"
+        } else {
+            "its record has"
+        };
+        return Err(invalid(format!(
+            "the trailer says {size} bytes, where {than} {most}"
+        )));
+    }
+    Ok(Record {
+        position,
+        shared,
+        stored_size: stored.header.data_size,
+    })
+}
+
+impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
+    fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    fn size(&self, chunk: usize) -> u64 {
+        self.trailer
+            .metadata()
+            .chunks
+            .get(chunk)
+            .map_or(0, |info| info.size)
+    }
+
+    fn stored_len(&self) -> u64 {
+        self.file.size()
+    }
+
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        let (Some(record), Some(info)) = (
+            self.records.get(chunk),
+            self.trailer.metadata().chunks.get(chunk),
+        ) else {
+            return Err(Error::new(
+                ErrorKind::InvalidTrailer,
+                "there is no such chunk",
+            ));
+        };
+        if !record.shared {
+            let stream = self.file.record_stream(record.position)?;
+            return Ok(Box::new(CheckedStream::new(stream, info)));
+        }
+        let header = self
+            .file
+            .chunk_header_at(record.position.chunk_begin())?
+            .header;
+        let bytes = self
+            .cache
+            .record(&self.file, record.position, header.decoded_data_size)?;
+        if bytes.len() as u64 != info.size {
+            let message = format!(
+                "the trailer says {} bytes, where its record has {}",
+                info.size,
+                bytes.len()
+            );
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+        Ok(Box::new(CheckedStream::new(
+            std::io::Cursor::new(bytes),
+            info,
+        )))
+    }
+}

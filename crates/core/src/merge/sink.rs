@@ -1,0 +1,42 @@
+use std::io::{self, BufWriter, Write};
+
+use crate::Result;
+
+/// Small pieces are gathered up to this size; larger ones pass through.
+const GATHER: usize = 256 << 10;
+
+/// Counts and sums what passes through it.
+pub(super) struct Sink<'a> {
+    inner: BufWriter<&'a mut dyn Write>,
+    size: u64,
+    crc32c: u32,
+}
+
+impl<'a> Sink<'a> {
+    pub(super) fn new(inner: &'a mut dyn Write) -> Self {
+        Sink {
+            inner: BufWriter::with_capacity(GATHER, inner),
+            size: 0,
+            crc32c: 0,
+        }
+    }
+
+    /// The number of bytes and their crc32c, all of them being written.
+    pub(super) fn finish(mut self) -> Result<(u64, u32)> {
+        self.inner.flush()?;
+        Ok((self.size, self.crc32c))
+    }
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write_all(bytes)?;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+        self.size += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
