@@ -1,10 +1,8 @@
 //! What must hold of every split, whatever was split.
 
-use bytes::Bytes;
 use prost_reflect::{DynamicMessage, Value};
-use proto_splitter_core::split::{
-    ChunkKind, ComposableSplitter, Source, Split, SplitOptions, SplitPlan,
-};
+use proto_splitter_core::container::ChunkKind;
+use proto_splitter_core::split::{ComposableSplitter, Source, Split, SplitOptions, SplitPlan};
 use proto_splitter_core::{ErrorKind, Result};
 
 use crate::reference;
@@ -44,15 +42,11 @@ pub fn check<S: ComposableSplitter>(
     check_bounds(&plan, options);
     check_minimal(&plan, options);
     let split = splitter.split_with(source, options).unwrap();
-    let chunks: Vec<Bytes> = split
-        .chunks
-        .iter()
-        .map(|chunk| chunk.bytes.clone())
-        .collect();
+    let chunks = split.bytes();
     for (chunk, planned) in chunks.iter().zip(plan.chunks()) {
         assert_eq!(chunk.len() as u64, planned.size(), "a plan knows its sizes");
     }
-    let merged = reference::merge(&chunks, &split.message, source.descriptor());
+    let merged = reference::merge(&chunks, &split.message(), source.descriptor());
     let original = DynamicMessage::decode(source.descriptor().clone(), bytes).unwrap();
     if merged != original {
         let [original, merged] = [original, merged].map(|message| canonical(&message));

@@ -3,11 +3,12 @@ use bytes::Bytes;
 use super::emit;
 use super::marks::Marks;
 use super::options::{SizeRules, SplitOptions};
-use super::plan::{ChunkKind, Content, PlannedChunk, SplitPlan};
+use super::plan::{Content, PlannedChunk, SplitPlan};
 use super::size::Engine;
 use super::source::Source;
 use super::splitter::ComposableSplitter;
 use super::view::{View, ViewKind};
+use crate::container::ChunkKind;
 use crate::path::{FieldPath, TargetKind};
 use crate::{Error, ErrorKind, Result};
 

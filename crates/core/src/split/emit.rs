@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use super::marks::{ChunkId, Decided, Mark, Marks};
-use super::plan::{ChunkKind, Content, PlannedChunk, Segment};
+use super::plan::{Content, PlannedChunk, Segment};
 use super::source::Source;
 use crate::Result;
+use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::wire::{Field, WireCursor, WireType, put_varint, tag, varint_len};
 

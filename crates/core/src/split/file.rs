@@ -1,6 +1,6 @@
 //! Executing a plan to a file.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,11 @@ use record_file::{Compression, CompressionKind, ReaderOptions, RecordFile, Recor
 
 use super::metadata::{WrittenInfo, metadata};
 use super::options::SplitOptions;
-use super::plan::{ChunkKind, SplitPlan};
+use super::plan::SplitPlan;
 use super::source::Source;
 use super::write::{ChunkReader, source_crc32c};
 use crate::atomic::{AtomicFile, check_absent, check_space, same_file};
+use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
 
@@ -108,7 +109,7 @@ pub(super) fn write(
     source.check_unchanged()?;
     file.commit()?;
     if !written.source_stays && sibling.exists() {
-        std::fs::remove_file(sibling)?;
+        fs::remove_file(sibling)?;
         written.removed = Some(sibling.clone());
     }
     Ok(written)

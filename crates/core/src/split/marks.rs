@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::plan::ChunkKind;
 use super::view::Chain;
+use crate::container::ChunkKind;
 use crate::path::{FieldPath, Select};
 use crate::wire::{Field, FieldNumber};
 

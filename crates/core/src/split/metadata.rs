@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{ChunkKind, SplitPlan};
+use super::plan::SplitPlan;
+use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
 
-/// The `join_version` of files that TensorFlow's Merger reads.
-pub const JOIN_VERSION: i32 = 0;
+/// The join version of files in TensorFlow's profile: placeholders are filled as its Merger fills them.
+const TENSORFLOW_PROFILE: i32 = 0;
 
 /// What is known of a chunk once it is written.
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +85,7 @@ pub(super) fn metadata(
     ChunkMetadata {
         version: Some(VersionDef {
             splitter_version: plan.splitter_version,
-            join_version: JOIN_VERSION,
+            join_version: TENSORFLOW_PROFILE,
             bad_consumers: Vec::new(),
         }),
         chunks: plan

@@ -3,26 +3,9 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
+use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::wire::FieldNumber;
-
-/// The kind of a chunk, as `ChunkInfo.Type` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChunkKind {
-    /// A serialized message, or fields of one.
-    Message,
-    /// The value of a bytes or string field.
-    Bytes,
-}
-
-impl fmt::Display for ChunkKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ChunkKind::Message => "MESSAGE",
-            ChunkKind::Bytes => "BYTES",
-        })
-    }
-}
 
 /// A piece of a chunk's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use prost_reflect::MessageDescriptor;
 
 use super::marks::Marks;
 use super::options::{SizeRules, SplitOptions};
-use super::plan::ChunkKind;
 use super::source::Source;
 use super::view::Chain;
+use crate::container::ChunkKind;
 use crate::path::{FieldPath, Select, Step};
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 use crate::{Error, ErrorKind, Result};
@@ -71,6 +71,8 @@ struct Siblings {
     before: Vec<(FieldNumber, u64)>,
     /// Fields that occur in later pieces.
     after: Vec<FieldNumber>,
+    /// Whether some piece is empty. It would be taken for the placeholder of a slice at the message's path.
+    any_empty: bool,
 }
 
 impl Siblings {

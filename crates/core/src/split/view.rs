@@ -184,9 +184,12 @@ impl View {
                 .path
                 .join(Step::key(field.number(), parsed.key.clone()));
             let value = occurrence(parsed.value, &chain);
-            let addressable = key_is_addressable(&parsed.key, &entry.map_entry_key_field().kind());
+            let superseded = entries.iter().position(|(key, _)| *key == parsed.key);
+            let superseded = superseded.map(|at| entries.remove(at));
+            // Were an earlier value empty, there would be two placeholders.
+            let addressable = key_is_addressable(&parsed.key, &entry.map_entry_key_field().kind())
+                && superseded.is_none_or(|(_, view)| view.addressable && view.size() > 0);
             let view = self.view(path, vec![value], kind.clone(), addressable);
-            entries.retain(|(key, _)| *key != parsed.key);
             entries.push((parsed.key, view));
         }
         Ok(entries)

@@ -4,11 +4,12 @@ use std::io::{self, Read};
 
 use bytes::Bytes;
 
-use super::metadata::chunked_message;
-use super::plan::{ChunkKind, Content, PlannedChunk, Segment, SplitPlan};
+use super::metadata::{WrittenInfo, metadata};
+use super::plan::{Content, PlannedChunk, Segment, SplitPlan};
 use super::source::Source;
+use crate::container::ChunkKind;
 use crate::path::FieldPath;
-use crate::proto::ChunkedMessage;
+use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
 /// A chunk in memory.
@@ -27,32 +28,52 @@ pub struct Chunk {
 pub struct Split {
     /// The chunks in the order of their indices.
     pub chunks: Vec<Chunk>,
+    /// What a file would have as its trailer: where each chunk belongs, sizes and checksums. The offsets are 0.
+    pub metadata: ChunkMetadata,
+}
+
+impl Split {
     /// Where each chunk belongs.
-    pub message: ChunkedMessage,
-    /// Whether placeholders say where each chunk belongs; if not, a merge needs the message's type.
-    pub splice_marker: bool,
+    pub fn message(&self) -> ChunkedMessage {
+        self.metadata.message.clone().unwrap_or_default()
+    }
+
+    /// The chunks' bytes, as [`Merger::merge`](crate::merge::Merger::merge) takes them.
+    pub fn bytes(&self) -> Vec<Bytes> {
+        self.chunks
+            .iter()
+            .map(|chunk| chunk.bytes.clone())
+            .collect()
+    }
+
     /// Whether a merge gives the very bytes of the source, and not just an equal message.
-    pub byte_exact: bool,
+    pub fn byte_exact(&self) -> bool {
+        self.metadata.byte_exact
+    }
 }
 
 pub(super) fn split(plan: &SplitPlan, source: &Source) -> Result<Split> {
     let mut chunks = Vec::with_capacity(plan.chunks.len());
+    let mut infos = Vec::with_capacity(plan.chunks.len());
+    let mut spans = Vec::new();
     for chunk in &plan.chunks {
         let mut bytes = Vec::new();
-        ChunkReader::new(plan, chunk, source).read_to_end(&mut bytes)?;
+        let mut reader = ChunkReader::new(plan, chunk, source);
+        reader.read_to_end(&mut bytes)?;
+        infos.push(WrittenInfo {
+            offset: 0,
+            crc32c: reader.crc32c,
+        });
+        spans.append(&mut reader.spans);
         chunks.push(Chunk {
             kind: chunk.kind,
             path: chunk.path.clone(),
             bytes: bytes.into(),
         });
     }
+    let metadata = metadata(plan, &infos, source_crc32c(source, spans)?);
     source.check_unchanged()?;
-    Ok(Split {
-        chunks,
-        message: chunked_message(plan),
-        splice_marker: plan.is_marked(),
-        byte_exact: plan.byte_exact,
-    })
+    Ok(Split { chunks, metadata })
 }
 
 /// Bytes of the source that went to a chunk, and their checksum.

@@ -45,7 +45,7 @@ impl Engine<'_> {
             depth,
             size: range.end - range.start,
             groups: Vec::new(),
-            sliceable: !self.rules.keeps_whole(descriptor.full_name()),
+            sliceable: !self.rules.keeps_whole(descriptor.full_name()) && !siblings.any_empty,
             complete: false,
             siblings,
         };
@@ -383,10 +383,12 @@ impl Engine<'_> {
         held: &[(u64, Field)],
     ) -> Result<HashMap<MapKey, u64>> {
         let mut cursor = WireCursor::new(self.source.input());
-        let mut last = HashMap::new();
-        for (ordinal, field) in held {
+        // Each key with its last occurrence, and whether that one is empty; none once an empty one was superseded, since
+        // there would be two placeholders.
+        let mut last: HashMap<MapKey, Option<(u64, bool)>> = HashMap::new();
+        for (_, field) in held {
             if let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? {
-                last.insert(parsed.key, *ordinal);
+                last.insert(parsed.key, Some((u64::MAX, false)));
             }
         }
         let mut ordinal = 0;
@@ -394,20 +396,21 @@ impl Engine<'_> {
         for run in &group.runs {
             fields.set_range(run.clone());
             while let Some(field) = fields.next()? {
-                match parse_entry(&mut cursor, field.value, entry)? {
-                    Some(parsed) => {
-                        if let Some(place) = last.get_mut(&parsed.key) {
-                            *place = ordinal;
-                        }
-                    }
-                    // An entry whose key can't be told may have any.
-                    None if held.iter().all(|(held, _)| *held != ordinal) => last.clear(),
-                    None => {}
+                // An entry whose key can't be told may have any.
+                let Some(parsed) = parse_entry(&mut cursor, field.value, entry)? else {
+                    return Ok(HashMap::new());
+                };
+                if let Some(place) = last.get_mut(&parsed.key) {
+                    let empty = parsed.value.value.is_empty();
+                    *place = place.filter(|(_, empty)| !empty).map(|_| (ordinal, empty));
                 }
                 ordinal += 1;
             }
         }
-        Ok(last)
+        let named = last
+            .into_iter()
+            .filter_map(|(key, last)| Some((key, last?.0)));
+        Ok(named.collect())
     }
 
     /// For each piece of a singular submessage, what the other pieces hold.
@@ -436,6 +439,7 @@ impl Engine<'_> {
                 .iter()
                 .flat_map(|occurs| occurs.keys().copied())
                 .collect(),
+            any_empty: counts.iter().any(HashMap::is_empty),
         });
         Ok(siblings.collect())
     }

@@ -1,0 +1,17 @@
+//! What users rely on, through the public interface. One binary, so that it links once.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
+
+/// Files that come and go: models and message files made by TensorFlow.
+mod fixtures;
+/// Sources that are malformed, or change while they are read.
+mod hostile_sources;
+/// What holds of every split and merge, on messages made at random.
+mod properties;
+/// Splitters of one's own.
+mod splitters;
+/// Where files are written, and where not.
+mod writing;

@@ -1,0 +1,177 @@
+use prost_reflect::DynamicMessage;
+use proto_splitter::ErrorKind;
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::split::{SizeSplitter, Source, SplitOptions};
+use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
+use proto_splitter_testkit::splits::{self, Outcome};
+
+/// How many messages are made; `PROTO_SPLITTER_CASES` says otherwise.
+const CASES: u64 = 3000;
+
+fn cases() -> u64 {
+    std::env::var("PROTO_SPLITTER_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(CASES)
+}
+
+/// How many of the messages came to what.
+#[derive(Debug, Default)]
+struct Tally {
+    cut: u64,
+    byte_exact: u64,
+    uncuttable: u64,
+}
+
+/// Splits messages made at random, and merges them again with and without their type.
+fn round_trips(from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
+    let descriptor = kitchen_sink();
+    let mut tally = Tally::default();
+    for seed in from..from + cases() {
+        let random = &mut Random::new(seed);
+        let habits = habits(random);
+        let bytes = message(&descriptor, random, &habits);
+        let max = 30 + random.below(bytes.len() as u64 + 10);
+        let value = (!random.one_in(2)).then(|| 1 + random.below(400));
+        let options = SplitOptions::new()
+            .max_chunk_size(max)
+            .unwrap()
+            .value_chunk_size(value);
+        let source = Source::from_bytes(bytes.clone(), descriptor.clone());
+        let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
+            tally.uncuttable += 1;
+            continue;
+        };
+        tally.cut += u64::from(split.chunks.len() > 1);
+        tally.byte_exact += u64::from(split.chunks.len() > 1 && split.byte_exact());
+        let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new())
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        if split.byte_exact() {
+            assert!(merged == bytes, "seed {seed}: {habits:?}");
+        } else {
+            let [merged, original] = [&merged[..], &bytes[..]]
+                .map(|bytes| DynamicMessage::decode(descriptor.clone(), bytes).unwrap());
+            assert!(merged == original, "seed {seed}: {habits:?}");
+        }
+    }
+    tally
+}
+
+#[test]
+fn messages_as_most_writers_write_them_come_back_byte_for_byte() {
+    let tally = round_trips(1 << 32, |random| Habits {
+        order: Order::Ascending,
+        odd_wire: false,
+        repeats: false,
+        size: 200 + random.below(5000),
+    });
+    assert_eq!(tally.cut, tally.byte_exact, "{tally:?}");
+    assert!(
+        tally.cut > cases() / 2 && tally.uncuttable < cases() / 4,
+        "{tally:?}"
+    );
+}
+
+#[test]
+fn messages_in_descending_order_come_back_byte_for_byte() {
+    let tally = round_trips(2 << 32, |random| Habits {
+        order: Order::Descending,
+        odd_wire: false,
+        repeats: false,
+        size: 200 + random.below(5000),
+    });
+    assert_eq!(tally.cut, tally.byte_exact, "{tally:?}");
+}
+
+#[test]
+fn messages_with_their_fields_mixed_up_come_back_equal() {
+    let tally = round_trips(3 << 32, |random| Habits {
+        order: Order::Shuffled,
+        odd_wire: false,
+        repeats: false,
+        size: 200 + random.below(5000),
+    });
+    assert!(
+        tally.byte_exact > cases() / 20 && tally.byte_exact < tally.cut,
+        "{tally:?}"
+    );
+}
+
+#[test]
+fn unknown_fields_and_long_lengths_come_back_equal() {
+    let tally = round_trips(4 << 32, |random| Habits {
+        order: [Order::Ascending, Order::Descending, Order::Shuffled]
+            [usize::try_from(random.below(3)).unwrap()],
+        odd_wire: true,
+        repeats: false,
+        size: 200 + random.below(5000),
+    });
+    assert!(
+        tally.byte_exact > cases() / 20 && tally.byte_exact < tally.cut,
+        "{tally:?}"
+    );
+}
+
+#[test]
+fn superseded_values_duplicate_keys_and_messages_in_pieces_come_back_equal() {
+    let tally = round_trips(5 << 32, |random| Habits {
+        order: [Order::Ascending, Order::Shuffled][usize::try_from(random.below(2)).unwrap()],
+        odd_wire: random.one_in(2),
+        repeats: true,
+        size: 200 + random.below(5000),
+    });
+    assert!(tally.byte_exact > cases() / 20, "{tally:?}");
+}
+
+#[test]
+fn a_message_cut_anywhere_is_refused_or_split_but_never_a_panic() {
+    let descriptor = kitchen_sink();
+    for seed in 0..200 {
+        let random = &mut Random::new(seed);
+        let habits = Habits {
+            order: Order::Shuffled,
+            odd_wire: true,
+            repeats: true,
+            size: 600,
+        };
+        let bytes = message(&descriptor, random, &habits);
+        for _ in 0..10 {
+            let mut damaged = bytes.clone();
+            if damaged.is_empty() {
+                continue;
+            }
+            let at = usize::try_from(random.below(damaged.len() as u64)).unwrap();
+            if random.one_in(2) {
+                damaged.truncate(at);
+            } else {
+                damaged[at] ^= 1 << random.below(8);
+            }
+            let source = Source::from_bytes(damaged.clone(), descriptor.clone());
+            let options = SplitOptions::new()
+                .max_chunk_size(60)
+                .unwrap()
+                .value_chunk_size(Some(20));
+            match proto_splitter::split::ComposableSplitter::split_with(
+                &SizeSplitter,
+                source,
+                &options,
+            ) {
+                Ok(split) => {
+                    let merged =
+                        Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new())
+                            .unwrap();
+                    assert!(!split.byte_exact() || merged == damaged, "seed {seed}");
+                }
+                Err(error) => assert!(
+                    matches!(
+                        error.kind(),
+                        ErrorKind::InvalidMessage
+                            | ErrorKind::Uncuttable
+                            | ErrorKind::LimitExceeded
+                    ),
+                    "{error}"
+                ),
+            }
+        }
+    }
+}
