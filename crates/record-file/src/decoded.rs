@@ -3,9 +3,10 @@ use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::Decoders;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::options::ReaderOptions;
 use crate::simple;
+use crate::transpose::{self, FieldProjection};
 
 /// The records of one chunk, decoded.
 #[derive(Debug, Clone, Default)]
@@ -72,20 +73,28 @@ impl DecodedChunk {
     }
 }
 
-/// Decodes a chunk whose data has the right hash. A chunk of a kind without records has none.
+/// Decodes a chunk whose data has the right hash: its records, or the one of a metadata chunk.
 pub(crate) fn decode(
     chunk: &Chunk,
     data: Vec<u8>,
     decoders: &mut Decoders,
     options: &ReaderOptions,
+    projection: &FieldProjection,
 ) -> Result<DecodedChunk> {
     match chunk.header.kind {
         ChunkKind::Simple => simple::decode(chunk, data, decoders, options),
-        ChunkKind::Transposed => Err(Error::at(
-            ErrorKind::Unsupported,
-            chunk.begin,
-            "transposed chunk",
-        )),
+        ChunkKind::Transposed => transpose::decode(
+            chunk,
+            chunk.header.num_records,
+            &data,
+            decoders,
+            options,
+            projection,
+        ),
+        // Of one record, which isn't counted as one: the serialized metadata.
+        ChunkKind::Metadata => {
+            transpose::decode(chunk, 1, &data, decoders, options, &FieldProjection::all())
+        }
         _ => Ok(DecodedChunk::default()),
     }
 }

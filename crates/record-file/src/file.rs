@@ -13,6 +13,7 @@ use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::{ReadAt, read_full_at};
 use crate::simple::compression_kind;
 use crate::stream::RecordStream;
+use crate::transpose::FieldProjection;
 
 /// A record file that is read at random, without a state: threads can share it.
 ///
@@ -39,6 +40,7 @@ pub struct RecordFile<S> {
     pub(crate) source: S,
     size: u64,
     pub(crate) options: ReaderOptions,
+    projection: FieldProjection,
 }
 
 /// How a record is stored.
@@ -80,6 +82,7 @@ impl<S: ReadAt> RecordFile<S> {
             source,
             size,
             options,
+            projection: FieldProjection::all(),
         })
     }
 
@@ -87,6 +90,36 @@ impl<S: ReadAt> RecordFile<S> {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
+    }
+
+    /// Has only some fields of the records in transposed chunks read.
+    ///
+    /// What such a record then is as long as isn't known before it is decoded, and
+    /// [`record_len`](Self::record_len) decodes it.
+    #[must_use]
+    pub fn with_field_projection(mut self, projection: FieldProjection) -> Self {
+        self.projection = projection;
+        self
+    }
+
+    /// The metadata of the file: a serialized `RecordsMetadata` message of `riegeli/records/records_metadata.proto`.
+    /// `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Any that reading, verifying and decoding can give.
+    pub fn metadata(&self) -> Result<Option<Bytes>> {
+        let Some(signature) = self.chunks().next().transpose()? else {
+            return Ok(None);
+        };
+        if signature.end == self.size {
+            return Ok(None);
+        }
+        let chunk = self.chunk_header_at(signature.end())?;
+        if chunk.header.kind != ChunkKind::Metadata {
+            return Ok(None);
+        }
+        Ok(self.decode(&chunk)?.record_bytes(0))
     }
 
     /// The source.
@@ -233,12 +266,22 @@ impl<S: ReadAt> RecordFile<S> {
     /// larger than the options allow.
     pub fn read_chunk(&self, begin: ChunkOffset) -> Result<DecodedChunk> {
         let chunk = self.chunk_header_at(begin)?;
+        if chunk.header.kind == ChunkKind::Metadata {
+            return Ok(DecodedChunk::default());
+        }
         self.decode(&chunk)
     }
 
-    fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
+    /// As [`read_chunk`](Self::read_chunk), for a chunk whose header was read already.
+    pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         let data = self.read_data(chunk)?;
-        crate::decoded::decode(chunk, data, &mut Decoders::default(), &self.options)
+        crate::decoded::decode(
+            chunk,
+            data,
+            &mut Decoders::default(),
+            &self.options,
+            &self.projection,
+        )
     }
 
     /// The stored data of a chunk, verified.
@@ -312,7 +355,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// As [`read_record`](Self::read_record).
     pub fn record_len(&self, position: RecordPosition) -> Result<u64> {
         let chunk = self.chunk_of(position)?;
-        if chunk.header.num_records == 1 {
+        if chunk.header.num_records == 1 && self.projection.is_all() {
             return Ok(chunk.header.decoded_data_size);
         }
         let decoded = self.decode(&chunk)?;

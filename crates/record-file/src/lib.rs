@@ -17,6 +17,7 @@ mod position;
 mod read_at;
 mod simple;
 mod stream;
+mod transpose;
 mod varint;
 mod writer;
 
@@ -32,6 +33,7 @@ pub use options::{
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
 pub use stream::RecordStream;
+pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, RecordWriter,
     WriterOptions,

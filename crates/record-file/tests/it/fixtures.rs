@@ -93,13 +93,36 @@ fn check_records(fixture: &Fixture) {
 }
 
 #[test]
-fn records_of_simple_chunks() {
-    let mut checked = 0;
-    for fixture in valid().iter().filter(|fixture| !fixture.has_transposed()) {
-        check_records(fixture);
-        checked += 1;
+fn records_of_all_chunks() {
+    let mut transposed = 0;
+    for fixture in valid() {
+        check_records(&fixture);
+        transposed += u32::from(fixture.has_transposed());
     }
-    assert!(checked > 50, "{checked}");
+    assert!(transposed > 20, "{transposed}");
+}
+
+#[test]
+fn metadata_is_that_of_the_sidecars() {
+    let mut checked = 0;
+    for fixture in valid() {
+        let metadata = fixture.open().metadata().unwrap();
+        let hex = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect::<String>()
+        };
+        let expected = fixture.sidecar["serialized_metadata_hex"].as_str();
+        assert_eq!(
+            metadata.as_deref().map(hex).as_deref(),
+            expected,
+            "{}",
+            fixture.name
+        );
+        checked += u32::from(expected.is_some());
+    }
+    assert!(checked >= 4, "{checked}");
 }
 
 #[test]

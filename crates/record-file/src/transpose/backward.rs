@@ -1,0 +1,78 @@
+//! A buffer that is filled from its end.
+use crate::codec::TRUSTED_SIZE;
+use crate::error::{Error, ErrorKind, Result};
+
+#[derive(Debug)]
+pub(crate) struct Backward {
+    buf: Vec<u8>,
+    /// Where the filled part begins.
+    start: usize,
+    /// The most it may hold in the end.
+    limit: usize,
+}
+
+impl Backward {
+    /// A buffer for `size` bytes in the end. Memory for them is taken at once only up to a bound that doesn't
+    /// depend on what the file claims.
+    pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
+        let limit = usize::try_from(size).map_err(|_| {
+            Error::plain(
+                ErrorKind::LimitExceeded,
+                format!("{size} bytes don't fit in memory"),
+            )
+        })?;
+        let first = size.min(TRUSTED_SIZE.max(stored.saturating_mul(16)));
+        let first = usize::try_from(first).unwrap_or(limit);
+        Ok(Backward {
+            buf: vec![0; first],
+            start: first,
+            limit,
+        })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.buf.len() - self.start
+    }
+
+    /// Whether everything that was announced is there.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len() == self.limit
+    }
+
+    /// Room for `len` more bytes in front of what is there, to be filled; `None` if that is too many.
+    #[inline]
+    pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
+        if len > self.start {
+            self.grow(len)?;
+        }
+        let end = self.start;
+        self.start -= len;
+        self.buf.get_mut(self.start..end)
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Option<()> {
+        self.prepend(bytes.len())?.copy_from_slice(bytes);
+        Some(())
+    }
+
+    #[cold]
+    fn grow(&mut self, len: usize) -> Option<()> {
+        let needed = self.len().checked_add(len)?;
+        if needed > self.limit {
+            return None;
+        }
+        let size = needed.max(self.buf.len().saturating_mul(2)).min(self.limit);
+        let mut buf = vec![0; size];
+        let start = size - self.len();
+        buf[start..].copy_from_slice(&self.buf[self.start..]);
+        self.buf = buf;
+        self.start = start;
+        Some(())
+    }
+
+    /// The bytes, and where in them the filled part begins.
+    pub(crate) fn into_parts(self) -> (Vec<u8>, usize) {
+        (self.buf, self.start)
+    }
+}

@@ -1,0 +1,444 @@
+//! The header of a transposed chunk: its buffers, and the state machine that puts them together.
+use super::{INLINE, LAST_BUFFERED, LAST_INLINE, tag, wire};
+use crate::codec::Decoders;
+use crate::compression::CompressionKind;
+use crate::error::{Error, Result};
+use crate::options::ReaderOptions;
+use crate::simple::take_size;
+use crate::varint;
+
+/// What a state emits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Emit {
+    Nothing,
+    NonProto {
+        buffer: u32,
+    },
+    MessageStart,
+    SubmessageStart,
+    SubmessageEnd,
+    StartGroup,
+    EndGroup,
+    /// So many bytes of the buffer, as a varint.
+    Varint {
+        buffer: u32,
+        len: u8,
+    },
+    Inline(u8),
+    Fixed32 {
+        buffer: u32,
+    },
+    Fixed64 {
+        buffer: u32,
+    },
+    Bytes {
+        buffer: u32,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct State {
+    pub(crate) emit: Emit,
+    /// The tag as a varint.
+    pub(crate) tag: [u8; 5],
+    pub(crate) tag_len: u8,
+    /// Whether the next state follows without a transition.
+    pub(crate) implicit: bool,
+    pub(crate) next: u32,
+    pub(crate) field: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Bucket<'a> {
+    stored: &'a [u8],
+    size: u64,
+}
+
+/// Where a buffer is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BufferPlace {
+    pub(crate) bucket: u32,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Machine<'a> {
+    pub(crate) compression: CompressionKind,
+    pub(crate) buckets: Vec<Bucket<'a>>,
+    pub(crate) buffers: Vec<BufferPlace>,
+    pub(crate) states: Vec<State>,
+    pub(crate) first: u32,
+    /// The transitions, still as stored.
+    pub(crate) transitions: &'a [u8],
+}
+
+/// Takes numbers off the header.
+struct Header<'a> {
+    rest: &'a [u8],
+    begin: u64,
+}
+
+impl Header<'_> {
+    fn u64(&mut self, what: &'static str) -> Result<u64> {
+        let begin = self.begin;
+        varint::take(&mut self.rest)
+            .ok_or_else(|| Error::corrupt(begin, format!("transposed chunk: no {what}")))
+    }
+
+    fn u32(&mut self, what: &'static str) -> Result<u32> {
+        let begin = self.begin;
+        u32::try_from(self.u64(what)?)
+            .map_err(|_| Error::corrupt(begin, format!("transposed chunk: {what} out of range")))
+    }
+
+    /// A count of things that take at least one byte each of the header.
+    fn count(&mut self, what: &'static str) -> Result<usize> {
+        let count = self.u32(what)?;
+        usize::try_from(count)
+            .ok()
+            .filter(|&count| count <= self.rest.len())
+            .ok_or_else(|| {
+                Error::corrupt(
+                    self.begin,
+                    format!("transposed chunk: {what} is more than the header has room for"),
+                )
+            })
+    }
+}
+
+impl<'a> Machine<'a> {
+    /// Parses the data of a transposed chunk. `header` is where its decompressed header is kept.
+    pub(crate) fn parse(
+        mut data: &'a [u8],
+        begin: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<Self> {
+        let compression = crate::simple::compression_kind(data.first(), begin)?;
+        data = &data[1..];
+        let bad = |what: &'static str| move || Error::corrupt(begin, what);
+        let header_len = varint::take(&mut data)
+            .ok_or_else(bad("transposed chunk without the length of its header"))?;
+        let (mut stored, mut rest) = usize::try_from(header_len)
+            .ok()
+            .and_then(|len| data.split_at_checked(len))
+            .ok_or_else(bad("transposed chunk: header longer than the chunk"))?;
+        let decompressed;
+        let header = if compression == CompressionKind::None {
+            stored
+        } else {
+            let size = take_size(&mut stored, begin)?;
+            if size > options.max_chunk_memory {
+                return Err(limit(begin, size));
+            }
+            decompressed = decoders
+                .decompress(compression, stored, size, options.max_window_log)
+                .map_err(|error| error.or_at(begin))?;
+            &decompressed[..]
+        };
+        let mut header = Header {
+            rest: header,
+            begin,
+        };
+        let num_buckets = header.count("number of buckets")?;
+        let num_buffers = header.count("number of buffers")?;
+        let mut buckets = Vec::with_capacity(num_buckets);
+        for _ in 0..num_buckets {
+            let len = header.u64("length of a bucket")?;
+            let (mut stored, after) = usize::try_from(len)
+                .ok()
+                .and_then(|len| rest.split_at_checked(len))
+                .ok_or_else(bad("transposed chunk: bucket longer than the chunk"))?;
+            rest = after;
+            let size = if compression == CompressionKind::None {
+                len
+            } else {
+                take_size(&mut stored, begin)?
+            };
+            buckets.push(Bucket { stored, size });
+        }
+        let buffers = place_buffers(&mut header, &buckets, num_buffers)?;
+        let states = parse_states(&mut header, num_buffers)?;
+        let first = header.u32("first state")?;
+        if usize::try_from(first).is_ok_and(|first| first >= states.len())
+            && !(states.is_empty() && first == 0)
+        {
+            return Err(Error::corrupt(
+                begin,
+                "transposed chunk: first state out of range",
+            ));
+        }
+        if !header.rest.is_empty() {
+            return Err(Error::corrupt(
+                begin,
+                "transposed chunk: bytes after the header",
+            ));
+        }
+        if has_implicit_loop(&states) {
+            return Err(Error::corrupt(
+                begin,
+                "transposed chunk: states that go round for ever",
+            ));
+        }
+        Ok(Machine {
+            compression,
+            buckets,
+            buffers,
+            states,
+            first,
+            transitions: rest,
+        })
+    }
+
+    /// The decompressed transitions, if they must be decompressed.
+    pub(crate) fn decompress_transitions(
+        &self,
+        begin: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<Option<Vec<u8>>> {
+        if self.compression == CompressionKind::None {
+            return Ok(None);
+        }
+        let mut stored = self.transitions;
+        let size = take_size(&mut stored, begin)?;
+        if size > options.max_chunk_memory {
+            return Err(limit(begin, size));
+        }
+        decoders
+            .decompress(self.compression, stored, size, options.max_window_log)
+            .map(Some)
+            .map_err(|error| error.or_at(begin))
+    }
+
+    /// The bytes of a bucket, if they must be decompressed.
+    pub(crate) fn decompress_bucket(
+        &self,
+        bucket: usize,
+        begin: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(bucket) = self.buckets.get(bucket) else {
+            return Ok(None);
+        };
+        if self.compression == CompressionKind::None {
+            return Ok(None);
+        }
+        if bucket.size > options.max_chunk_memory {
+            return Err(limit(begin, bucket.size));
+        }
+        decoders
+            .decompress(
+                self.compression,
+                bucket.stored,
+                bucket.size,
+                options.max_window_log,
+            )
+            .map(Some)
+            .map_err(|error| error.or_at(begin))
+    }
+
+    /// The bytes of a bucket as stored.
+    pub(crate) fn stored_bucket(&self, bucket: usize) -> &'a [u8] {
+        self.buckets.get(bucket).map_or(&[], |bucket| bucket.stored)
+    }
+}
+
+fn limit(begin: u64, size: u64) -> Error {
+    Error::at(
+        crate::ErrorKind::LimitExceeded,
+        begin,
+        format!("{size} bytes in a part of a chunk are more than max_chunk_memory allows"),
+    )
+}
+
+/// Buckets are filled by buffers one after the other, and exactly.
+fn place_buffers(
+    header: &mut Header<'_>,
+    buckets: &[Bucket<'_>],
+    num_buffers: usize,
+) -> Result<Vec<BufferPlace>> {
+    let begin = header.begin;
+    let mut buffers = Vec::with_capacity(num_buffers);
+    let mut bucket = 0;
+    let mut used = 0;
+    let full = |bucket: usize, used: u64| {
+        buckets
+            .get(bucket)
+            .is_some_and(|bucket| bucket.size == used)
+    };
+    for _ in 0..num_buffers {
+        let len = header.u64("length of a buffer")?;
+        let fits = buckets
+            .get(bucket)
+            .is_some_and(|bucket| len <= bucket.size - used);
+        let place = usize::try_from(used).ok().zip(usize::try_from(len).ok());
+        let (Some((start, in_memory)), true) = (place, fits) else {
+            return Err(Error::corrupt(
+                begin,
+                "transposed chunk: a buffer doesn't fit in its bucket",
+            ));
+        };
+        buffers.push(BufferPlace {
+            bucket: u32::try_from(bucket).unwrap_or(u32::MAX),
+            start,
+            len: in_memory,
+        });
+        used += len;
+        while full(bucket, used) && bucket + 1 < buckets.len() {
+            bucket += 1;
+            used = 0;
+        }
+    }
+    if !buckets.is_empty() && !(bucket + 1 == buckets.len() && full(bucket, used)) {
+        return Err(Error::corrupt(
+            begin,
+            "transposed chunk: buffers don't fill the buckets",
+        ));
+    }
+    Ok(buffers)
+}
+
+fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Result<Vec<State>> {
+    let begin = header.begin;
+    let bad = |what: &'static str| move || Error::corrupt(begin, what);
+    let count = header.count("number of states")?;
+    let mut tags = Vec::with_capacity(count);
+    for _ in 0..count {
+        tags.push(header.u32("tag of a state")?);
+    }
+    let mut next = Vec::with_capacity(count);
+    for _ in 0..count {
+        next.push(header.u32("next state")?);
+    }
+    let is_varint = |tag: u32| tag >= 8 && tag & 7 == wire::VARINT;
+    let varints = tags.iter().filter(|&&tag| is_varint(tag)).count();
+    let (mut kinds, rest) = header
+        .rest
+        .split_at_checked(varints)
+        .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
+    header.rest = rest;
+    let mut states = Vec::with_capacity(count);
+    for (&tag, &next) in tags.iter().zip(&next) {
+        let buffer = |header: &mut Header<'_>| {
+            let buffer = header.u32("buffer of a state")?;
+            if usize::try_from(buffer).is_ok_and(|buffer| buffer < num_buffers) {
+                Ok(buffer)
+            } else {
+                Err(Error::corrupt(
+                    begin,
+                    "transposed chunk: buffer out of range",
+                ))
+            }
+        };
+        let mut shown = tag;
+        let emit = match tag {
+            tag::NO_OP => Emit::Nothing,
+            tag::NON_PROTO => Emit::NonProto {
+                buffer: buffer(header)?,
+            },
+            tag::START_OF_SUBMESSAGE => Emit::SubmessageStart,
+            tag::START_OF_MESSAGE => Emit::MessageStart,
+            4..8 => {
+                return Err(Error::corrupt(
+                    begin,
+                    "transposed chunk: unknown kind of state",
+                ));
+            }
+            _ => match tag & 7 {
+                wire::VARINT => {
+                    let (&kind, rest) = kinds
+                        .split_first()
+                        .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
+                    kinds = rest;
+                    match kind {
+                        0..=LAST_BUFFERED => Emit::Varint {
+                            buffer: buffer(header)?,
+                            len: kind + 1,
+                        },
+                        INLINE..=LAST_INLINE => Emit::Inline(kind - INLINE),
+                        _ => {
+                            return Err(Error::corrupt(
+                                begin,
+                                "transposed chunk: unknown kind of varint",
+                            ));
+                        }
+                    }
+                }
+                wire::FIXED32 => Emit::Fixed32 {
+                    buffer: buffer(header)?,
+                },
+                wire::FIXED64 => Emit::Fixed64 {
+                    buffer: buffer(header)?,
+                },
+                wire::LENGTH_DELIMITED => Emit::Bytes {
+                    buffer: buffer(header)?,
+                },
+                wire::START_GROUP => Emit::StartGroup,
+                wire::END_GROUP => Emit::EndGroup,
+                wire::SUBMESSAGE => {
+                    shown = tag - wire::SUBMESSAGE + wire::LENGTH_DELIMITED;
+                    Emit::SubmessageEnd
+                }
+                _ => return Err(Error::corrupt(begin, "transposed chunk: invalid tag")),
+            },
+        };
+        let (tag, tag_len) = encode_tag(shown);
+        let total = u32::try_from(count).unwrap_or(u32::MAX);
+        let implicit = next >= total;
+        let next = if implicit { next - total } else { next };
+        if next >= total {
+            return Err(Error::corrupt(
+                begin,
+                "transposed chunk: next state out of range",
+            ));
+        }
+        states.push(State {
+            emit,
+            tag,
+            tag_len,
+            implicit,
+            next,
+            field: shown >> 3,
+        });
+    }
+    Ok(states)
+}
+
+fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
+    let mut out = [0; 5];
+    let mut len = 0;
+    for byte in &mut out {
+        len += 1;
+        *byte = tag.to_le_bytes()[0] & 0x7f;
+        tag >>= 7;
+        if tag == 0 {
+            break;
+        }
+        *byte |= 0x80;
+    }
+    (out, len)
+}
+
+/// Whether implicit transitions alone can go on for ever.
+fn has_implicit_loop(states: &[State]) -> bool {
+    // 0: not looked at, else the number of the walk that came by.
+    let mut seen = vec![0usize; states.len()];
+    for start in 0..states.len() {
+        let walk = start + 1;
+        let mut at = start;
+        while seen[at] == 0 {
+            seen[at] = walk;
+            if !states[at].implicit {
+                break;
+            }
+            at = states[at].next as usize;
+            if seen[at] == walk {
+                return true;
+            }
+        }
+    }
+    false
+}

@@ -1,0 +1,110 @@
+//! Which fields to read.
+use std::collections::BTreeMap;
+
+/// A choice of fields of the records, which are protobuf messages; others are left out.
+///
+/// Only transposed chunks know where fields are: records of other chunks, and records that are no messages, come
+/// whole.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::FieldProjection;
+///
+/// // Field 1, and of the message in field 4 only field 2; of field 7 only whether and how often it is there.
+/// let projection = FieldProjection::none().field(&[1]).field(&[4, 2]).existence(&[7]);
+/// assert!(!projection.is_all());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FieldProjection {
+    root: Node,
+}
+
+/// What to read of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Node {
+    all: bool,
+    fields: BTreeMap<u32, Node>,
+}
+
+impl FieldProjection {
+    /// All fields.
+    #[must_use]
+    pub fn all() -> Self {
+        FieldProjection {
+            root: Node {
+                all: true,
+                fields: BTreeMap::new(),
+            },
+        }
+    }
+
+    /// No field, to begin with.
+    #[must_use]
+    pub fn none() -> Self {
+        FieldProjection::default()
+    }
+
+    /// Adds a field, named by the field numbers on the way to it, with everything in it.
+    #[must_use]
+    pub fn field(mut self, path: &[u32]) -> Self {
+        self.node(path).all = true;
+        self
+    }
+
+    /// Adds that a field is there, but not what is in it: it reads as zero or empty.
+    #[must_use]
+    pub fn existence(mut self, path: &[u32]) -> Self {
+        self.node(path);
+        self
+    }
+
+    /// Whether all fields are read.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        self.root.all
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
+    fn node(&mut self, path: &[u32]) -> &mut Node {
+        path.iter().fold(&mut self.root, |node, &number| {
+            node.fields.entry(number).or_default()
+        })
+    }
+}
+
+/// What to read at some place in a record.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Selected<'a> {
+    /// Everything.
+    All,
+    /// The field, but only some of what is in it, perhaps nothing.
+    Some(&'a Node),
+    /// Nothing, not even that it is there.
+    Nothing,
+}
+
+impl<'a> Selected<'a> {
+    pub(crate) fn of(node: &'a Node) -> Self {
+        if node.all {
+            Selected::All
+        } else {
+            Selected::Some(node)
+        }
+    }
+
+    /// What to read of a field of this message.
+    pub(crate) fn field(self, number: u32) -> Self {
+        match self {
+            Selected::All => Selected::All,
+            Selected::Nothing => Selected::Nothing,
+            Selected::Some(node) => node
+                .fields
+                .get(&number)
+                .map_or(Selected::Nothing, Selected::of),
+        }
+    }
+}
