@@ -9,6 +9,8 @@
 mod fixtures;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
+/// Files by other writers, merged.
+mod merge_fixtures;
 /// What holds of every split and merge, on messages made at random.
 mod properties;
 /// Splitters of one's own.

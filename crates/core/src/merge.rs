@@ -22,6 +22,7 @@ mod state;
 mod store;
 mod tree;
 mod unmarked;
+mod verify;
 mod walk;
 mod write;
 
@@ -32,6 +33,7 @@ pub use options::{
 };
 pub use plan::{MergePlan, Segment, SegmentSource};
 pub use store::ChunkStore;
+pub use verify::{MergeCheck, SourceCheck, Verification};
 
 pub(crate) use planner::{Layout, plan};
 pub(crate) use tree::{PathTree, TreeOptions};

@@ -33,6 +33,7 @@ pub struct ChunkPlace {
 #[derive(Debug)]
 pub struct Trailer {
     metadata: ChunkMetadata,
+    purpose: TrailerUse,
     kinds: Vec<ChunkKind>,
     tree: PathTree,
 }
@@ -111,6 +112,7 @@ impl Trailer {
         }
         Ok(Trailer {
             metadata,
+            purpose,
             kinds,
             tree,
         })
@@ -119,6 +121,11 @@ impl Trailer {
     /// The metadata as it was read.
     pub fn metadata(&self) -> &ChunkMetadata {
         &self.metadata
+    }
+
+    /// Whether it is for all of the message.
+    pub fn is_whole(&self) -> bool {
+        self.purpose == TrailerUse::Whole
     }
 
     /// The kind of every chunk, by index.

@@ -60,7 +60,7 @@ impl Merger {
             check_chunk(chunk, info.size, info.crc32c)
                 .map_err(|error| error.in_chunk(at as u64))?;
         }
-        to_bytes(&trailer, chunks, TrailerUse::Whole, options)
+        to_bytes(&trailer, chunks, options)
     }
 
     /// Reads a message of a type known to the program.
@@ -134,7 +134,7 @@ impl Merger {
         };
         let file =
             ChunkedFile::with_metadata(open_file(&path)?, metadata.clone(), &options.limits)?;
-        decode(to_bytes(file.trailer(), &file, TrailerUse::Part, options)?)
+        decode(to_bytes(file.trailer(), &file, options)?)
     }
 
     /// Reads a message from the bytes of a `.cpb` file.
@@ -239,7 +239,7 @@ impl Merger {
                     let plan = file.plan(options)?;
                     check_space(out.target(), plan.total_len())?;
                     let mut out = out.as_file();
-                    execute(file.trailer(), &file, &plan, TrailerUse::Whole, &mut out)
+                    execute(file.trailer(), &file, &plan, &mut out)
                 };
                 let merged = merge().map_err(|error| at_file(error, path))?;
                 Merged {
@@ -260,7 +260,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`Merger::merge_to_bytes`].
     pub fn merge_to_bytes(&self, options: &MergeOptions) -> Result<Bytes> {
-        to_bytes(self.trailer(), self, TrailerUse::Whole, options)
+        to_bytes(self.trailer(), self, options)
     }
 
     /// Merges the file to `sink`.
@@ -270,7 +270,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// As [`Merger::merge_to`].
     pub fn merge_to(&self, sink: &mut impl Write, options: &MergeOptions) -> Result<Merged> {
         let plan = self.plan(options)?;
-        execute(self.trailer(), self, &plan, TrailerUse::Whole, sink)
+        execute(self.trailer(), self, &plan, sink)
     }
 }
 
@@ -349,12 +349,11 @@ fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
 fn to_bytes<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
-    purpose: TrailerUse,
     options: &MergeOptions,
 ) -> Result<Bytes> {
     let plan = trailer.plan(store, options)?;
     let mut out = reserve(plan.total_len(), store.stored_len(), options)?;
-    execute(trailer, store, &plan, purpose, &mut out)?;
+    execute(trailer, store, &plan, &mut out)?;
     Ok(out.into())
 }
 
@@ -381,10 +380,9 @@ pub(super) fn execute<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
     plan: &MergePlan,
-    purpose: TrailerUse,
     sink: &mut dyn Write,
 ) -> Result<Merged> {
-    let whole = purpose == TrailerUse::Whole;
+    let whole = trailer.is_whole();
     if whole {
         check_size(trailer, plan.total_len())?;
     }

@@ -174,11 +174,13 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
     }
 
     /// Forgets what was seen of a node and of all below it: something later has taken its place.
-    pub(super) fn forget(&mut self, node: NodeId) {
+    ///
+    /// Only its own empty pieces still count in a marked file: of two placeholders, none says which was cut.
+    pub(super) fn forget(&mut self, forgotten: NodeId) {
         let tree = self.tree;
-        let mut open = vec![node];
+        let mut open = vec![forgotten];
         while let Some(node) = open.pop() {
-            let marked = self.marked;
+            let counts = self.marked && node == forgotten;
             let state = self.state(node);
             if !state.is_present() && state.entry.is_none() {
                 continue;
@@ -188,7 +190,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
             state.begin = None;
             state.end = None;
             state.fields = Default::default();
-            if !marked {
+            if !counts {
                 state.empties = 0;
             }
             for want in &mut state.wants {

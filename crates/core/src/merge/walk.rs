@@ -225,13 +225,13 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             )
             .at_offset(field.start)),
             Role::Merged => {
-                self.to_run(field);
+                self.continue_run(field);
                 Ok(())
             }
         }
     }
 
-    fn to_run(&mut self, field: &Field) {
+    fn continue_run(&mut self, field: &Field) {
         let number = field.number.0;
         let runs = &mut self.runs;
         match runs.runs.last() {

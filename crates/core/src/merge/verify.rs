@@ -1,0 +1,149 @@
+//! Checking a file without keeping anything of it.
+
+use std::io::{self, Read};
+
+use record_file::ReadAt;
+
+use super::merger::{check_size, execute};
+use super::store::ChunkStore;
+use super::{MergeOptions, MergePlan};
+use crate::container::ChunkedFile;
+use crate::{Error, ErrorKind};
+
+/// What reading all of a file showed.
+#[derive(Debug)]
+pub struct Verification {
+    records: u64,
+    bytes: u64,
+    problems: Vec<Error>,
+    merge: MergeCheck,
+}
+
+/// Whether the file's chunks make a message, and the one that was split.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum MergeCheck {
+    /// They do.
+    Merged {
+        /// Bytes of the message.
+        size: u64,
+        /// Its crc32c.
+        crc32c: u32,
+        /// How it compares with what was split, if the file says what that was.
+        source: Option<SourceCheck>,
+    },
+    /// Only the message's type could tell; here is what for.
+    NeedsType(Error),
+    /// They don't; it is among the problems why.
+    Failed,
+}
+
+/// How a merge compares with what was split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourceCheck {
+    /// The same bytes: size and crc32c are equal.
+    Same,
+    /// An equal message; the split found that its bytes can't be the same.
+    EqualAsMessage,
+}
+
+impl Verification {
+    /// How many records the file has, the trailer's included.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// How many bytes the chunks have that could be read.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All that is wrong, as far as one problem didn't hide others.
+    pub fn problems(&self) -> &[Error] {
+        &self.problems
+    }
+
+    /// Whether the chunks make the message that was split.
+    pub fn merge(&self) -> &MergeCheck {
+        &self.merge
+    }
+}
+
+impl<S: ReadAt> ChunkedFile<S> {
+    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums; then merges it, keeping nothing, and
+    /// compares with what was split.
+    ///
+    /// Problems are collected, so that one damaged chunk doesn't hide another. What [`open`](ChunkedFile::open) refuses doesn't get
+    /// here: without a sound trailer there is nothing to compare with.
+    pub fn verify(&self, options: &MergeOptions) -> Verification {
+        let mut report = Verification {
+            records: 0,
+            bytes: 0,
+            problems: Vec::new(),
+            merge: MergeCheck::Failed,
+        };
+        for header in self.record_file().chunks() {
+            match header {
+                Ok(chunk) => report.records += chunk.header.num_records,
+                Err(error) => report.problems.push(error.into()),
+            }
+        }
+        for chunk in 0..self.len() {
+            let read = self.stream(chunk).and_then(|mut stream| {
+                io::copy(&mut stream.by_ref(), &mut io::sink()).map_err(Error::from)
+            });
+            match read {
+                Ok(bytes) => report.bytes += bytes,
+                Err(error) => report.problems.push(error.in_chunk(chunk as u64)),
+            }
+        }
+        // The trailer's places are checked even if a chunk that lies in the way is damaged: that fails by itself.
+        let plan = match self.plan(options) {
+            Ok(plan) => plan,
+            Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
+                report.merge = MergeCheck::NeedsType(error);
+                return report;
+            }
+            Err(error) => {
+                report.add(error);
+                return report;
+            }
+        };
+        let checked = match report.problems.is_empty() {
+            true => self.check_merge(&plan),
+            false => check_size(self.trailer(), plan.total_len()).map(|()| MergeCheck::Failed),
+        };
+        match checked {
+            Ok(merge) => report.merge = merge,
+            Err(error) => report.add(error),
+        }
+        report
+    }
+
+    fn check_merge(&self, plan: &MergePlan) -> Result<MergeCheck, Error> {
+        let merged = execute(self.trailer(), self, plan, &mut io::sink())?;
+        let source = merged.byte_exact.map(|exact| match exact {
+            true => SourceCheck::Same,
+            false => SourceCheck::EqualAsMessage,
+        });
+        Ok(MergeCheck::Merged {
+            size: merged.size,
+            crc32c: merged.crc32c,
+            source,
+        })
+    }
+}
+
+impl Verification {
+    /// Planning reads what was read before, and finds it damaged once more.
+    fn add(&mut self, error: Error) {
+        let known = self
+            .problems
+            .iter()
+            .any(|problem| problem.chunk() == error.chunk() && problem.kind() == error.kind());
+        if !known {
+            self.problems.push(error);
+        }
+    }
+}
