@@ -1,1 +1,250 @@
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
+use proto_splitter::{ErrorKind, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::generate::kitchen_sink;
+
+use crate::fixtures::{data, descriptor};
+
+fn options() -> SplitOptions {
+    SplitOptions::new()
+        .max_chunk_size(40)
+        .unwrap()
+        .value_chunk_size(None)
+}
+
+#[test]
+fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
+    let filler = [b"\x3a\x20".as_slice(), &[b'f'; 32]].concat();
+    let table: &[(&str, &[u8], ErrorKind, &str)] = &[
+        (
+            "a length past the end of the message",
+            b"\x12\x7fabc",
+            ErrorKind::InvalidMessage,
+            "field 2: 127 bytes run past the end of the message, which has 3 more at 0x44",
+        ),
+        (
+            "a length past the end of its parent",
+            b"\x22\x30\x3a\x2caaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\x12\x09",
+            ErrorKind::InvalidMessage,
+            "child: field 2: 9 bytes run past the end of the message, which has 0 more at 0x74",
+        ),
+        (
+            "a group without its end",
+            b"\xb3\x01\x0a\x01x",
+            ErrorKind::InvalidMessage,
+            "group 22 is not ended at 0x44",
+        ),
+        (
+            "an end without its group",
+            b"\xb4\x01",
+            ErrorKind::InvalidMessage,
+            "an end group tag without a group at 0x44",
+        ),
+        (
+            "a group that ends as another",
+            b"\xb3\x01\xbc\x01",
+            ErrorKind::InvalidMessage,
+            "group 22 is ended as group 23 at 0x46",
+        ),
+        (
+            "half a tag",
+            b"\xff",
+            ErrorKind::InvalidMessage,
+            "a tag that is cut short or too long at 0x44",
+        ),
+        (
+            "no tag",
+            b"\x06\x00",
+            ErrorKind::InvalidMessage,
+            "6 is no tag at 0x44",
+        ),
+        (
+            "half a varint",
+            b"\x08\xff",
+            ErrorKind::InvalidMessage,
+            "a varint that is cut short or too long at 0x45",
+        ),
+    ];
+    for (what, bytes, kind, message) in table {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes = [&filler, &filler, *bytes].concat();
+        let source = Source::from_bytes(bytes, kitchen_sink());
+        let error = SizeSplitter
+            .write_with(source, folder.path().join("out"), &options())
+            .unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (*kind, *message),
+            "{what}"
+        );
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "{what} leaves something"
+        );
+    }
+}
+
+#[test]
+fn a_model_that_is_cut_short_is_refused() {
+    let bytes = fs::read(data("tensorflow/keras_mlp/saved_model.pb")).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
+    for len in [1, 3, 100, 10_000, bytes.len() - 1] {
+        let source = Source::from_bytes(bytes[..len].to_vec(), descriptor(SAVED_MODEL));
+        if source.size() <= 1 << 10 {
+            continue;
+        }
+        let error = SavedModelSplitter.plan(source, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+    }
+}
+
+#[test]
+fn a_model_read_as_another_type_is_split_by_what_fits_or_refused_but_never_lost() {
+    let bytes = fs::read(data("tensorflow/graphdef_dtypes/graph.pb")).unwrap();
+    let source = Source::from_bytes(bytes.clone(), descriptor(SAVED_MODEL));
+    let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
+    match SavedModelSplitter.split_with(source, &options) {
+        Err(error) => assert!(
+            matches!(
+                error.kind(),
+                ErrorKind::Uncuttable | ErrorKind::InvalidMessage
+            ),
+            "{error}"
+        ),
+        Ok(split) => {
+            let merged = proto_splitter::merge::Merger::merge(
+                &split.bytes(),
+                &split.metadata,
+                &Default::default(),
+            );
+            assert!(merged.unwrap() == bytes);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_an_error_of_its_own() {
+    /// Half of it is gone once the plan is made.
+    struct Shrinking {
+        bytes: Vec<u8>,
+        reads: AtomicU64,
+        reads_before: u64,
+    }
+    impl ReadAt for Shrinking {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            let shrunk = self.reads.fetch_add(1, Ordering::Relaxed) >= self.reads_before;
+            let end = if shrunk {
+                self.bytes.len() / 2
+            } else {
+                self.bytes.len()
+            };
+            self.bytes[..end].read_at(offset, buf)
+        }
+        fn size(&self) -> io::Result<u64> {
+            Ok(self.bytes.len() as u64)
+        }
+    }
+    let bytes = [b"\x3a\x20".as_slice(), &[b'f'; 32]].concat().repeat(2000);
+    for reads_before in [0, 1, 2, 5, 10, 50, 500] {
+        let folder = tempfile::tempdir().unwrap();
+        let shrinking = Shrinking {
+            bytes: bytes.clone(),
+            reads: AtomicU64::new(0),
+            reads_before,
+        };
+        let source = Source::from_reader(Arc::new(shrinking), bytes.len() as u64, kitchen_sink());
+        let options = SplitOptions::new().max_chunk_size(2000).unwrap();
+        let result = SizeSplitter.write_with(source, folder.path().join("out"), &options);
+        let Err(error) = result else {
+            assert_eq!(reads_before, 500, "it was read before it shrank");
+            continue;
+        };
+        assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
+        assert_eq!(
+            error.to_string().split(" at 0x").next().unwrap(),
+            "the source ended early: it had 68000 bytes when it was opened"
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_an_error_of_its_own() {
+    struct Touching<'a>(&'a std::path::Path);
+    impl ComposableSplitter for Touching<'_> {
+        fn build_chunks(
+            &self,
+            cx: &mut proto_splitter::split::SplitContext<'_>,
+        ) -> proto_splitter::Result<()> {
+            cx.fit()?;
+            // Someone writes to the file between the plan and the copy.
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            let mut file = File::options().write(true).open(self.0)?;
+            Ok(file.write_all(b"\x3a\x20g")?)
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("in.pb");
+    fs::write(
+        &path,
+        [b"\x3a\x20".as_slice(), &[b'f'; 32]].concat().repeat(100),
+    )
+    .unwrap();
+    let source = Source::open(&path, kitchen_sink()).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1000).unwrap();
+    let error = Touching(&path)
+        .write_with(source, folder.path().join("out"), &options)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("in.pb was changed while it was being read"),
+        "{error}"
+    );
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "only the source is left"
+    );
+}
+
+#[test]
+fn groups_and_messages_that_nest_without_end_are_refused_or_left_whole() {
+    let groups = vec![0x0b; 1 << 20];
+    let error = SizeSplitter
+        .plan(Source::from_bytes(groups, kitchen_sink()), &options())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    // Each message holds the next, 10,000 deep, with text around it.
+    let mut message = Vec::new();
+    for _ in 0..10_000 {
+        let mut outer = vec![0x22];
+        proto_splitter::wire::put_varint(&mut outer, message.len() as u64);
+        outer.extend_from_slice(&message);
+        message = outer;
+    }
+    let error = SizeSplitter
+        .plan(Source::from_bytes(message, kitchen_sink()), &options())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
+}
+
+#[test]
+fn a_source_that_is_no_file_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in [folder.path().to_owned(), folder.path().join("none")] {
+        let error = Source::open(&path, kitchen_sink()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(
+            error.to_string().contains(&path.display().to_string()),
+            "{error}"
+        );
+    }
+}

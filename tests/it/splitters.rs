@@ -1,1 +1,311 @@
+use bytes::Bytes;
+use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
+use proto_splitter::container::ChunkKind;
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::path::FieldPath;
+use proto_splitter::split::{
+    AddedChunk, ComposableSplitter, SizeSplitter, Source, SplitContext, SplitOptions, ViewKind,
+};
+use proto_splitter::{Error, ErrorKind, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::generate::kitchen_sink;
+use proto_splitter_testkit::reference;
 
+/// A splitter made of a function.
+struct By<F>(F);
+
+impl<F: Fn(&mut SplitContext<'_>) -> Result<()>> ComposableSplitter for By<F> {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        (self.0)(cx)
+    }
+}
+
+fn text_format(text: &str) -> Source {
+    let message = DynamicMessage::parse_text_format(kitchen_sink(), text).unwrap();
+    Source::from(&message)
+}
+
+fn paths(splitter: &impl ComposableSplitter, source: &Source) -> Vec<String> {
+    let plan = splitter.plan(source, &SplitOptions::new()).unwrap();
+    plan.chunks()
+        .iter()
+        .map(|chunk| chunk.path().display(Some(plan.descriptor())))
+        .collect()
+}
+
+const NESTED: &str = r#"
+    text: "root"
+    child { blob: "in the child" child { text: "deeper" } }
+    children { text: "first" } children { blob: "second" } children { blobs: "third" }
+    by_name { key: "a" value { text: "under a" } }
+    by_name { key: "b" value { blob: "under b" text: "also under b" } }
+    blobs: "x" blobs: "y"
+    Pair { left: "in a group" }
+"#;
+
+#[test]
+fn what_is_cut_by_hand_gets_its_path_and_comes_back() {
+    let source = text_format(NESTED);
+    let splitter = By(|cx: &mut SplitContext<'_>| {
+        let root = cx.message();
+        cx.cut(&root.get("text")?.unwrap())?;
+        cx.cut(&root.repeated("children")?[1])?;
+        for (_, value) in root.map("by_name")? {
+            cx.cut(&value.get("text")?.unwrap())?;
+        }
+        let child = root.get("child")?.unwrap();
+        cx.cut(&child)?;
+        cx.cut(&child.get("child")?.unwrap())?;
+        cx.cut(&root.get("pair")?.unwrap().get("left")?.unwrap())
+    });
+    let mut found = paths(&splitter, &source);
+    found.sort();
+    let expected = [
+        "",
+        "by_name[\"a\"].text",
+        "by_name[\"b\"].text",
+        "child",
+        "child.child",
+        "children[1]",
+        "pair.left",
+        "text",
+    ];
+    assert_eq!(found, expected);
+    let split = splitter.split(&source).unwrap();
+    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    assert!(split.byte_exact());
+    let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
+    assert!(reflected == DynamicMessage::decode(kitchen_sink(), merged).unwrap());
+}
+
+#[test]
+fn a_child_splitter_works_below_the_path_of_its_message() {
+    struct Child;
+    impl ComposableSplitter for Child {
+        fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+            assert_eq!(cx.message().display_path(), "child");
+            assert_eq!(cx.message().size(), 24);
+            if let Some(blob) = cx.message().get("blob")? {
+                assert_eq!(
+                    (blob.kind(), blob.read()?),
+                    (&ViewKind::Bytes, b"in the child".to_vec())
+                );
+                cx.cut(&blob)?;
+            }
+            Ok(())
+        }
+    }
+    let parent = By(|cx: &mut SplitContext<'_>| {
+        let child = cx.message().get("child")?.unwrap();
+        cx.compose(&Child, &child)?;
+        cx.cut(&child)
+    });
+    assert_eq!(
+        paths(&parent, &text_format(NESTED)),
+        ["", "child", "child.blob"]
+    );
+}
+
+#[test]
+fn a_splitter_that_cuts_nothing_leaves_one_chunk_that_is_the_message() {
+    let source = text_format(NESTED);
+    let split = By(|_: &mut SplitContext<'_>| Ok(()))
+        .split(&source)
+        .unwrap();
+    assert_eq!(split.chunks.len(), 1);
+    assert_eq!(split.chunks[0].kind, ChunkKind::Message);
+    assert_eq!(split.chunks[0].bytes.len() as u64, source.size());
+    assert_eq!(split.message().chunk_index, Some(0));
+}
+
+#[test]
+fn splitting_twice_gives_the_same_chunks() {
+    let source = text_format(NESTED);
+    let options = SplitOptions::new().max_chunk_size(40).unwrap();
+    let [a, b] = [(); 2].map(|()| SizeSplitter.split_with(&source, &options).unwrap());
+    assert_eq!(a.chunks, b.chunks);
+    assert_eq!(a.metadata, b.metadata);
+}
+
+#[test]
+fn sizes_go_on_where_a_splitter_has_cut_by_hand() {
+    let source = text_format(NESTED);
+    let splitter = By(|cx: &mut SplitContext<'_>| {
+        cx.cut(&cx.message().get("child")?.unwrap())?;
+        cx.fit()
+    });
+    let options = SplitOptions::new().max_chunk_size(60).unwrap();
+    let split = splitter.split_with(&source, &options).unwrap();
+    assert!(
+        split
+            .chunks
+            .iter()
+            .any(|chunk| chunk.path.to_string() == "4")
+    );
+    assert!(split.chunks.iter().all(|chunk| chunk.bytes.len() <= 60));
+    let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
+    assert!(reflected == DynamicMessage::parse_text_format(kitchen_sink(), NESTED).unwrap());
+}
+
+#[test]
+fn added_chunks_are_merged_as_tensorflow_would() {
+    let source = text_format("text: 'base' children { text: 'a' }");
+    let splitter = By(|cx: &mut SplitContext<'_>| {
+        let path = |text: &str| FieldPath::parse(text, &kitchen_sink());
+        let bytes = |bytes: &'static [u8]| Bytes::from_static(bytes);
+        cx.add_chunk(AddedChunk::Bytes(bytes(b"set")), &path("child.blob")?, None)?;
+        cx.add_chunk(
+            AddedChunk::Message(bytes(b"\x1a\x01b")),
+            &path("children[1]")?,
+            Some(1),
+        )
+    });
+    let split = splitter.split(&source).unwrap();
+    assert_eq!(
+        split.chunks[1].path.to_string(),
+        "5[1]",
+        "its index was asked for"
+    );
+    assert!(
+        !split.metadata.splice_marker,
+        "placeholders don't say where these go"
+    );
+    let options = MergeOptions::new().descriptor(kitchen_sink());
+    let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+    let expected =
+        "text: 'base' child { blob: 'set' } children { text: 'a' } children { text: 'b' }";
+    let expected = DynamicMessage::parse_text_format(kitchen_sink(), expected).unwrap();
+    assert!(DynamicMessage::decode(kitchen_sink(), merged).unwrap() == expected);
+}
+
+#[test]
+fn misuse_of_a_context_is_an_error_that_says_what() {
+    let source = text_format(NESTED);
+    type Misuse = fn(&mut SplitContext<'_>) -> Result<()>;
+    let table: &[(Misuse, ErrorKind, &str)] = &[
+        (
+            |cx| cx.message().get("nothing").map(|_| ()),
+            ErrorKind::InvalidPath,
+            "testkit.Sink has no field nothing",
+        ),
+        (
+            |cx| cx.message().get("children").map(|_| ()),
+            ErrorKind::InvalidPath,
+            "field children is repeated",
+        ),
+        (
+            |cx| cx.message().repeated("child").map(|_| ()),
+            ErrorKind::InvalidPath,
+            "field child is not repeated",
+        ),
+        (
+            |cx| cx.message().map("child").map(|_| ()),
+            ErrorKind::InvalidPath,
+            "field child is no map",
+        ),
+        (
+            |cx| cx.message().get("small").map(|_| ()),
+            ErrorKind::InvalidPath,
+            "field small is neither message, bytes nor string",
+        ),
+        (
+            |cx| cx.cut(&cx.message().repeated("blobs")?[0]),
+            ErrorKind::Uncuttable,
+            "blobs[0]: no path names an element that is no message",
+        ),
+        (
+            |cx| cx.cut(&cx.message()),
+            ErrorKind::Uncuttable,
+            "only a value inside the message that is written in one piece can be cut",
+        ),
+        (
+            |cx| cx.compose(&SizeSplitter, &cx.message().get("text")?.unwrap()),
+            ErrorKind::InvalidPath,
+            "text: a splitter for what is no message",
+        ),
+        (
+            |cx| cx.add_chunk(AddedChunk::Bytes(Bytes::new()), &"4".parse()?, None),
+            ErrorKind::InvalidPath,
+            "child: a BYTES chunk doesn't fit here",
+        ),
+        (
+            |cx| cx.add_chunk(AddedChunk::Message(Bytes::new()), &"99".parse()?, None),
+            ErrorKind::InvalidPath,
+            "99: field 99 not found in testkit.Sink",
+        ),
+        (
+            |_| Err(Error::new(ErrorKind::InvalidConfig, "my own reason")),
+            ErrorKind::InvalidConfig,
+            "my own reason",
+        ),
+    ];
+    for (misuse, kind, message) in table {
+        let error = By(misuse).plan(&source, &SplitOptions::new()).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (*kind, *message)
+        );
+    }
+}
+
+#[test]
+fn a_splitter_that_leaves_too_much_is_told_where() {
+    let source = text_format(NESTED);
+    let options = SplitOptions::new().max_chunk_size(20).unwrap();
+    let splitter = By(|cx: &mut SplitContext<'_>| cx.cut(&cx.message().get("child")?.unwrap()));
+    let error = splitter.plan(&source, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+    assert!(error.to_string().contains("the splitter leaves"), "{error}");
+}
+
+#[test]
+fn superseded_values_are_not_cut() {
+    // The oneof's last member is the number; field 19, a message, is superseded.
+    let bytes = b"\x9a\x01\x03\x1a\x01x\xa8\x01\x05";
+    let source = Source::from_bytes(&bytes[..], kitchen_sink());
+    let splitter = By(|cx: &mut SplitContext<'_>| cx.cut(&cx.message().get("chosen")?.unwrap()));
+    let error = splitter.plan(&source, &SplitOptions::new()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "chosen: the value is superseded, or its key can't stand in a path"
+    );
+}
+
+#[test]
+fn the_splitters_of_tensorflow_refuse_messages_of_other_types() {
+    let descriptor = |name: &str| -> MessageDescriptor { crate::fixtures::descriptor(name) };
+    let graph = Source::from_bytes(Bytes::new(), descriptor("tensorflow.GraphDef"));
+    let error = SavedModelSplitter
+        .plan(&graph, &SplitOptions::new())
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the splitter of tensorflow.SavedModel was given a tensorflow.GraphDef"
+    );
+    let model = Source::from_bytes(Bytes::new(), descriptor(SAVED_MODEL));
+    let error = GraphDefSplitter
+        .plan(&model, &SplitOptions::new())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn a_packed_field_is_cut_between_its_elements() {
+    let mut message = DynamicMessage::new(kitchen_sink());
+    let numbers: Vec<Value> = (0..400).map(|n| Value::I64(n * n)).collect();
+    let doubles: Vec<Value> = (0..100).map(|n| Value::F64(f64::from(n))).collect();
+    message.set_field_by_name("packed_varints", Value::List(numbers));
+    message.set_field_by_name("packed_doubles", Value::List(doubles));
+    let source = Source::from(&message);
+    for max in [20, 50, 100, 333] {
+        let options = SplitOptions::new().max_chunk_size(max).unwrap();
+        let split = SizeSplitter.split_with(&source, &options).unwrap();
+        assert!(split.byte_exact());
+        let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+        assert!(DynamicMessage::decode(kitchen_sink(), merged).unwrap() == message);
+        let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
+        assert!(reflected == message, "at {max}");
+    }
+    let options = SplitOptions::new().max_chunk_size(8).unwrap();
+    let error = SizeSplitter.split_with(&source, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+}

@@ -1,1 +1,171 @@
+use std::fs;
+use std::path::Path;
 
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::record_file::Compression;
+use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions, Written};
+use proto_splitter::{ErrorKind, Result};
+use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
+
+fn model() -> Vec<u8> {
+    let habits = Habits {
+        order: Order::Ascending,
+        odd_wire: false,
+        repeats: false,
+        size: 20_000,
+    };
+    message(&kitchen_sink(), &mut Random::new(7), &habits)
+}
+
+fn options() -> SplitOptions {
+    SplitOptions::new().max_chunk_size(3000).unwrap()
+}
+
+fn write(model: &Path, prefix: &Path, options: &SplitOptions) -> Result<Written> {
+    SizeSplitter.write_with(Source::open(model, kitchen_sink())?, prefix, options)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_file_comes_back_whatever_its_compression() {
+    for compression in ["none", "zstd", "zstd:19", "brotli:3", "snappy"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
+        fs::write(&input, model()).unwrap();
+        let options = options().compression(compression.parse::<Compression>().unwrap());
+        let written = write(&input, &prefix, &options).unwrap();
+        assert!(written.is_split && written.byte_exact);
+        assert_eq!(
+            written.output_size,
+            fs::metadata(&written.path).unwrap().len()
+        );
+        let merged = folder.path().join("merged.pb");
+        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new(), false).unwrap();
+        assert!(fs::read(&merged).unwrap() == model(), "{compression}");
+        let mut streamed = Vec::new();
+        Merger::merge_to(&mut streamed, &prefix).unwrap();
+        assert!(streamed == model(), "{compression}");
+        assert_eq!(names(folder.path()), ["in.pb", "merged.pb", "out.cpb"]);
+    }
+}
+
+#[test]
+fn what_was_written_is_what_the_file_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
+    fs::write(&input, model()).unwrap();
+    let written = write(&input, &prefix, &options()).unwrap();
+    let file = ChunkedFile::open(&written.path).unwrap();
+    let metadata = file.trailer().metadata();
+    assert_eq!(metadata.source_size, Some(model().len() as u64));
+    assert_eq!(metadata.source_crc32c, Some(crc32c(&model())));
+    assert_eq!(metadata.message_type, "testkit.Sink");
+    assert_eq!(metadata.chunks.len(), written.chunks.len());
+    for (chunk, info) in written.chunks.iter().zip(&metadata.chunks) {
+        assert_eq!((chunk.position, chunk.size), (info.offset, info.size));
+        assert!(
+            chunk.stored_size >= chunk.size,
+            "not compressed, and a few bytes of sizes"
+        );
+    }
+}
+
+/// Bit by bit, so as not to test a checksum with itself.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = !0u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}
+
+#[test]
+fn a_small_message_is_written_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
+    fs::write(&input, model()).unwrap();
+    let written = write(&input, &prefix, &SplitOptions::new()).unwrap();
+    assert!(!written.is_split && written.chunks.is_empty());
+    assert_eq!(names(folder.path()), ["in.pb", "out.pb"]);
+    assert!(fs::read(&written.path).unwrap() == model());
+}
+
+#[test]
+fn nothing_is_written_where_the_source_is_already_what_would_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("in"));
+    fs::write(&input, model()).unwrap();
+    let before = fs::metadata(&input).unwrap().modified().unwrap();
+    let written = write(&input, &prefix, &SplitOptions::new()).unwrap();
+    assert!(!written.is_split);
+    assert_eq!(names(folder.path()), ["in.pb"]);
+    assert_eq!(fs::metadata(&input).unwrap().modified().unwrap(), before);
+}
+
+#[test]
+fn the_source_stays_beside_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("in"));
+    fs::write(&input, model()).unwrap();
+    for force in [false, true] {
+        let written = write(&input, &prefix, &options().force(force)).unwrap();
+        assert!(written.source_stays && written.removed.is_none());
+        assert_eq!(names(folder.path()), ["in.cpb", "in.pb"]);
+        assert!(fs::read(&input).unwrap() == model());
+    }
+}
+
+#[test]
+fn files_in_the_way_are_replaced_only_by_force() {
+    for (in_the_way, options, left) in [
+        ("out.cpb", options(), "out.cpb"),
+        ("out.pb", options(), "out.cpb"),
+        ("out.pb", SplitOptions::new(), "out.pb"),
+        ("out.cpb", SplitOptions::new(), "out.pb"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
+        fs::write(&input, model()).unwrap();
+        let old = folder.path().join(in_the_way);
+        fs::write(&old, b"old").unwrap();
+        let error = write(&input, &prefix, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(names(folder.path()), ["in.pb", in_the_way]);
+        assert_eq!(fs::read(&old).unwrap(), b"old");
+        let written = write(&input, &prefix, &options.force(true)).unwrap();
+        assert_eq!(names(folder.path()), ["in.pb", left]);
+        assert_eq!(written.removed, (in_the_way != left).then_some(old));
+    }
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_an_error_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.pb");
+    fs::write(&input, model()).unwrap();
+    let error = write(&input, &folder.path().join("none/out"), &options()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert!(error.to_string().contains("none/out.cpb"), "{error}");
+    assert_eq!(names(folder.path()), ["in.pb"]);
+}
+
+#[test]
+fn options_out_of_range_are_refused() {
+    for bytes in [0, 2_147_483_148, u64::MAX] {
+        let error = SplitOptions::new().max_chunk_size(bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    }
+    assert!(SplitOptions::new().max_chunk_size(2_147_483_147).is_ok());
+}

@@ -7,5 +7,6 @@
 )]
 
 pub mod generate;
+pub mod models;
 pub mod reference;
 pub mod splits;

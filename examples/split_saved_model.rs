@@ -1,0 +1,159 @@
+//! Splits a SavedModel over 2 GiB, merges it back, and compares the two.
+//!
+//!     cargo run --release --example split_saved_model
+//!     cargo run --release --example split_saved_model -- path/to/saved_model.pb
+//!
+//! Without a path it makes a model of 2.5 GiB, and removes its files at the end. `--folder DIR` says where (a folder under `target/`
+//! is the default; about three times the model's size is needed), `--compression` how the file is compressed (`none`,
+//! `zstd`, `brotli`, `snappy`).
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::record_file::Compression;
+use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::models::{ModelSize, saved_model};
+
+struct Args {
+    model: Option<PathBuf>,
+    folder: PathBuf,
+    compression: Compression,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = parse_args()?;
+    fs::create_dir_all(&args.folder)?;
+    let folder = tempfile::tempdir_in(&args.folder)?;
+    let model = match &args.model {
+        Some(model) => model.clone(),
+        None => timed("make", || make_model(folder.path()))?,
+    };
+    println!("model      {}", size(fs::metadata(&model)?.len()));
+
+    let descriptor = proto_splitter::proto::saved_model::descriptor_pool()
+        .get_message_by_name(SAVED_MODEL)
+        .ok_or("the schema has a SavedModel")?;
+    let prefix = folder.path().join("chunked");
+    let options = SplitOptions::new().compression(args.compression);
+    let written = timed("split", || {
+        let source = Source::open(&model, descriptor)?;
+        Ok(SavedModelSplitter.write_with(source, &prefix, &options)?)
+    })?;
+    println!(
+        "file       {} {}",
+        size(written.output_size),
+        file_name(&written.path)
+    );
+    for chunk in &written.chunks {
+        println!(
+            "  {:>2} {:7} {:>11}  {}",
+            chunk.index,
+            chunk.kind,
+            size(chunk.size),
+            chunk.path
+        );
+    }
+
+    let merged = folder.path().join("merged.pb");
+    timed("merge", || {
+        Ok(Merger::merge_to_file(
+            &merged,
+            &prefix,
+            &MergeOptions::new(),
+            false,
+        )?)
+    })?;
+    timed("compare", || compare(&model, &merged))?;
+    println!("the merged model is byte for byte the one that was split");
+    if let Some(peak) = peak_memory() {
+        println!("peak memory of all this: {}", size(peak));
+    }
+    Ok(())
+}
+
+fn parse_args() -> Result<Args, Box<dyn Error>> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    let mut args = Args {
+        model: None,
+        folder: target.join("examples-data"),
+        compression: Compression::None,
+    };
+    let mut rest = std::env::args().skip(1);
+    while let Some(arg) = rest.next() {
+        let mut value = || rest.next().ok_or(format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--folder" => args.folder = value()?.into(),
+            "--compression" => args.compression = value()?.parse()?,
+            _ if arg.starts_with('-') => return Err(format!("there is no option {arg}").into()),
+            _ => args.model = Some(arg.into()),
+        }
+    }
+    Ok(args)
+}
+
+fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let path = folder.join("saved_model.pb");
+    let mut out = BufWriter::with_capacity(1 << 20, File::create_new(&path)?);
+    saved_model(&ModelSize::OVER_THE_LIMIT).write_to(&mut out)?;
+    out.flush()?;
+    Ok(path)
+}
+
+fn compare(a: &Path, b: &Path) -> Result<(), Box<dyn Error>> {
+    let (mut a, mut b) = (File::open(a)?, File::open(b)?);
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Err("the merged model has another size".into());
+    }
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let n = a.read(&mut left)?;
+        b.read_exact(&mut right[..n])?;
+        if left[..n] != right[..n] {
+            return Err("the merged model differs".into());
+        }
+        if n == 0 {
+            return Ok(());
+        }
+    }
+}
+
+fn timed<T>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, Box<dyn Error>>,
+) -> Result<T, Box<dyn Error>> {
+    let start = Instant::now();
+    let done = work()?;
+    println!("{what:10} {:.2} s", start.elapsed().as_secs_f64());
+    Ok(done)
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
+    }
+}
+
+/// The most memory this process had, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
