@@ -1,3 +1,96 @@
-//! The protosplit command: split, merge, verify and describe protobuf messages of any size.
+//! The `protosplit` command: split, merge, verify and describe protobuf messages of any size.
+//!
+//! [`run`] is the whole command as a function that takes its arguments and its writers; the binary calls it and does nothing else.
+//!
+//! ```
+//! let (mut out, mut err) = (Vec::new(), Vec::new());
+//! let exit = protosplit_cli::run(["protosplit", "split", "no such file.pb"], &mut out, &mut err);
+//! assert_eq!(exit, protosplit_cli::Exit::Usage);
+//! assert!(err.starts_with(b"protosplit: no such file.pb: "));
+//! ```
+//!
+//! The machinery of a subcommand is in the module of its name. Each makes a report first and prints it last, as text or as
+//! JSON, so the two can't say different things.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod args;
+mod directory;
+mod failure;
+mod info;
+mod input;
+mod merge;
+mod output;
+mod size;
+mod split;
+mod table;
+mod types;
+mod verify;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::Failure;
+use output::Output;
+
+/// How a run of the command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// What was asked for is done; status 0.
+    Done,
+    /// The data is bad, can't be cut, or differs; status 1.
+    Bad,
+    /// The command line is wrong, or something can't be read or written; status 2.
+    Usage,
+}
+
+impl Exit {
+    /// The status of the process.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::Bad => 1,
+            Exit::Usage => 2,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit.code())
+    }
+}
+
+/// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
+///
+/// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with `protosplit: `. A `stdout` that
+/// nobody reads any more is no error.
+pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let mut output = Output::new(stdout, stderr);
+    let ended = match Cli::try_parse_from(args) {
+        Ok(cli) => execute(&cli, &mut output),
+        Err(error) => return args::explain(&error, &mut output),
+    };
+    let ended = ended.and_then(|exit| output.flush().map(|()| exit));
+    ended.unwrap_or_else(|failure| {
+        output.note(failure.message());
+        failure.exit()
+    })
+}
+
+fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    match &cli.command {
+        Command::Split(args) => split::run(args, output),
+        Command::Merge(args) => merge::run(args, output),
+        Command::Verify(args) => verify::run(args, output),
+        Command::Info(args) => info::run(args, output),
+    }
+}

@@ -1,0 +1,252 @@
+//! The command line, and what `--help` teaches.
+
+use std::path::PathBuf;
+
+use clap::builder::ValueParser;
+use clap::error::ErrorKind;
+use clap::{Args, Parser, Subcommand};
+use proto_splitter::record_file::Compression;
+use proto_splitter::split::LARGEST_MAX_CHUNK_SIZE;
+
+use crate::Exit;
+use crate::output::Output;
+use crate::size;
+
+const ABOUT: &str = "\
+Splits protobuf messages of any size into one seekable, checksummed file, and
+merges them back.
+
+A message over 2 GiB can't be read by protobuf. Split, it is a .cpb file of
+chunks that each can: TensorFlow reads it as it reads a .pb, and merging gives
+back the same bytes.";
+
+const EXAMPLES: &str = "\
+Examples:
+  protosplit split model/ -o small/                a SavedModel, all of its folder
+  protosplit split --message tensorflow.GraphDef graph.pb
+  protosplit info small/                           what became of it
+  protosplit verify small/ --against model/saved_model.pb
+  protosplit merge small/ -o whole/                and back
+
+Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
+that can't be read or written. `protosplit COMMAND --help` tells more.";
+
+const SPLIT: &str = "\
+INPUT is a .pb file, and OUTPUT a prefix: OUTPUT.cpb is written, or OUTPUT.pb if
+the message is within the maximum chunk size, so that nothing has to be cut.
+Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
+copied there, with saved_model.cpb in place of saved_model.pb.
+
+The input is never changed or removed. Files appear complete or not at all.
+A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
+
+Examples:
+  protosplit split model/ -o small/
+      A SavedModel's folder. Chunks have at most 1 GiB.
+  protosplit split graph.pb --message tensorflow.GraphDef
+      A single file, to graph.cpb beside it. Any type that a SavedModel reaches
+      will do, tensorflow.MetaGraphDef or tensorflow.TensorProto too.
+  protosplit split saved_model.pb -o out/saved_model --max-chunk-size 64MiB --compression zstd:9
+      The type of a saved_model.pb is known.
+  protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
+      What would be cut. Nothing is written.";
+
+const MERGE: &str = "\
+INPUT is a .cpb file, or the prefix of one, and OUTPUT a file. Or INPUT is the
+folder of a SavedModel, and OUTPUT a new folder: everything is copied there, with
+saved_model.pb in place of saved_model.cpb. If OUTPUT ends in .pb, only the message
+is written.
+
+Every checksum is verified on the way. Files that protosplit wrote need no type.
+Others may: it is asked for where the merge depends on it.
+
+Examples:
+  protosplit merge graph.cpb -o graph.pb
+  protosplit merge small/ -o whole/
+  protosplit merge small/ -o whole.pb
+  protosplit merge theirs.cpb -o theirs.pb --message tensorflow.GraphDef
+      A file that TensorFlow wrote, under a name that doesn't tell its type.
+  protosplit merge theirs.cpb -o theirs.pb --assume-plain
+      One whose type nobody knows: bytes are taken as bytes, messages as no
+      groups, integer keys as plain varints, and slices are appended.";
+
+const VERIFY: &str = "\
+Checks a .cpb file: every hash, size, position and path, and the size and
+checksum of the message that was split.
+
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel.
+
+Examples:
+  protosplit verify graph.cpb
+  protosplit verify small/ --deep
+      Also parses all that was cut: nesting, wire types, strings in UTF-8.
+  protosplit verify graph.cpb --against graph.pb
+      Says whether a merge is byte-exact, equal as a message, or different, and
+      where first. Exit status 1 if it is different.";
+
+const INFO: &str = "\
+Lists the chunks of a .cpb file: kind, size, size in the file, compression,
+position and path. Reads headers only.
+
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel.
+
+Examples:
+  protosplit info graph.cpb
+  protosplit info small/ --json | jq '.chunks | max_by(.size).path'
+      The largest chunk's place in the message.";
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(name = "protosplit", version, about = ABOUT, after_help = EXAMPLES)]
+#[command(disable_help_subcommand = true, subcommand_required = true, arg_required_else_help = false)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Split a message into a .cpb file
+    #[command(after_help = SPLIT)]
+    Split(SplitArgs),
+    /// Merge a .cpb file to the message that was split
+    #[command(after_help = MERGE)]
+    Merge(MergeArgs),
+    /// Check a .cpb file
+    #[command(after_help = VERIFY)]
+    Verify(VerifyArgs),
+    /// List the chunks of a .cpb file
+    #[command(after_help = INFO)]
+    Info(InfoArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SplitArgs {
+    /// A .pb file, or the folder of a SavedModel
+    pub(crate) input: PathBuf,
+    /// A prefix, by default INPUT without its extension; for a folder, a new folder
+    #[arg(short, long)]
+    pub(crate) output: Option<PathBuf>,
+    /// The message's type, as in tensorflow.GraphDef; a saved_model.pb needs none
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) message: Option<String>,
+    /// The most that a chunk may have; only bytes and strings can have more
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
+    pub(crate) max_chunk_size: u64,
+    /// Once anything is cut, bytes and strings of this size get chunks of their own
+    #[arg(long, value_name = "SIZE|none", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
+    pub(crate) value_chunk_size: ValueSize,
+    /// none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", default_value = "none", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: Compression,
+    /// Show what would be cut, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MergeArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) input: PathBuf,
+    /// The file to write; for a folder, a new folder, or a name ending in .pb
+    #[arg(short, long)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// What merging a file of another writer can depend on.
+#[derive(Args, Debug)]
+pub(crate) struct ReadingArgs {
+    /// The message's type, where the file doesn't say it, as in tensorflow.GraphDef
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) message: Option<String>,
+    /// Do without the type: take all that depends on it in the plainest way
+    #[arg(long)]
+    pub(crate) assume_plain: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// Compare a merge with this message
+    #[arg(long, value_name = "ORIGINAL.pb")]
+    pub(crate) against: Option<PathBuf>,
+    /// Also parse what was cut
+    #[arg(long)]
+    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The message's type, for names in paths, where the file doesn't say it
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) message: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an option that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueSize(pub(crate) Option<u64>);
+
+fn chunk_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        0 => Err("a chunk of 0 bytes holds nothing".into()),
+        bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
+            "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
+fn value_size(text: &str) -> Result<ValueSize, String> {
+    match text {
+        "none" => Ok(ValueSize(None)),
+        _ => match size::parse(text)? {
+            0 => Err("a value of 0 bytes can't be cut".into()),
+            bytes => Ok(ValueSize(Some(bytes))),
+        },
+    }
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    text.parse().map_err(|error: proto_splitter::record_file::Error| error.to_string())
+}
+
+/// Prints what clap has to say: help and version as results, everything else as wrong usage.
+pub(crate) fn explain(error: &clap::Error, output: &mut Output<'_>) -> Exit {
+    let text = error.render().to_string();
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        return match output.print(&text).and_then(|()| output.flush()) {
+            Ok(()) => Exit::Done,
+            Err(failure) => {
+                output.note(failure.message());
+                failure.exit()
+            }
+        };
+    }
+    output.usage(text.strip_prefix("error: ").unwrap_or(&text));
+    Exit::Usage
+}

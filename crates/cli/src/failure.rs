@@ -1,0 +1,104 @@
+//! What ends a subcommand early.
+
+use std::io;
+use std::path::Path;
+
+use proto_splitter::{Error, ErrorKind};
+
+use crate::Exit;
+
+/// An error of the command: one line to be printed, and the status to end with.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    /// Bad data, or data that differs.
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Bad, message: message.into() }
+    }
+
+    /// Wrong usage, or something that can't be read or written.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Usage, message: message.into() }
+    }
+
+    /// A file or folder that can't be read or written.
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        // The library words it like this too: a path, a colon, what the system says.
+        Failure::usage(format!("{}: {error}", path.display()))
+    }
+
+    /// What the library says about this file.
+    pub(crate) fn of(path: &Path, error: &Error) -> Self {
+        let exit = match error.kind() {
+            ErrorKind::Io
+            | ErrorKind::AlreadyExists
+            | ErrorKind::InvalidConfig
+            | ErrorKind::SchemaNeeded
+            | ErrorKind::SourceChanged => Exit::Usage,
+            _ => Exit::Bad,
+        };
+        let hint = match error.kind() {
+            ErrorKind::AlreadyExists => " (--force replaces it)",
+            ErrorKind::SchemaNeeded => " (--message TYPE says it, --assume-plain goes without)",
+            _ => "",
+        };
+        let message = error.to_string();
+        let path = path.display().to_string();
+        // Errors of opening and creating name the file themselves.
+        let place = if message.contains(&path) { String::new() } else { format!("{path}: ") };
+        Failure { exit, message: format!("{place}{message}{hint}") }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_tells_bad_data_from_what_the_caller_can_mend() {
+        let path = Path::new("model.cpb");
+        let status = |kind| Failure::of(path, &Error::new(kind, "oops")).exit().code();
+        for kind in [
+            ErrorKind::InvalidMessage,
+            ErrorKind::InvalidPath,
+            ErrorKind::Uncuttable,
+            ErrorKind::InvalidTrailer,
+            ErrorKind::NotChunked,
+            ErrorKind::UnsupportedVersion,
+            ErrorKind::ChecksumMismatch,
+            ErrorKind::LimitExceeded,
+            ErrorKind::Record,
+        ] {
+            assert_eq!(status(kind), 1, "{kind:?}");
+        }
+        for kind in [
+            ErrorKind::SchemaNeeded,
+            ErrorKind::InvalidConfig,
+            ErrorKind::SourceChanged,
+            ErrorKind::AlreadyExists,
+            ErrorKind::Io,
+        ] {
+            assert_eq!(status(kind), 2, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_file_is_named_once() {
+        let path = Path::new("model.cpb");
+        let said = |message| Failure::of(path, &Error::new(ErrorKind::Record, message)).message;
+        assert_eq!(said("truncated"), "model.cpb: truncated");
+        assert_eq!(said("model.cpb: no such file"), "model.cpb: no such file");
+    }
+}

@@ -1,0 +1,199 @@
+//! `protosplit info`.
+
+use std::fs;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::container::{ChunkSummary, ChunkedFile};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::InfoArgs;
+use crate::failure::Failure;
+use crate::input::{self, Form, Input};
+use crate::output::{Output, one_line};
+use crate::size;
+use crate::split::shown_path;
+use crate::table::{Align, Table, facts};
+use crate::types;
+
+/// What there is to know about a file without reading its chunks.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    split: bool,
+    /// The full name of the message's type, if it is known.
+    message: Option<String>,
+    file_bytes: u64,
+    /// Of the message that was split, if the file says it.
+    source_bytes: Option<u64>,
+    source_crc32c: Option<String>,
+    byte_exact: Option<bool>,
+    /// Whether what was cut left placeholders, so that a merge needs no type.
+    placeholders: bool,
+    splitter_version: Option<i32>,
+    join_version: Option<i32>,
+    bad_consumers: Vec<i32>,
+    chunks: Vec<Chunk>,
+}
+
+#[derive(Debug, Serialize)]
+struct Chunk {
+    index: usize,
+    kind: String,
+    /// None if the chunk belongs nowhere.
+    path: Option<String>,
+    /// Where else it belongs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_paths: Vec<String>,
+    size: u64,
+    /// None if others share its record chunk: those are listed.
+    stored_size: Option<u64>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    shared_with: Vec<usize>,
+    compression: String,
+    position: u64,
+    crc32c: Option<String>,
+}
+
+pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let input = input::find(&args.file)?;
+    let known = types::asked_or_of_file(args.message.as_deref(), &input.file)?;
+    let report = match input.form {
+        Form::Plain => plain(&input, known)?,
+        Form::Chunked => chunked(&input, known)?,
+    };
+    if args.json { output.json(&report) } else { output.print(&report.text()) }?;
+    Ok(Exit::Done)
+}
+
+fn plain(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Failure> {
+    let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
+    Ok(Report {
+        file: input.file.display().to_string(),
+        split: false,
+        message: known.map(|known| known.full_name().to_owned()),
+        file_bytes: metadata.len(),
+        source_bytes: Some(metadata.len()),
+        source_crc32c: None,
+        byte_exact: None,
+        placeholders: false,
+        splitter_version: None,
+        join_version: None,
+        bad_consumers: Vec::new(),
+        chunks: Vec::new(),
+    })
+}
+
+fn chunked(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Failure> {
+    let failed = |error| Failure::of(&input.file, &error);
+    let file = ChunkedFile::open(&input.file).map_err(failed)?;
+    let trailer = file.trailer();
+    let metadata = trailer.metadata();
+    let known = known.or_else(|| trailer.message_type().and_then(types::built_in));
+    let version = metadata.version.clone().unwrap_or_default();
+    let summaries = file.summaries().map_err(failed)?;
+    let name = known.as_ref().map(|known| known.full_name());
+    Ok(Report {
+        file: input.file.display().to_string(),
+        split: true,
+        message: trailer.message_type().or(name).map(str::to_owned),
+        file_bytes: file.record_file().size(),
+        source_bytes: metadata.source_size,
+        source_crc32c: metadata.source_crc32c.map(hex),
+        byte_exact: trailer.is_marked().then_some(trailer.is_byte_exact()),
+        placeholders: trailer.is_marked(),
+        splitter_version: Some(version.splitter_version),
+        join_version: Some(version.join_version),
+        bad_consumers: version.bad_consumers,
+        chunks: summaries.into_iter().map(|summary| chunk(summary, known.as_ref())).collect(),
+    })
+}
+
+fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) -> Chunk {
+    let mut paths = summary.places.iter().map(|place| place.path.display(known));
+    Chunk {
+        index: summary.index,
+        kind: summary.kind.to_string(),
+        path: paths.next(),
+        other_paths: paths.collect(),
+        size: summary.size,
+        stored_size: summary.stored_size,
+        shared_with: summary.shared_with,
+        compression: summary.compression.to_string(),
+        position: summary.position,
+        crc32c: summary.crc32c.map(hex),
+    }
+}
+
+/// A checksum as it is shown everywhere.
+pub(crate) fn hex(crc32c: u32) -> String {
+    format!("{crc32c:08x}")
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut known = vec![("file", one_line(&self.file))];
+        known.push(("message", self.message.as_deref().map_or("not known".into(), one_line)));
+        if !self.split {
+            known.push(("size", exactly(self.file_bytes)));
+            known.push(("chunks", "none: the message was not split".into()));
+            return facts(&known);
+        }
+        known.push(("size", exactly(self.file_bytes)));
+        if let Some(bytes) = self.source_bytes {
+            let crc32c = self.source_crc32c.as_ref().map_or(String::new(), |crc| format!(", crc32c {crc}"));
+            known.push(("source", format!("{}{crc32c}", exactly(bytes))));
+        }
+        let merge = match self.byte_exact {
+            Some(true) => "gives the same bytes",
+            Some(false) => "gives an equal message, not the same bytes",
+            None => "may depend on the message's type",
+        };
+        known.push(("merge", merge.into()));
+        let versions = [("splitter", self.splitter_version), ("join", self.join_version)];
+        let versions = versions.into_iter().filter_map(|(of, version)| Some(format!("{of} {}", version?)));
+        known.push(("version", versions.collect::<Vec<_>>().join(", ")));
+        known.push(("chunks", self.chunks.len().to_string()));
+        format!("{}\n{}", facts(&known), self.table())
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new([
+            ("index", Align::Right),
+            ("kind", Align::Left),
+            ("size", Align::Right),
+            ("stored", Align::Right),
+            ("compression", Align::Left),
+            ("position", Align::Right),
+            ("path", Align::Left),
+        ]);
+        for chunk in &self.chunks {
+            let stored = match (chunk.stored_size, chunk.shared_with.as_slice()) {
+                (Some(bytes), _) => size::show(bytes),
+                (None, []) => "shared".into(),
+                (None, [other]) => format!("with {other}"),
+                (None, [first, others @ ..]) => format!("with {first} +{}", others.len()),
+            };
+            let path = match (&chunk.path, chunk.other_paths.len()) {
+                (None, _) => "nowhere".into(),
+                (Some(path), 0) => shown_path(path),
+                (Some(path), others) => format!("{} +{others}", shown_path(path)),
+            };
+            table.row([
+                chunk.index.to_string(),
+                chunk.kind.clone(),
+                size::show(chunk.size),
+                stored,
+                chunk.compression.clone(),
+                chunk.position.to_string(),
+                path,
+            ]);
+        }
+        table.render()
+    }
+}
+
+fn exactly(bytes: u64) -> String {
+    let shown = size::show(bytes);
+    if bytes < 1024 { shown } else { format!("{shown} ({bytes} bytes)") }
+}

@@ -1,0 +1,116 @@
+//! What an argument that names a message stands for: a file, a prefix, or a SavedModel's folder.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::types::SAVED_MODEL_STEM;
+
+pub(crate) const CHUNKED: &str = "cpb";
+pub(crate) const PLAIN: &str = "pb";
+
+/// How a message is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// In chunks.
+    Chunked,
+    /// As it is: it was within the maximum chunk size, or was never split.
+    Plain,
+}
+
+/// A message that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Input {
+    pub(crate) file: PathBuf,
+    pub(crate) form: Form,
+    /// The SavedModel's folder, if that was named.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+/// Finds the message: readers prefer a .cpb to a .pb of the same prefix.
+pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
+    let metadata = match fs::metadata(named) {
+        Ok(metadata) => Some(metadata),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Failure::io(named, &error)),
+    };
+    let is_folder = metadata.as_ref().is_some_and(fs::Metadata::is_dir);
+    if metadata.is_some() && !is_folder {
+        let plain = named.extension().is_some_and(|extension| extension == PLAIN);
+        let form = if plain { Form::Plain } else { Form::Chunked };
+        return Ok(Input { file: named.to_owned(), form, folder: None });
+    }
+    if is_folder && let Some((file, form)) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
+        return Ok(Input { file, form, folder: Some(named.to_owned()) });
+    }
+    if let Some((file, form)) = with_prefix(named) {
+        return Ok(Input { file, form, folder: None });
+    }
+    let name = named.display();
+    Err(Failure::usage(if is_folder {
+        format!("{name}: no SavedModel: neither {SAVED_MODEL_STEM}.{CHUNKED} nor {SAVED_MODEL_STEM}.{PLAIN} is in it")
+    } else {
+        format!("{name}: no such file, nor {name}.{CHUNKED}, nor {name}.{PLAIN}")
+    }))
+}
+
+fn with_prefix(prefix: &Path) -> Option<(PathBuf, Form)> {
+    let forms = [(CHUNKED, Form::Chunked), (PLAIN, Form::Plain)];
+    forms.into_iter().map(|(extension, form)| (with_extension(prefix, extension), form)).find(|(file, _)| file.is_file())
+}
+
+/// The prefix, a dot, and the extension. A dot in the prefix stays.
+pub(crate) fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(".");
+    name.push(extension);
+    name.into()
+}
+
+/// The prefix that an output was named by, with or without one of the extensions that a prefix gets.
+pub(crate) fn prefix_of(named: &Path) -> PathBuf {
+    match named.extension() {
+        Some(extension) if extension == CHUNKED || extension == PLAIN => named.with_extension(""),
+        _ => named.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(named: &Path) -> (String, Form) {
+        let input = find(named).unwrap();
+        (input.file.file_name().unwrap().to_str().unwrap().to_owned(), input.form)
+    }
+
+    #[test]
+    fn a_prefix_is_the_cpb_rather_than_the_pb() {
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("model.v1");
+        assert!(find(&prefix).unwrap_err().message().ends_with("model.v1.pb"));
+        fs::write(with_extension(&prefix, "pb"), "").unwrap();
+        assert_eq!(found(&prefix), ("model.v1.pb".into(), Form::Plain));
+        fs::write(with_extension(&prefix, "cpb"), "").unwrap();
+        assert_eq!(found(&prefix), ("model.v1.cpb".into(), Form::Chunked));
+        assert_eq!(found(&with_extension(&prefix, "pb")), ("model.v1.pb".into(), Form::Plain));
+    }
+
+    #[test]
+    fn a_folder_is_its_saved_model() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(find(folder.path()).unwrap_err().message().contains("no SavedModel"));
+        fs::write(folder.path().join("saved_model.pb"), "").unwrap();
+        let input = find(folder.path()).unwrap();
+        assert_eq!(input.folder.as_deref(), Some(folder.path()));
+        assert_eq!(input.form, Form::Plain);
+    }
+
+    #[test]
+    fn a_prefix_may_be_given_with_its_extension() {
+        for (named, prefix) in [("a/m.cpb", "a/m"), ("a/m.pb", "a/m"), ("a/m.v1", "a/m.v1"), ("m", "m")] {
+            assert_eq!(prefix_of(Path::new(named)), Path::new(prefix));
+        }
+    }
+}

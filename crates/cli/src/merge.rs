@@ -1,0 +1,140 @@
+//! `protosplit merge`.
+
+use std::path::{Path, PathBuf};
+
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::{MergeOptions, Merged, Merger};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::{MergeArgs, ReadingArgs};
+use crate::directory;
+use crate::failure::Failure;
+use crate::input::{self, CHUNKED, Form, Input, PLAIN, with_extension};
+use crate::output::Output;
+use crate::size;
+use crate::types::{self, SAVED_MODEL_STEM};
+
+/// The most bytes that protobuf reads as a message.
+const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
+
+/// What was merged.
+#[derive(Debug, Serialize)]
+struct Report {
+    output: String,
+    input: String,
+    /// The full name of the message's type, if it is known.
+    message: Option<String>,
+    /// Whether these are the bytes that were split; none if the file doesn't say.
+    byte_exact: Option<bool>,
+    output_bytes: u64,
+    crc32c: String,
+    /// Whether the input was in chunks, rather than the message itself.
+    split: bool,
+}
+
+pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let input = input::find(&args.input)?;
+    let options = options(&input, &args.reading)?;
+    let merge = |target: &Path, force: bool| {
+        let merged = Merger::merge_to_file(target, library_name(&input), &options, force);
+        merged.map_err(|error| Failure::of(&input.file, &error))
+    };
+    let to_file = args.output.extension().is_some_and(|extension| extension == PLAIN);
+    let (target, merged) = match &input.folder {
+        Some(folder) if !to_file => {
+            let plain = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
+            let merged = directory::rebuild(folder, &args.output, args.force, plain)?;
+            (with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN), merged)
+        }
+        _ => (args.output.clone(), merge(&args.output, args.force)?),
+    };
+    if let Some(warning) = warning(&target, merged.size) {
+        output.note(warning);
+    }
+    let report = Report::new(&target, &input, merged, &options);
+    if args.json { output.json(&report) } else { output.print(&report.text()) }?;
+    Ok(Exit::Done)
+}
+
+/// The input as the library finds it: a .cpb by its prefix, so that it isn't taken for the prefix of another file.
+pub(crate) fn library_name(input: &Input) -> PathBuf {
+    match input.form {
+        Form::Chunked if input.file.extension().is_some_and(|extension| extension == CHUNKED) => {
+            input.file.with_extension("")
+        }
+        _ => input.file.clone(),
+    }
+}
+
+/// What is known about the message: from `--message`, the file's name, or the file itself.
+pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions, Failure> {
+    let options = MergeOptions::new().assume_plain(args.assume_plain);
+    let known = types::asked_or_of_file(args.message.as_deref(), &input.file)?;
+    if input.form == Form::Plain || (known.is_some() && args.message.is_none()) {
+        return Ok(with_type(options, known));
+    }
+    let file = ChunkedFile::open(&input.file).map_err(|error| Failure::of(&input.file, &error))?;
+    let said = file.trailer().message_type();
+    if let (Some(known), Some(said)) = (&known, said)
+        && known.full_name() != said
+    {
+        let file = input.file.display();
+        return Err(Failure::usage(format!("{file}: holds a {said}, not a {}", known.full_name())));
+    }
+    Ok(with_type(options, known.or_else(|| said.and_then(types::built_in))))
+}
+
+fn with_type(options: MergeOptions, known: Option<prost_reflect::MessageDescriptor>) -> MergeOptions {
+    match known {
+        Some(known) => options.descriptor(known),
+        None => options,
+    }
+}
+
+/// What to say about a result that is too large for others.
+fn warning(target: &Path, bytes: u64) -> Option<String> {
+    let target = target.display();
+    let shown = size::show(bytes);
+    (bytes > LARGEST_FOR_OTHERS)
+        .then(|| format!("warning: {target} has {shown}: other readers refuse a message over 2 GiB in one piece"))
+}
+
+impl Report {
+    fn new(target: &Path, input: &Input, merged: Merged, options: &MergeOptions) -> Self {
+        let known = options.descriptor.as_ref().map(|known| known.full_name().to_owned());
+        Report {
+            output: target.display().to_string(),
+            input: input.file.display().to_string(),
+            message: merged.message_type.or(known),
+            byte_exact: merged.byte_exact,
+            output_bytes: merged.size,
+            crc32c: format!("{:08x}", merged.crc32c),
+            split: merged.chunked,
+        }
+    }
+
+    fn text(&self) -> String {
+        let (output, bytes) = (&self.output, size::show(self.output_bytes));
+        let what = match (self.split, self.byte_exact) {
+            (false, _) => "was not split, and is copied",
+            (true, Some(true)) => "the same bytes that were split",
+            (true, Some(false)) => "equal to what was split as a message, not byte-exact",
+            (true, None) => "merged; the file doesn't say what was split",
+        };
+        format!("{output}: {bytes}: {what}\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_refuse_is_warned_about() {
+        let warning = |bytes| warning(Path::new("a.pb"), bytes);
+        assert_eq!(warning(2_147_483_647), None);
+        let line = "warning: a.pb has 2.0 GiB: other readers refuse a message over 2 GiB in one piece";
+        assert_eq!(warning(2_147_483_648).as_deref(), Some(line));
+    }
+}

@@ -1,0 +1,236 @@
+//! `protosplit verify`.
+
+mod against;
+mod deep;
+mod pass;
+
+use std::fs;
+use std::path::Path;
+
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::{MergeCheck, MergeOptions, Merger, SourceCheck};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::VerifyArgs;
+use crate::failure::Failure;
+use crate::info::hex;
+use crate::input::{self, Form, Input};
+use crate::merge::{library_name, options};
+use crate::output::Output;
+use crate::size;
+use crate::table::facts;
+use deep::Parsed;
+
+/// What the checks showed.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    file: String,
+    /// Whether nothing is wrong, and nothing differs.
+    ok: bool,
+    split: bool,
+    message: Option<String>,
+    /// Of the file, the trailer included.
+    records: Option<u64>,
+    chunk_count: usize,
+    /// Of the chunks, uncompressed.
+    chunk_bytes: u64,
+    merged_bytes: Option<u64>,
+    merged_crc32c: Option<String>,
+    /// Whether a merge gives the bytes that were split; none if the file doesn't say what those were.
+    byte_exact: Option<bool>,
+    deep: Option<Parsed>,
+    against: Option<Against>,
+    problems: Vec<String>,
+}
+
+/// How a merge compares with the original.
+#[derive(Debug, Serialize)]
+struct Against {
+    original: String,
+    /// `byte-exact`, `equal` as a message, or `different`.
+    result: &'static str,
+    /// The first byte that differs.
+    byte: Option<u64>,
+    /// The first field that differs, and how.
+    path: Option<String>,
+    how: Option<String>,
+}
+
+pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let input = input::find(&args.file)?;
+    let options = options(&input, &args.reading)?;
+    let known = options.descriptor.as_ref();
+    let deep = match (args.deep, known) {
+        (true, None) => {
+            let name = input.file.display();
+            return Err(Failure::usage(format!("{name}: --deep needs the message's type: --message TYPE says it")));
+        }
+        (deep, known) => known.filter(|_| deep),
+    };
+    let mut report = Report {
+        file: input.file.display().to_string(),
+        split: input.form == Form::Chunked,
+        message: known.map(|known| known.full_name().to_owned()),
+        ..Report::default()
+    };
+    let mut failures = report.read(&input, &options)?;
+    if let Some(size) = report.merged_bytes
+        && (deep.is_some() || args.against.is_some())
+    {
+        let found = pass::go(&input, &options, size, deep, args.against.as_deref())?;
+        match found.parsed {
+            Some(Ok(parsed)) => report.deep = Some(parsed),
+            Some(Err(failure)) => failures.push(failure),
+            None => {}
+        }
+        if let (Some(different), Some(original)) = (found.different, &args.against) {
+            let against = Against::new(&input, &options, original, different)?;
+            failures.extend(against.failure(&report.file));
+            report.against = Some(against);
+        }
+    }
+    report.ok = failures.is_empty();
+    report.problems = failures.iter().map(|failure| failure.message().to_owned()).collect();
+    if args.json { output.json(&report) } else { output.print(&report.text()) }?;
+    failures.iter().for_each(|failure| output.note(failure.message()));
+    // What can't be read outweighs what was read and is bad.
+    let worst = failures.iter().map(Failure::exit).max_by_key(|exit| exit.code());
+    Ok(worst.unwrap_or(Exit::Done))
+}
+
+impl Report {
+    /// Reads all of the file, and gives all that is wrong with it.
+    fn read(&mut self, input: &Input, options: &MergeOptions) -> Result<Vec<Failure>, Failure> {
+        if input.form == Form::Plain {
+            let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
+            self.merged_bytes = Some(metadata.len());
+            return Ok(Vec::new());
+        }
+        let failed = |error: &_| Failure::of(&input.file, error);
+        let file = ChunkedFile::open(&input.file).map_err(|error| failed(&error))?;
+        if self.message.is_none() {
+            self.message = file.trailer().message_type().map(str::to_owned);
+        }
+        let verified = file.verify(options);
+        self.records = Some(verified.records());
+        self.chunk_count = file.trailer().kinds().len();
+        self.chunk_bytes = verified.bytes();
+        let mut failures: Vec<Failure> = verified.problems().iter().map(failed).collect();
+        match verified.merge() {
+            MergeCheck::Merged { size, crc32c, source, .. } => {
+                self.merged_bytes = Some(*size);
+                self.merged_crc32c = Some(hex(*crc32c));
+                self.byte_exact = source.map(|source| source == SourceCheck::Same);
+            }
+            MergeCheck::NeedsType(error) => failures.push(failed(error)),
+            _ => {}
+        }
+        Ok(failures)
+    }
+
+    fn text(&self) -> String {
+        let mut lines = vec![("file", crate::output::one_line(&self.file))];
+        lines.push(("message", self.message.as_deref().map_or("not known".into(), crate::output::one_line)));
+        match self.records {
+            Some(records) => {
+                let (chunks, bytes) = (size::count(self.chunk_count, "chunk"), size::show(self.chunk_bytes));
+                lines.push(("chunks", format!("{chunks}, {bytes}, in {records} records with the trailer")));
+            }
+            None => lines.push(("chunks", "none: the message was not split".into())),
+        }
+        if let (Some(bytes), true) = (self.merged_bytes, self.split) {
+            let what = match self.byte_exact {
+                Some(true) => "the bytes that were split",
+                Some(false) => "equal to what was split as a message, not byte-exact",
+                None => "the file doesn't say what was split",
+            };
+            lines.push(("merge", format!("{}, {what}", size::show(bytes))));
+        }
+        if let Some(Parsed { messages, fields, unknown_fields }) = self.deep {
+            lines.push(("parsed", format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown")));
+        }
+        if let Some(against) = &self.against {
+            lines.push(("against", against.text()));
+        }
+        let result = match self.problems.len() {
+            0 => "ok".into(),
+            problems => size::count(problems, "problem"),
+        };
+        lines.push(("result", result));
+        facts(&lines)
+    }
+}
+
+impl Against {
+    fn new(
+        input: &Input,
+        options: &MergeOptions,
+        original: &Path,
+        different: Option<u64>,
+    ) -> Result<Self, Failure> {
+        let mut against = Against {
+            original: original.display().to_string(),
+            result: "byte-exact",
+            byte: different,
+            path: None,
+            how: None,
+        };
+        if different.is_none() {
+            return Ok(against);
+        }
+        against.result = "different";
+        let Some(descriptor) = &options.descriptor else {
+            against.how = Some("as messages they can't be compared: the type is not known".into());
+            return Ok(against);
+        };
+        let bytes = Merger::merge_to_bytes_with(library_name(input), options);
+        let merged = bytes.map_err(|error| Failure::of(&input.file, &error))?;
+        let bytes = fs::read(original).map_err(|error| Failure::io(original, &error))?;
+        let merged = decode(&input.file, descriptor, merged)?;
+        let original = decode(original, descriptor, bytes.into())?;
+        match against::first_difference(&merged, &original) {
+            Some((path, how)) => (against.path, against.how) = (Some(path), Some(how)),
+            None => against.result = "equal",
+        }
+        Ok(against)
+    }
+
+    fn failure(&self, file: &str) -> Option<Failure> {
+        (self.result == "different").then(|| Failure::bad(format!("{file} {}", self.difference())))
+    }
+
+    fn difference(&self) -> String {
+        let Against { original, byte, path, how, .. } = self;
+        let place = match (path.as_deref(), byte) {
+            (Some(""), _) => " in the message itself".into(),
+            (Some(path), _) => format!(" at {path}"),
+            (None, Some(byte)) => format!(" from byte {byte} on"),
+            (None, None) => String::new(),
+        };
+        let how = how.as_ref().map_or(String::new(), |how| format!(": {how}"));
+        format!("differs from {original}{place}{how}")
+    }
+
+    fn text(&self) -> String {
+        match (self.result, self.byte) {
+            ("equal", Some(byte)) => {
+                format!("equal to {} as a message; the bytes differ from byte {byte} on", self.original)
+            }
+            ("byte-exact", _) => format!("byte-exact: {} has the same bytes", self.original),
+            _ => self.difference(),
+        }
+    }
+}
+
+fn decode(
+    file: &Path,
+    descriptor: &MessageDescriptor,
+    bytes: prost_reflect::bytes::Bytes,
+) -> Result<DynamicMessage, Failure> {
+    DynamicMessage::decode(descriptor.clone(), bytes).map_err(|error| {
+        let (file, name) = (file.display(), descriptor.full_name());
+        Failure::bad(format!("{file}: no {name} that can be compared: {error}"))
+    })
+}

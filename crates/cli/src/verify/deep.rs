@@ -1,0 +1,277 @@
+//! Parsing all of a message without holding it: nesting, wire types, packed runs, strings.
+
+use std::ops::Range;
+
+use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor, Syntax};
+use proto_splitter::path::{FieldPath, Step};
+use proto_splitter::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType};
+use proto_splitter::{Error, ErrorKind, Result};
+use serde::Serialize;
+
+/// How deep messages may nest: what protobuf's own parsers allow.
+const MAX_DEPTH: usize = 100;
+
+/// How much of a long value is looked at at a time.
+const PIECE: u64 = 64 << 10;
+
+/// What was in the message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Parsed {
+    pub(super) messages: u64,
+    pub(super) fields: u64,
+    /// Fields that the type doesn't know, or knows with another wire type.
+    pub(super) unknown_fields: u64,
+}
+
+/// Parses all of `input`, a message of this type.
+pub(super) fn parse(input: impl Input, descriptor: &MessageDescriptor) -> Result<Parsed> {
+    let cursor = WireCursor::new(input);
+    let mut parser = Parser { cursor, path: FieldPath::root(), parsed: Parsed::default() };
+    let parsed = parser.message(descriptor, None);
+    parsed.map_err(|error| error.at_path(parser.path.display(Some(descriptor))))?;
+    Ok(parser.parsed)
+}
+
+struct Parser<I> {
+    cursor: WireCursor<I>,
+    /// Where the parser is; left there by an error.
+    path: FieldPath,
+    parsed: Parsed,
+}
+
+impl<I: Input> Parser<I> {
+    /// Parses the message that the cursor is at, up to its end or, for a group, to its end tag.
+    fn message(&mut self, descriptor: &MessageDescriptor, group: Option<&Field>) -> Result<()> {
+        if self.path.steps().len() >= MAX_DEPTH {
+            let message = format!("messages nest deeper than {MAX_DEPTH}");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(self.cursor.position()));
+        }
+        self.parsed.messages += 1;
+        let mut counts = Counts::default();
+        while let Some(field) = self.cursor.header()? {
+            if field.wire_type == WireType::EndGroup {
+                return match group {
+                    Some(group) if group.number == field.number => Ok(()),
+                    _ => Err(invalid("an end group tag that ends no group", field.start)),
+                };
+            }
+            self.field(descriptor, field, &mut counts)?;
+        }
+        match group {
+            Some(group) => Err(invalid(&format!("group {} is not ended", group.number), group.start)),
+            None => Ok(()),
+        }
+    }
+
+    fn field(&mut self, descriptor: &MessageDescriptor, mut field: Field, counts: &mut Counts) -> Result<()> {
+        self.parsed.fields += 1;
+        let end = self.cursor.end();
+        let known = descriptor.get_field(field.number.0);
+        match known.as_ref().map(|known| (known, reading(known, field.wire_type))) {
+            None | Some((_, None)) => {
+                self.parsed.unknown_fields += 1;
+                if field.wire_type == WireType::StartGroup {
+                    self.cursor.skip_group(&mut field)?;
+                    return Ok(());
+                }
+            }
+            Some((known, Some(reading))) => {
+                self.path.push(step(known, counts));
+                self.value(&field, reading)?;
+                self.path.pop();
+                if field.wire_type == WireType::StartGroup {
+                    return Ok(());
+                }
+            }
+        }
+        self.cursor.set_range(field.end..end);
+        Ok(())
+    }
+
+    fn value(&mut self, field: &Field, reading: Reading) -> Result<()> {
+        match reading {
+            Reading::Message(inner) if field.wire_type == WireType::StartGroup => self.message(&inner, Some(field)),
+            Reading::Message(inner) => {
+                self.cursor.set_range(field.value.clone());
+                self.message(&inner, None)
+            }
+            Reading::Utf8 => self.utf8(field.value.clone()),
+            Reading::Varints => self.varints(field.value.clone()),
+            Reading::Fixed(width) if (field.value.end - field.value.start) % width != 0 => {
+                Err(invalid(&format!("a packed run that is no multiple of {width} bytes"), field.value.start))
+            }
+            Reading::Fixed(_) | Reading::Any => Ok(()),
+        }
+    }
+
+    /// Hands out the value in pieces. `look` says how much of its piece is done, and whether it could go on with more.
+    fn pieces(&mut self, value: Range<u64>, look: impl Fn(&[u8]) -> (usize, bool), broken: &str) -> Result<()> {
+        let mut position = value.start;
+        while position < value.end {
+            let piece = position..value.end.min(position + PIECE);
+            let last = piece.end == value.end;
+            let bytes = self.cursor.bytes(piece)?;
+            let (done, could_go_on) = look(bytes);
+            let whole = done == bytes.len();
+            position += done as u64;
+            if !whole && (last || !could_go_on) {
+                return Err(invalid(broken, position));
+            }
+        }
+        Ok(())
+    }
+
+    fn utf8(&mut self, value: Range<u64>) -> Result<()> {
+        let look = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+            Ok(_) => (bytes.len(), true),
+            Err(error) => (error.valid_up_to(), error.error_len().is_none()),
+        };
+        self.pieces(value, look, "a string that is not UTF-8")
+    }
+
+    fn varints(&mut self, value: Range<u64>) -> Result<()> {
+        let look = |bytes: &[u8]| {
+            let mut done = 0;
+            for (at, byte) in bytes.iter().enumerate() {
+                if *byte < 0x80 {
+                    done = at + 1;
+                } else if at + 1 - done >= MAX_VARINT_LEN {
+                    return (done, false);
+                }
+            }
+            (done, true)
+        };
+        self.pieces(value, look, "a varint in a packed run that is cut short or too long")
+    }
+}
+
+/// How a value on the wire is to be read.
+enum Reading {
+    Message(MessageDescriptor),
+    Utf8,
+    /// A packed run of varints.
+    Varints,
+    /// A packed run of values of this width.
+    Fixed(u64),
+    /// Nothing is to be looked at.
+    Any,
+}
+
+/// How a field's type reads a value of this wire type; none if parsers take it for an unknown field.
+fn reading(field: &FieldDescriptor, wire_type: WireType) -> Option<Reading> {
+    let (own, packed) = match field.kind() {
+        Kind::Message(message) => {
+            let own = if field.is_group() { WireType::StartGroup } else { WireType::Len };
+            return (wire_type == own).then_some(Reading::Message(message));
+        }
+        Kind::String => {
+            let checked = field.parent_file().syntax() == Syntax::Proto3;
+            return (wire_type == WireType::Len).then_some(if checked { Reading::Utf8 } else { Reading::Any });
+        }
+        Kind::Bytes => return (wire_type == WireType::Len).then_some(Reading::Any),
+        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => (WireType::Fixed64, Reading::Fixed(8)),
+        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => (WireType::Fixed32, Reading::Fixed(4)),
+        _ => (WireType::Varint, Reading::Varints),
+    };
+    match wire_type {
+        WireType::Len if field.is_list() => Some(packed),
+        wire_type => (wire_type == own).then_some(Reading::Any),
+    }
+}
+
+/// How often the repeated fields of one message have come so far.
+#[derive(Debug, Default)]
+struct Counts(Vec<(u32, u64)>);
+
+fn step(field: &FieldDescriptor, counts: &mut Counts) -> Step {
+    let number = field.number();
+    let is_repeated_message = matches!(field.kind(), Kind::Message(_)) && (field.is_list() || field.is_map());
+    if !is_repeated_message && !field.is_list() {
+        return Step::field(number);
+    }
+    let count = match counts.0.iter().position(|(known, _)| *known == number) {
+        Some(at) => &mut counts.0[at].1,
+        None => {
+            counts.0.push((number, 0));
+            let last = counts.0.len() - 1;
+            &mut counts.0[last].1
+        }
+    };
+    *count += 1;
+    Step::index(number, *count - 1)
+}
+
+#[cold]
+fn invalid(message: &str, offset: u64) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message).at_offset(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types;
+
+    fn parse_as(name: &str, bytes: &[u8]) -> Result<Parsed> {
+        parse(bytes, &types::built_in(name).unwrap())
+    }
+
+    fn field(number: u8, content: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number << 3 | 2];
+        proto_splitter::wire::put_varint(&mut bytes, content.len() as u64);
+        bytes.extend_from_slice(content);
+        bytes
+    }
+
+    #[test]
+    fn messages_and_fields_are_counted() {
+        let node = [field(1, b"name"), field(3, b"input"), field(5, &field(1, b"key"))].concat();
+        let graph = [field(1, &node), field(15, b"new")].concat();
+        let parsed = parse_as("tensorflow.GraphDef", &graph).unwrap();
+        assert_eq!(parsed, Parsed { messages: 3, fields: 6, unknown_fields: 1 });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_path_and_offset() {
+        let node = [field(1, b"ok"), field(3, b"a"), field(3, b"\xff")].concat();
+        let graph = [field(1, b""), field(1, &node)].concat();
+        let error = parse_as("tensorflow.GraphDef", &graph).unwrap_err();
+        assert_eq!(error.to_string(), "node[1].input[1]: a string that is not UTF-8 at 0xd");
+    }
+
+    #[test]
+    fn long_strings_are_checked_across_pieces() {
+        let text = "a".to_owned() + &"é".repeat(100_000);
+        assert!(parse_as("tensorflow.NodeDef", &field(1, text.as_bytes())).is_ok());
+        let cut = &text.as_bytes()[..text.len() - 1];
+        let error = parse_as("tensorflow.NodeDef", &field(1, cut)).unwrap_err();
+        assert!(error.to_string().starts_with("name: a string that is not UTF-8"), "{error}");
+    }
+
+    #[test]
+    fn packed_runs_are_whole() {
+        let tensor = "tensorflow.TensorProto";
+        assert!(parse_as(tensor, &field(5, &[0; 8])).is_ok());
+        assert!(parse_as(tensor, &field(5, &[0; 7])).is_err());
+        assert!(parse_as(tensor, &field(10, &[0x80, 1, 5])).is_ok());
+        assert!(parse_as(tensor, &field(10, &[0x80])).is_err());
+        let too_long = [[0x80; 10].as_slice(), &[1]].concat();
+        assert!(parse_as(tensor, &field(10, &too_long)).is_err());
+        // Every varint is cut by a piece's end at some length.
+        assert!(parse_as(tensor, &field(10, &[0xff, 0xff, 1].repeat(100_000))).is_ok());
+    }
+
+    #[test]
+    fn another_wire_type_makes_an_unknown_field() {
+        let parsed = parse_as("tensorflow.NodeDef", &[0x08, 1, 0x13, 0x08, 1, 0x14]).unwrap();
+        assert_eq!(parsed, Parsed { messages: 1, fields: 2, unknown_fields: 2 });
+    }
+
+    #[test]
+    fn nesting_has_an_end() {
+        // An AttrValue holds a function, whose attributes are AttrValues.
+        let nested = |levels| (0..levels).fold(Vec::new(), |inner, _| field(10, &field(2, &field(2, &inner))));
+        assert!(parse_as("tensorflow.AttrValue", &nested(33)).is_ok());
+        let error = parse_as("tensorflow.AttrValue", &nested(34)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    }
+}

@@ -1,0 +1,127 @@
+//! One pass over a message, whole or in chunks: compared, parsed, or both, without holding it.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::wire::StreamInput;
+
+use super::against::Compare;
+use super::deep::{self, Parsed};
+use crate::failure::Failure;
+use crate::input::{Form, Input};
+
+/// How many pieces may wait for the parser.
+const QUEUE: usize = 8;
+
+/// What a pass found out.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// What was parsed, if that was asked for.
+    pub(super) parsed: Option<Result<Parsed, Failure>>,
+    /// Whether all bytes are equal, if they were compared; else where the first is that isn't.
+    pub(super) different: Option<Option<u64>>,
+}
+
+/// Goes over a message of `size` bytes.
+pub(super) fn go(
+    input: &Input,
+    options: &MergeOptions,
+    size: u64,
+    deep: Option<&MessageDescriptor>,
+    against: Option<&Path>,
+) -> Result<Found, Failure> {
+    let original = |path| Compare::with(path).map_err(|error| Failure::io(path, &error));
+    let mut compare = against.map(original).transpose()?;
+    let parsed = match deep {
+        None => {
+            produce(input, options, &mut Tee { compare: compare.as_mut(), parser: None })?;
+            None
+        }
+        Some(descriptor) => Some(thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(QUEUE);
+            let pieces = Pieces { receiver, piece: Vec::new(), at: 0 };
+            let parser = scope.spawn(move || deep::parse(StreamInput::new(pieces, size), descriptor));
+            let mut tee = Tee { compare: compare.as_mut(), parser: Some(sender) };
+            let produced = produce(input, options, &mut tee);
+            // The parser waits for more as long as there is a sender.
+            drop(tee);
+            let parsed = parser.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            produced.map(|()| parsed.map_err(|error| Failure::of(&input.file, &error)))
+        })?),
+    };
+    let finish = |compare: Compare| match compare.finish() {
+        Ok(different) => Ok(different),
+        Err(error) => Err(Failure::io(against.unwrap_or(&input.file), &error)),
+    };
+    Ok(Found { parsed, different: compare.map(finish).transpose()? })
+}
+
+/// Writes the message to the sink.
+fn produce(input: &Input, options: &MergeOptions, sink: &mut Tee<'_>) -> Result<(), Failure> {
+    let failed = |error| Failure::of(&input.file, &error);
+    match input.form {
+        Form::Chunked => {
+            let file = ChunkedFile::open(&input.file).map_err(failed)?;
+            file.merge_to(sink, options).map_err(failed)?;
+        }
+        Form::Plain => {
+            let copied = File::open(&input.file).and_then(|mut file| io::copy(&mut file, sink));
+            copied.map_err(|error| Failure::io(&input.file, &error))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives what is written to it to both, if they are there.
+struct Tee<'a> {
+    compare: Option<&'a mut Compare>,
+    parser: Option<SyncSender<Vec<u8>>>,
+}
+
+impl Write for Tee<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(compare) = &mut self.compare {
+            compare.write_all(bytes)?;
+        }
+        if let Some(parser) = &self.parser
+            && parser.send(bytes.to_vec()).is_err()
+        {
+            // The parser has seen enough, and will say of what.
+            self.parser = None;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What was sent, to be read.
+struct Pieces {
+    receiver: Receiver<Vec<u8>>,
+    piece: Vec<u8>,
+    at: usize,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.piece.len() {
+            match self.receiver.recv() {
+                Ok(piece) => (self.piece, self.at) = (piece, 0),
+                Err(_) => return Ok(0),
+            }
+        }
+        let rest = &self.piece[self.at..];
+        let n = rest.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&rest[..n]);
+        self.at += n;
+        Ok(n)
+    }
+}
