@@ -44,7 +44,7 @@ impl Default for Limits {
 ///
 /// Files with our marker need none of it. For others the type decides what the bytes alone can't: whether a value is bytes or a
 /// number written as text, how a map's integer keys are encoded, whether a message is a group, which fields share a oneof.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
     /// The message's type.
@@ -86,5 +86,17 @@ impl MergeOptions {
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
+    }
+}
+
+// prost-reflect's own `Debug` of a descriptor doesn't come to an end for a type that contains itself.
+impl std::fmt::Debug for MergeOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
+        f.debug_struct("MergeOptions")
+            .field("descriptor", &descriptor)
+            .field("assume_plain", &self.assume_plain)
+            .field("limits", &self.limits)
+            .finish()
     }
 }

@@ -72,6 +72,6 @@ fn finite(kind: &Kind, text: &str, is_infinite: bool) -> Result<()> {
 
 #[cold]
 fn nonsense<T>(kind: &Kind, what: &str) -> Result<T> {
-    let message = format!("{what} is no {}", format!("{kind:?}").to_lowercase());
+    let message = format!("{what} is no {kind:?}");
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }

@@ -204,7 +204,7 @@ fn check_kinds(
         Shape::Message { descriptor, .. } => {
             (ChunkKind::Message, descriptor.full_name().to_owned())
         }
-        Shape::Value(kind) => (ChunkKind::Bytes, format!("{kind:?}").to_lowercase()),
+        Shape::Value(kind) => (ChunkKind::Bytes, format!("{kind:?}")),
     };
     match chunks.find(|(_, kind)| *kind != expected) {
         Some((chunk, kind)) => {

@@ -8,6 +8,8 @@
     reason = "each test file uses a part"
 )]
 
+pub mod schema;
+
 use bytes::Bytes;
 use proto_splitter_core::Result;
 use proto_splitter_core::merge::{MergeOptions, Merger};
@@ -87,7 +89,7 @@ pub fn path(text: &str) -> FieldPath {
     let mut out = FieldPath::root();
     for part in text.split('.').filter(|part| !part.is_empty()) {
         let typed = part.split_once('[').and_then(|(field, rest)| {
-            let field = field.parse().unwrap();
+            let field = field.parse().ok()?;
             let key = rest.strip_suffix(']')?;
             let key = if let Some(key) = key.strip_suffix("u32") {
                 MapKey::U32(key.parse().unwrap())

@@ -1,0 +1,649 @@
+//! Merging files without our marker: TensorFlow's semantics, case by case, and what is done where TensorFlow's Merger isn't right.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod merge_support;
+
+use merge_support::schema::{descriptor, message, text};
+use merge_support::{Chunked, cat, entry, group, int, len};
+use proto_splitter_core::merge::MergeOptions;
+
+fn file() -> Chunked {
+    Chunked::unmarked()
+}
+
+fn typed(chunked: &Chunked) -> proto_splitter_core::Result<Vec<u8>> {
+    chunked.merge_with(&MergeOptions::new().descriptor(descriptor()))
+}
+
+/// Merges to this message.
+fn equal(what: &str, chunked: &Chunked, expected: &str) {
+    let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (merged, expected) = (message(&merged), text(expected));
+    // Not `assert_eq`: prost-reflect's `Debug` of a descriptor doesn't come to an end for a type that contains itself.
+    assert!(merged == expected, "{what}:\n{merged}\n{expected}");
+}
+
+/// Merges to these bytes.
+fn exact(what: &str, chunked: &Chunked, expected: &[u8]) {
+    let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(merged, expected, "{what}");
+}
+
+fn fails(chunked: &Chunked, expected: &str) {
+    let error = typed(chunked).expect_err(expected);
+    assert_eq!(error.to_string(), expected);
+}
+
+fn i32(value: u64) -> Vec<u8> {
+    int(1, value)
+}
+
+/// The rows of the table "case (Read, TF 2.21)" in the notes on TensorFlow, in its order.
+#[test]
+fn every_case_of_the_table() {
+    // A bytes or string field, chunk twice. TensorFlow: set, the last wins, in whatever order it sorted them.
+    fails(
+        &file().base([]).bytes("8", "ONE").bytes("8", "TWO"),
+        "8: chunk 1: 2 BYTES chunks at one path, which join version 0 has not",
+    );
+    let mut twice = file().base([]).bytes("8", "ONE").bytes("8", "TWO");
+    twice.metadata.version.as_mut().unwrap().join_version = 1;
+    equal(
+        "what chunk.proto's comment promises, in join version 1",
+        &twice,
+        r#"y: "ONETWO""#,
+    );
+    equal(
+        "set, not appended to",
+        &file().base(len(8, "old")).bytes("8", "new"),
+        r#"y: "new""#,
+    );
+    exact(
+        "nor left behind",
+        &file().base(len(8, "old")).bytes("8", "new"),
+        &len(8, "new"),
+    );
+
+    // A field inside a chunk with an empty tag or a slice: as protobuf merges.
+    let base = cat([
+        i32(1),
+        len(7, "a"),
+        len(9, i32(1)),
+        len(10, i32(1)),
+        len(12, [1, 2]),
+    ]);
+    let slice = cat([
+        i32(2),
+        len(7, "b"),
+        len(9, len(7, "x")),
+        len(10, i32(2)),
+        int(12, 3),
+    ]);
+    let merged = r#"i32: 2 s: "b" m { i32: 1 s: "x" } r { i32: 1 } r { i32: 2 } ri: [1, 2, 3]"#;
+    equal(
+        "empty tag",
+        &file().base(base.clone()).message("", slice.clone()),
+        merged,
+    );
+    equal(
+        "a parent's path",
+        &file().base(len(9, base)).message("9", slice),
+        &format!("m {{ {merged} }}"),
+    );
+
+    // A MESSAGE chunk at an existing element: merged into it.
+    let base = len(10, cat([i32(1), len(11, "a"), len(7, "old")]));
+    let chunked = file()
+        .base(base)
+        .message("10[0]", cat([len(11, "b"), len(7, "new")]));
+    equal(
+        "element",
+        &chunked,
+        r#"r { i32: 1 rs: ["a", "b"] s: "new" }"#,
+    );
+
+    // The same slice chunk referenced twice: appended twice.
+    let mut chunked = file().base(len(10, i32(1))).message("", len(10, i32(2)));
+    let again = chunked.message_mut().chunked_fields[0].clone();
+    chunked.message_mut().chunked_fields.push(again);
+    equal("twice", &chunked, "r { i32: 1 } r { i32: 2 } r { i32: 2 }");
+
+    // int32, int64, uint: decimal text. TensorFlow takes "12abc" for 12, and aborts at garbage and overflow.
+    equal("int32", &file().base([]).bytes("1", "123"), "i32: 123");
+    equal("negative", &file().base([]).bytes("1", "-7"), "i32: -7");
+    equal("sint32", &file().base([]).bytes("2", "-7"), "s32: -7");
+    equal(
+        "uint64",
+        &file().base([]).bytes("34", "18446744073709551615"),
+        "u64: 18446744073709551615",
+    );
+    equal(
+        "int64",
+        &file().base([]).bytes("36", "-9223372036854775808"),
+        "i64: -9223372036854775808",
+    );
+    equal(
+        "fixed32",
+        &file().base([]).bytes("35", "4294967295"),
+        "x32: 4294967295",
+    );
+    fails(
+        &file().base([]).bytes("1", "12abc"),
+        r#"i32: chunk 1: "12abc" is no int32"#,
+    );
+    fails(
+        &file().base([]).bytes("1", ""),
+        r#"i32: chunk 1: "" is no int32"#,
+    );
+    fails(
+        &file().base([]).bytes("1", "2147483648"),
+        r#"i32: chunk 1: "2147483648" is no int32"#,
+    );
+    fails(
+        &file().base([]).bytes("34", "-1"),
+        r#"u64: chunk 1: "-1" is no uint64"#,
+    );
+    fails(
+        &file().base([]).bytes("1", [0xff]),
+        "i32: chunk 1: text that is not UTF-8 is no int32",
+    );
+    fails(
+        &file().base([]).bytes("1", [b'1'; 5000]),
+        "i32: chunk 1: 5000 bytes of text for one int32",
+    );
+
+    // float, double: text. TensorFlow takes "1e3zzz" for 1000.
+    equal("float", &file().base([]).bytes("3", "1.5e3"), "f: 1500");
+    equal("double", &file().base([]).bytes("4", "-inf"), "d: -inf");
+    fails(
+        &file().base([]).bytes("3", "1e3zzz"),
+        r#"f: chunk 1: "1e3zzz" is no float"#,
+    );
+    fails(
+        &file().base([]).bytes("3", "1e39"),
+        r#"f: chunk 1: "1e39" is no float"#,
+    );
+
+    // bool: text. TensorFlow takes "1" for false.
+    equal("bool", &file().base([]).bytes("5", "true"), "b: true");
+    equal(
+        "bool",
+        &file().base(int(5, 1)).bytes("5", "false"),
+        "b: false",
+    );
+    fails(
+        &file().base([]).bytes("5", "1"),
+        r#"b: chunk 1: "1" is no bool"#,
+    );
+
+    // enum: by name. TensorFlow dies of "6".
+    equal("enum", &file().base([]).bytes("6", "E_SIX"), "e: E_SIX");
+    equal("enum", &file().base([]).bytes("6", "E_MINUS"), "e: E_MINUS");
+    fails(
+        &file().base([]).bytes("6", "6"),
+        r#"e: chunk 1: "6" is no value of t.E"#,
+    );
+
+    // A string with invalid UTF-8: accepted, at the level of bytes.
+    exact(
+        "utf-8",
+        &file().base([]).bytes("7", [0xff]),
+        &len(7, [0xff]),
+    );
+
+    // An element of a repeated scalar, string or bytes field. TensorFlow aborts.
+    equal(
+        "strings",
+        &file().bytes("11[0]", "a").bytes("11[1]", "b"),
+        r#"rs: ["a", "b"]"#,
+    );
+    equal(
+        "replaced",
+        &file()
+            .base(cat([len(11, "x"), len(11, "y")]))
+            .bytes("11[1]", "b"),
+        r#"rs: ["x", "b"]"#,
+    );
+    fails(
+        &file().base(len(11, "x")).bytes("11[2]", "b"),
+        "rs[2]: index 2 is out of range, the field has 1 elements",
+    );
+    fails(
+        &file().base([]).bytes("12[0]", "1"),
+        "ri[0]: an element of ri, a repeated int32, can't be set by a chunk",
+    );
+    // Without an index. TensorFlow writes out of bounds, or says that index 0 is.
+    fails(
+        &file().base([]).bytes("12", "1"),
+        "ri: ri is repeated, and the path has no index for it",
+    );
+    fails(
+        &file().base([]).bytes("11", "1"),
+        "rs: rs is repeated, and the path has no index for it",
+    );
+    // A repeated message without an index. TensorFlow aborts.
+    fails(
+        &file().base([]).message("10", i32(1)),
+        "r: r is repeated, and the path has no index for it",
+    );
+
+    // A map of scalars. TensorFlow aborts.
+    let old = entry(21, "k", len(2, "old"));
+    equal(
+        "map",
+        &file().base([]).bytes(r#"21["k"]"#, "v"),
+        r#"mss { key: "k" value: "v" }"#,
+    );
+    equal(
+        "map",
+        &file().base(old).bytes(r#"21["k"]"#, "v"),
+        r#"mss { key: "k" value: "v" }"#,
+    );
+    equal(
+        "map",
+        &file().base(entry(22, "k", vec![])).bytes(r#"22["k"]"#, "5"),
+        r#"msi { key: "k" value: 5 }"#,
+    );
+    // A map without a key, or with an index. TensorFlow aborts, or takes it for a key.
+    fails(
+        &file().base([]).message("13", i32(1)),
+        "ms: ms is a map, and the path has no key for it",
+    );
+    fails(
+        &file().base([]).message("14[0]", i32(1)),
+        "mi[0]: mi is a map, and the path has an index for it",
+    );
+    // A map key on another field.
+    fails(
+        &file().base([]).message(r#"10["x"]"#, i32(1)),
+        r#"r["x"]: a map key on r, which is no map"#,
+    );
+    fails(
+        &file().base([]).message(r#"9["x"]"#, i32(1)),
+        r#"m["x"]: a map key on m, which is no map"#,
+    );
+    fails(
+        &file().base([]).message("9[0]", i32(1)),
+        "m[0]: an index on m, which is not repeated",
+    );
+    fails(
+        &file().base([]).message(r#"14["x"]"#, i32(1)),
+        r#"mi["x"]: the key "x" is not of the map's type, int32"#,
+    );
+
+    // A oneof member: switching works.
+    equal(
+        "switched",
+        &file().base(len(31, "text")).bytes("32", "7"),
+        "oi: 7",
+    );
+    equal(
+        "switched",
+        &file().base(len(31, "text")).message("30.9", i32(7)),
+        "om { m { i32: 7 } }",
+    );
+
+    // A BYTES chunk with chunked fields below it. TensorFlow ignores those.
+    fails(
+        &file().base([]).bytes("8", "x").bytes("7", "y").nest(1),
+        "8: chunk 1: a BYTES chunk with chunked fields below it",
+    );
+
+    // A chunk index that is out of range. TensorFlow reads out of bounds.
+    let mut chunked = file().base([]).bytes("8", "x");
+    chunked.message_mut().chunked_fields[0]
+        .message
+        .as_mut()
+        .unwrap()
+        .chunk_index = Some(2);
+    fails(
+        &chunked,
+        "8: chunk index 2 is out of range: there are 2 chunks",
+    );
+    chunked.message_mut().chunk_index = Some(1 << 62);
+    fails(
+        &chunked,
+        "chunk index 4611686018427387904 is out of range: there are 2 chunks",
+    );
+
+    // 64-bit keys. TensorFlow truncates 2^33 + 5 to 5.
+    let chunked = file()
+        .base([])
+        .message("15[8589934597i64]", i32(1))
+        .message("17[8589934597u64]", i32(2));
+    equal(
+        "64 bits",
+        &chunked,
+        "ml { key: 8589934597 value { i32: 1 } } mv { key: 8589934597 value { i32: 2 } }",
+    );
+
+    // Packed or not is irrelevant inside chunks.
+    let chunked = file()
+        .base(cat([int(12, 1), len(12, [2])]))
+        .message("", len(12, [3]));
+    equal("packed", &chunked, "ri: [1, 2, 3]");
+
+    // A size or type that is wrong. TensorFlow ignores it.
+    let mut chunked = file().base([]).bytes("8", "x");
+    chunked.metadata.chunks[1].size = 1 << 62;
+    fails(
+        &chunked,
+        "chunk 1: 1 bytes, where the trailer says 4611686018427387904",
+    );
+    fails(
+        &file().base([]).message("8", "x"),
+        "y: chunk 1: a MESSAGE chunk for a field of type bytes",
+    );
+    fails(
+        &file().base([]).bytes("9", ""),
+        "m: chunk 1: a BYTES chunk for a field of type t.T",
+    );
+    // A field that is not in the type.
+    fails(
+        &file().base([]).bytes("99999", "x"),
+        "99999: field 99999 not found in t.T",
+    );
+    fails(
+        &file().base([]).bytes("7.1", "x"),
+        "s: the path goes on below a value, string",
+    );
+}
+
+#[test]
+fn keys_of_every_type_are_found_and_made() {
+    let cases: [(&str, u32, &str, Vec<u8>); 8] = [
+        ("mi", 14, "[-3i32]", int(1, (-3i64).cast_unsigned())),
+        ("ml", 15, "[-3i64]", int(1, (-3i64).cast_unsigned())),
+        ("mu", 16, "[3u32]", int(1, 3)),
+        ("mv", 17, "[3u64]", int(1, 3)),
+        ("mb", 18, "[true]", int(1, 1)),
+        ("mz", 19, "[-3i32]", int(1, 5)),
+        ("mx", 20, "[3u64]", merge_support::fixed64(1, 3)),
+        ("ms", 13, "[\"-3\"]", len(1, "-3")),
+    ];
+    for (name, number, key, wire) in cases {
+        let path = format!("{number}{key}");
+        let whole = |value: Vec<u8>| len(number, cat([wire.clone(), len(2, value)]));
+        let made = typed(&file().base([]).message(&path, i32(1))).unwrap();
+        assert_eq!(made, whole(i32(1)), "{name} made");
+        let found = typed(&file().base(whole(i32(1))).message(&path, len(7, "x"))).unwrap();
+        assert_eq!(found, whole(cat([i32(1), len(7, "x")])), "{name} found");
+        let zero = key
+            .replace("[-3", "[0")
+            .replace("[3", "[0")
+            .replace("true", "false");
+        let absent = |value: Vec<u8>| len(number, len(2, value));
+        if name != "ms" {
+            let path = format!("{number}{zero}");
+            let found = typed(&file().base(absent(i32(1))).message(&path, len(7, "x"))).unwrap();
+            assert_eq!(found, absent(cat([i32(1), len(7, "x")])), "{name} default");
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_is_made_in_ascending_order() {
+    let base = cat([i32(1), len(8, "y"), int(36, 1)]);
+    let chunked = file()
+        .base(base)
+        .bytes("7", "s")
+        .message("9.10[0].9", i32(4))
+        .message(r#"13["k"].9"#, i32(5))
+        .message("33", i32(6));
+    let expected = cat([
+        i32(1),
+        len(7, "s"),
+        len(8, "y"),
+        len(9, len(10, len(9, i32(4)))),
+        entry(13, "k", len(2, len(9, i32(5)))),
+        group(33, i32(6)),
+        int(36, 1),
+    ]);
+    exact("made", &chunked, &expected);
+    // Without a base chunk.
+    let chunked = file()
+        .bytes("8", "y")
+        .bytes("7", "s")
+        .message("10[0]", i32(1))
+        .message("10[1]", i32(2));
+    exact(
+        "no base",
+        &chunked,
+        &cat([len(7, "s"), len(8, "y"), len(10, i32(1)), len(10, i32(2))]),
+    );
+    // Several elements, one of them there already.
+    let chunked = file()
+        .base(len(10, []))
+        .message("10[2]", i32(3))
+        .message("10[0]", i32(1))
+        .message("10[1]", i32(2));
+    exact(
+        "elements",
+        &chunked,
+        &cat([len(10, i32(1)), len(10, i32(2)), len(10, i32(3))]),
+    );
+    fails(
+        &file().base(len(10, [])).message("10[2]", i32(3)),
+        "r[2]: index 2 is out of range, the field has 1 elements",
+    );
+}
+
+#[test]
+fn slices_go_where_their_fields_belong() {
+    let node = |i: u64| len(10, i32(i));
+    let chunked = file()
+        .base(cat([i32(1), node(0), entry(13, "a", vec![]), int(36, 1)]))
+        .message("", cat([node(1), node(2)]))
+        .message("", node(3))
+        .message("", cat([len(7, "s"), node(4), entry(13, "b", vec![])]));
+    let expected = cat([
+        i32(1),
+        len(7, "s"),
+        [0, 1, 2, 3, 4].map(node).concat(),
+        entry(13, "a", vec![]),
+        entry(13, "b", vec![]),
+        int(36, 1),
+    ]);
+    exact("ordered", &chunked, &expected);
+    // An unordered base, and an unordered slice, are right as a message.
+    let chunked = file()
+        .base(cat([int(36, 1), node(0), i32(1)]))
+        .message("", node(1))
+        .message("", i32(2));
+    equal(
+        "unordered base",
+        &chunked,
+        "i64: 1 r { i32: 0 } r { i32: 1 } i32: 2",
+    );
+    let slice = cat([node(2), i32(2), node(3), len(7, "s")]);
+    let chunked = file()
+        .base(cat([i32(1), node(0), node(1)]))
+        .message("", slice)
+        .message("", cat([i32(3), node(4)]));
+    equal(
+        "unordered slice",
+        &chunked,
+        r#"i32: 3 r{i32:0} r{i32:1} r{i32:2} r{i32:3} r{i32:4} s: "s""#,
+    );
+    // All elements in slices: the C++ splitter leaves none, and writes an empty slice where the first is large.
+    let chunked = file()
+        .base(int(36, 1))
+        .message("", [])
+        .message("", node(0))
+        .message("", node(1));
+    exact("none left", &chunked, &cat([node(0), node(1), int(36, 1)]));
+}
+
+#[test]
+fn indices_count_what_slices_bring() {
+    // Element chunks are found before slices, and their elements are in the slices.
+    let node = |v: &str| len(10, if v.is_empty() { vec![] } else { len(8, v) });
+    let chunked = file()
+        .base(cat([node("0"), int(36, 1)]))
+        .bytes("10[2].8", "two")
+        .message("10[3]", len(8, "three"))
+        .message("", cat([node("1"), node("")]))
+        .message("", cat([node(""), node("4")]));
+    let expected = cat([
+        ["0", "1", "two", "three", "4"].map(node).concat(),
+        int(36, 1),
+    ]);
+    exact("elements", &chunked, &expected);
+    // A function that is a chunk of the library that is a chunk.
+    let chunked = file()
+        .base(i32(1))
+        .message("9.10[0]", cat([i32(2), len(9, [])]))
+        .message("9", cat([len(10, []), int(36, 1)]))
+        .bytes("9.10[0].9.8", "deep");
+    let inner = cat([i32(2), len(9, len(8, "deep"))]);
+    exact(
+        "chain",
+        &chunked,
+        &cat([i32(1), len(9, cat([len(10, inner), int(36, 1)]))]),
+    );
+}
+
+#[test]
+fn nested_chunked_messages_merge() {
+    // A tree of nodes, each its own chunk, as TensorFlow's split-tree test makes them.
+    let leaf = |i: u64| i32(i);
+    let chunked = file()
+        .base(i32(0))
+        .message("10[0]", leaf(1))
+        .message("10[0]", leaf(2))
+        .message("10[1]", leaf(3))
+        .nest(2)
+        .message("10[1]", leaf(4));
+    let expected = "i32: 0 r { i32: 1 r { i32: 2 } r { i32: 3 } } r { i32: 4 }";
+    equal("tree", &chunked, expected);
+}
+
+#[test]
+fn of_a_oneof_what_is_set_last_is_left() {
+    // Superseded on the wire: setting into the first member brings it back, without what it had.
+    let base = cat([len(30, i32(1)), len(31, "text")]);
+    equal(
+        "back",
+        &file().base(base.clone()).bytes("30.7", "x"),
+        r#"om { s: "x" }"#,
+    );
+    let both = cat([base.clone(), len(30, len(7, "y"))]);
+    equal(
+        "again",
+        &file().base(both).message("30", i32(2)),
+        r#"om { s: "y" i32: 2 }"#,
+    );
+    // The member that stands is merged into where it stands.
+    exact(
+        "in place",
+        &file()
+            .base(cat([len(31, "t"), int(36, 1)]))
+            .bytes("31", "u"),
+        &cat([len(31, "u"), int(36, 1)]),
+    );
+    // A lower number set later goes behind the higher one.
+    equal(
+        "lower",
+        &file().base(len(30, i32(1))).message("23", i32(2)),
+        "on { i32: 2 }",
+    );
+    equal(
+        "lower slice",
+        &file().base(len(30, i32(1))).message("", len(23, i32(2))),
+        "on { i32: 2 }",
+    );
+    let chunked = file()
+        .base(i32(1))
+        .message("", len(30, i32(1)))
+        .message("", len(23, i32(2)));
+    equal("slices", &chunked, "i32: 1 on { i32: 2 }");
+    // Two members, both set by chunks: in the order of paths.
+    equal(
+        "both",
+        &file()
+            .base([])
+            .bytes("32", "5")
+            .bytes("31", "x")
+            .message("23", i32(1)),
+        "oi: 5",
+    );
+    equal(
+        "both, one there",
+        &file()
+            .base(len(31, "t"))
+            .message("30", i32(1))
+            .bytes("31", "x"),
+        r#"os: "x""#,
+    );
+    // A slice clears what stands, a path sets it again.
+    let chunked = file()
+        .base(len(30, i32(1)))
+        .message("", len(31, "text"))
+        .message("30.9", i32(3));
+    equal("slice between", &chunked, "om { m { i32: 3 } }");
+}
+
+#[test]
+fn of_a_duplicate_key_the_last_entry_is_merged_into() {
+    let base = cat([
+        entry(13, "k", len(2, i32(1))),
+        entry(13, "k", len(2, len(7, "last"))),
+    ]);
+    equal(
+        "last",
+        &file().base(base).message(r#"13["k"]"#, i32(2)),
+        r#"ms { key: "k" value { s: "last" i32: 2 } }"#,
+    );
+    let chunked = file()
+        .base(entry(13, "k", len(2, i32(1))))
+        .message("", entry(13, "k", len(2, len(7, "slice"))))
+        .message(r#"13["k"].9"#, i32(2));
+    equal(
+        "slice",
+        &chunked,
+        r#"ms { key: "k" value { s: "slice" m { i32: 2 } } }"#,
+    );
+    equal(
+        "no value",
+        &file()
+            .base(entry(13, "k", vec![]))
+            .message(r#"13["k"].9"#, i32(2)),
+        r#"ms { key: "k" value { m { i32: 2 } } }"#,
+    );
+}
+
+#[test]
+fn other_wire_types_are_unknown_fields() {
+    // Field 9 as a varint and field 1 as a string are no pieces of those fields: parsers pass them by.
+    let base = cat([int(9, 5), len(1, "x"), len(9, i32(1))]);
+    let chunked = file().base(base).message("9", i32(2)).bytes("1", "7");
+    exact(
+        "passed by",
+        &chunked,
+        &cat([
+            int(9, 5),
+            len(1, "x"),
+            i32(7),
+            len(9, cat([i32(1), i32(2)])),
+        ]),
+    );
+}
+
+#[test]
+fn placeholders_are_filled_in_place() {
+    // Files of ours, read by a reader that doesn't know the marker: TensorFlow.
+    let whole = |v: &[u8]| {
+        cat([
+            len(9, len(8, v)),
+            entry(13, "k", len(2, len(8, v))),
+            group(33, len(8, v)),
+            int(36, 1),
+        ])
+    };
+    let chunked = file()
+        .base(whole(b""))
+        .bytes("9.8", "abc")
+        .bytes(r#"13["k"].8"#, "abc")
+        .bytes("33.8", "abc");
+    exact("filled", &chunked, &whole(b"abc"));
+}
