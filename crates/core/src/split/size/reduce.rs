@@ -202,6 +202,19 @@ impl Engine<'_> {
                     self.settle(node, at);
                 }
             }
+            for place in 0..node.groups[at].children.len() {
+                let group = &mut node.groups[at];
+                // Less what the lengths around it could grow by.
+                let slack = (limit - node.size).saturating_sub(10);
+                let child = &mut group.children[place];
+                let squeezed =
+                    child.cut == Cut::No && !child.chunkable && child.ordinal < group.kept;
+                if let (true, Some(inner)) = (squeezed, &mut child.node) {
+                    self.give_back(inner, inner.size + slack)?;
+                    child.content = inner.size;
+                    self.settle(node, at);
+                }
+            }
         }
         Ok(())
     }
