@@ -19,3 +19,8 @@ pub mod proto {
     pub use proto_splitter_graph_def::proto as graph_def;
     pub use proto_splitter_saved_model::proto as saved_model;
 }
+
+/// The README's examples are tests, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct ReadmeDoctests;
