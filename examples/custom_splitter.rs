@@ -5,6 +5,8 @@
 //! A model's configuration has layers, and each layer has weights. The weights are what is large: each set of them becomes a chunk, so
 //! that a reader can fetch one without the others. `ModelConfigSplitter` leaves the layers to `LayerSplitter`; what that
 //! cuts gets the path from the root by itself.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+#![allow(clippy::expect_used, reason = "the schema above is right")]
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -92,13 +94,13 @@ impl ComposableSplitter for LayerSplitter {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let layer = |kib: usize| Layer {
+    let layer = |kib: u8| Layer {
         activation: "relu".into(),
-        weights: vec![kib as u8; kib << 10],
+        weights: vec![kib; usize::from(kib) << 10],
     };
     let model = ModelConfig {
         name: "three layers and a head".into(),
-        hidden_layers: vec![layer(64), layer(0), layer(256)],
+        hidden_layers: vec![layer(64), layer(0), layer(200)],
         heads: BTreeMap::from([("classes".to_owned(), layer(16))]),
     };
 

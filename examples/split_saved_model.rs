@@ -6,6 +6,7 @@
 //! Without a path it makes a model of 2.5 GiB, and removes its files at the end. `--folder DIR` says where (a folder under `target/`
 //! is the default; about three times the model's size is needed), `--compression` how the file is compressed (`none`,
 //! `zstd`, `brotli`, `snappy`).
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -41,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let prefix = folder.path().join("chunked");
     let options = SplitOptions::new().compression(args.compression);
     let written = timed("split", || {
-        let source = Source::open(&model, descriptor)?;
+        let source = Source::open(&model, descriptor.clone())?;
         Ok(SavedModelSplitter.write_with(source, &prefix, &options)?)
     })?;
     println!(

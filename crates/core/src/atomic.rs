@@ -35,7 +35,7 @@ impl AtomicFile {
                 Err(error) => return Err(error),
             };
             if existing.is_some() && !force {
-                return Err(Error::from(already_exists(&target)).into());
+                return Err(already_exists(&target).into());
             }
             let mut builder = Builder::new();
             builder.prefix(".protosplit-").suffix(".tmp");

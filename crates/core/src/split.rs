@@ -15,12 +15,11 @@ mod write;
 
 pub use context::{AddedChunk, SplitContext};
 pub use file::{Written, WrittenChunk};
-pub use metadata::JOIN_VERSION;
 pub use options::{
     DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_MAX_CHUNK_SIZE,
     SizeRules, SplitOptions,
 };
-pub use plan::{ChunkKind, PlannedChunk, Segment, SplitPlan};
+pub use plan::{PlannedChunk, Segment, SplitPlan};
 pub use source::Source;
 pub use splitter::{ComposableSplitter, SizeSplitter};
 pub use view::{View, ViewKind};

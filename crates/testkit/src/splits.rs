@@ -11,7 +11,7 @@ use crate::reference;
 #[derive(Debug)]
 pub enum Outcome {
     /// It was split, and everything held.
-    Split(Split),
+    Split(Box<Split>),
     /// Something in it can't be cut.
     Uncuttable,
 }
@@ -68,7 +68,7 @@ pub fn check<S: ComposableSplitter>(
             at(&merged)
         );
     }
-    Outcome::Split(split)
+    Outcome::Split(Box::new(split))
 }
 
 fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {

@@ -337,7 +337,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 Some(bytes) => text.extend_from_slice(&bytes),
                 None => {
                     let size = self.store.size(c.chunk);
-                    let message = format!("{size} bytes of text for one {}", format!("{kind:?}"));
+                    let message = format!("{size} bytes of text for one {kind:?}");
                     return self
                         .fail(ErrorKind::InvalidMessage, child, message)
                         .map_err(|error: Error| error.in_chunk(c.chunk as u64));

@@ -4,6 +4,7 @@
 //! [`Group`]s by number; of a group only the members that are large are held as [`Child`]ren. Reducing a node works on its own
 //! fields, largest gain first: a member's value leaves, or the tail of a repeated field leaves in slices.
 
+mod children;
 mod pack;
 mod reduce;
 mod scan;
