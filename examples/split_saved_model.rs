@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             chunk.index,
             chunk.kind,
             size(chunk.size),
-            chunk.path
+            chunk.path.display(Some(&descriptor))
         );
     }
 
