@@ -4,6 +4,7 @@
     clippy::expect_used,
     reason = "tests fail by panicking"
 )]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 /// Files that come and go: models and message files made by TensorFlow.
 mod fixtures;
