@@ -98,7 +98,11 @@ Examples:
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "protosplit", version, about = ABOUT, after_help = EXAMPLES)]
-#[command(disable_help_subcommand = true, subcommand_required = true, arg_required_else_help = false)]
+#[command(
+    disable_help_subcommand = true,
+    subcommand_required = true,
+    arg_required_else_help = false
+)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -232,13 +236,17 @@ fn value_size(text: &str) -> Result<ValueSize, String> {
 }
 
 fn compression(text: &str) -> Result<Compression, String> {
-    text.parse().map_err(|error: proto_splitter::record_file::Error| error.to_string())
+    text.parse()
+        .map_err(|error: proto_splitter::record_file::Error| error.to_string())
 }
 
 /// Prints what clap has to say: help and version as results, everything else as wrong usage.
 pub(crate) fn explain(error: &clap::Error, output: &mut Output<'_>) -> Exit {
     let text = error.render().to_string();
-    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
         return match output.print(&text).and_then(|()| output.flush()) {
             Ok(()) => Exit::Done,
             Err(failure) => {

@@ -19,11 +19,15 @@ pub(crate) fn rebuild<T>(
 ) -> Result<T, Failure> {
     let to = check(from, to, force)?;
     let parent = parent(&to);
-    let temporary = tempfile::Builder::new().prefix(".protosplit-").suffix(".tmp").tempdir_in(parent);
+    let temporary = tempfile::Builder::new()
+        .prefix(".protosplit-")
+        .suffix(".tmp")
+        .tempdir_in(parent);
     let temporary = temporary.map_err(|error| Failure::usage(error.to_string()))?;
     // What can fail for the data's sake goes first: copying may take long.
     let filled = fill(&temporary.path().join(SAVED_MODEL_STEM))?;
-    let message_files = [CHUNKED, PLAIN].map(|extension| with_extension(&from.join(SAVED_MODEL_STEM), extension));
+    let message_files =
+        [CHUNKED, PLAIN].map(|extension| with_extension(&from.join(SAVED_MODEL_STEM), extension));
     copy_folder(from, temporary.path(), &message_files, &mut Vec::new())?;
     move_in(temporary, &to)?;
     Ok(filled)
@@ -53,9 +57,14 @@ fn check(from: &Path, to: &Path, force: bool) -> Result<PathBuf, Failure> {
     if !metadata.is_dir() {
         return refuse("there already, and no folder");
     }
-    let is_empty = fs::read_dir(&target).map_err(|error| Failure::io(to, &error))?.next().is_none();
+    let is_empty = fs::read_dir(&target)
+        .map_err(|error| Failure::io(to, &error))?
+        .next()
+        .is_none();
     let is_model = || {
-        [CHUNKED, PLAIN].iter().any(|extension| with_extension(&target.join(SAVED_MODEL_STEM), extension).is_file())
+        [CHUNKED, PLAIN]
+            .iter()
+            .any(|extension| with_extension(&target.join(SAVED_MODEL_STEM), extension).is_file())
     };
     match (is_empty, force) {
         (true, _) => Ok(target),
@@ -73,11 +82,19 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Copies what is in a folder, following links. `above` are the folders that this one is in.
-fn copy_folder(from: &Path, to: &Path, except: &[PathBuf], above: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn copy_folder(
+    from: &Path,
+    to: &Path,
+    except: &[PathBuf],
+    above: &mut Vec<PathBuf>,
+) -> Result<(), Failure> {
     let io = |error| Failure::io(from, &error);
     let real = fs::canonicalize(from).map_err(io)?;
     if above.contains(&real) {
-        return Err(Failure::usage(format!("{}: a link to a folder that it is in", from.display())));
+        return Err(Failure::usage(format!(
+            "{}: a link to a folder that it is in",
+            from.display()
+        )));
     }
     above.push(real);
     for entry in fs::read_dir(from).map_err(io)? {
@@ -93,7 +110,10 @@ fn copy_folder(from: &Path, to: &Path, except: &[PathBuf], above: &mut Vec<PathB
         } else if metadata.is_file() {
             copy_file(&source, &target).map_err(|error| Failure::io(&source, &error))?;
         } else {
-            return Err(Failure::usage(format!("{}: neither a file nor a folder", source.display())));
+            return Err(Failure::usage(format!(
+                "{}: neither a file nor a folder",
+                source.display()
+            )));
         }
     }
     above.pop();
@@ -113,7 +133,10 @@ fn move_in(temporary: TempDir, to: &Path) -> Result<(), Failure> {
     let io = |error| Failure::io(to, &error);
     let aside = match fs::symlink_metadata(to) {
         Ok(_) => {
-            let aside = tempfile::Builder::new().prefix(".protosplit-").suffix(".old").tempdir_in(parent(to));
+            let aside = tempfile::Builder::new()
+                .prefix(".protosplit-")
+                .suffix(".old")
+                .tempdir_in(parent(to));
             let aside = aside.map_err(io)?;
             fs::rename(to, aside.path().join("old")).map_err(io)?;
             Some(aside)
@@ -125,7 +148,11 @@ fn move_in(temporary: TempDir, to: &Path) -> Result<(), Failure> {
             && let Err(lost) = fs::rename(aside.path().join("old"), to)
         {
             let kept = aside.keep();
-            return Err(Failure::usage(format!("{}: {lost}; what was there is in {}", to.display(), kept.display())));
+            return Err(Failure::usage(format!(
+                "{}: {lost}; what was there is in {}",
+                to.display(),
+                kept.display()
+            )));
         }
         return Err(io(error));
     }
@@ -135,7 +162,9 @@ fn move_in(temporary: TempDir, to: &Path) -> Result<(), Failure> {
         aside.close().map_err(io)?;
     }
     #[cfg(unix)]
-    File::open(parent(to)).and_then(|folder| folder.sync_all()).map_err(io)?;
+    File::open(parent(to))
+        .and_then(|folder| folder.sync_all())
+        .map_err(io)?;
     Ok(())
 }
 
@@ -146,7 +175,12 @@ mod tests {
     fn model(folder: &Path) -> PathBuf {
         let model = folder.join("model");
         fs::create_dir_all(model.join("assets/deep")).unwrap();
-        for file in ["saved_model.pb", "saved_model.cpb", "fingerprint.pb", "assets/deep/vocabulary.txt"] {
+        for file in [
+            "saved_model.pb",
+            "saved_model.cpb",
+            "fingerprint.pb",
+            "assets/deep/vocabulary.txt",
+        ] {
             fs::write(model.join(file), file).unwrap();
         }
         model
@@ -154,8 +188,9 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -171,7 +206,10 @@ mod tests {
         let (from, to) = (model(folder.path()), folder.path().join("out"));
         rebuild(&from, &to, false, fill).unwrap();
         assert_eq!(names(&to), ["assets", "fingerprint.pb", "saved_model.cpb"]);
-        assert_eq!(fs::read_to_string(to.join("saved_model.cpb")).unwrap(), "new");
+        assert_eq!(
+            fs::read_to_string(to.join("saved_model.cpb")).unwrap(),
+            "new"
+        );
         assert!(to.join("assets/deep/vocabulary.txt").is_file());
         assert_eq!(names(folder.path()), ["model", "out"]);
     }
@@ -195,7 +233,10 @@ mod tests {
         fs::create_dir(&to).unwrap();
         rebuild(&from, &to, false, fill).unwrap();
         let refused = rebuild(&from, &to, false, fill).unwrap_err();
-        assert!(refused.message().ends_with("(--force replaces it)"), "{refused:?}");
+        assert!(
+            refused.message().ends_with("(--force replaces it)"),
+            "{refused:?}"
+        );
         fs::write(to.join("stale"), "").unwrap();
         rebuild(&from, &to, true, fill).unwrap();
         assert!(!to.join("stale").exists());
@@ -214,7 +255,10 @@ mod tests {
         let from = model(folder.path());
         for to in [from.clone(), from.join("sub"), folder.path().to_owned()] {
             let refused = rebuild(&from, &to, true, fill).unwrap_err();
-            assert!(refused.message().ends_with("apart from the input"), "{refused:?}");
+            assert!(
+                refused.message().ends_with("apart from the input"),
+                "{refused:?}"
+            );
         }
     }
 
@@ -226,10 +270,19 @@ mod tests {
         let (from, to) = (model(folder.path()), folder.path().join("out"));
         symlink("deep/vocabulary.txt", from.join("assets/link")).unwrap();
         rebuild(&from, &to, false, fill).unwrap();
-        assert!(fs::symlink_metadata(to.join("assets/link")).unwrap().is_file());
+        assert!(
+            fs::symlink_metadata(to.join("assets/link"))
+                .unwrap()
+                .is_file()
+        );
         symlink("..", from.join("assets/up")).unwrap();
         let refused = rebuild(&from, &folder.path().join("other"), false, fill).unwrap_err();
-        assert!(refused.message().ends_with("a link to a folder that it is in"), "{refused:?}");
+        assert!(
+            refused
+                .message()
+                .ends_with("a link to a folder that it is in"),
+            "{refused:?}"
+        );
         assert_eq!(names(folder.path()), ["model", "out"]);
     }
 }

@@ -17,12 +17,18 @@ pub(crate) struct Failure {
 impl Failure {
     /// Bad data, or data that differs.
     pub(crate) fn bad(message: impl Into<String>) -> Self {
-        Failure { exit: Exit::Bad, message: message.into() }
+        Failure {
+            exit: Exit::Bad,
+            message: message.into(),
+        }
     }
 
     /// Wrong usage, or something that can't be read or written.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Failure { exit: Exit::Usage, message: message.into() }
+        Failure {
+            exit: Exit::Usage,
+            message: message.into(),
+        }
     }
 
     /// A file or folder that can't be read or written.
@@ -49,8 +55,15 @@ impl Failure {
         let message = error.to_string();
         let path = path.display().to_string();
         // Errors of opening and creating name the file themselves.
-        let place = if message.contains(&path) { String::new() } else { format!("{path}: ") };
-        Failure { exit, message: format!("{place}{message}{hint}") }
+        let place = if message.contains(&path) {
+            String::new()
+        } else {
+            format!("{path}: ")
+        };
+        Failure {
+            exit,
+            message: format!("{place}{message}{hint}"),
+        }
     }
 
     pub(crate) fn exit(&self) -> Exit {

@@ -62,7 +62,11 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         Form::Plain => plain(&input, known)?,
         Form::Chunked => chunked(&input, known)?,
     };
-    if args.json { output.json(&report) } else { output.print(&report.text()) }?;
+    if args.json {
+        output.json(&report)
+    } else {
+        output.print(&report.text())
+    }?;
     Ok(Exit::Done)
 }
 
@@ -105,7 +109,10 @@ fn chunked(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Fa
         splitter_version: Some(version.splitter_version),
         join_version: Some(version.join_version),
         bad_consumers: version.bad_consumers,
-        chunks: summaries.into_iter().map(|summary| chunk(summary, known.as_ref())).collect(),
+        chunks: summaries
+            .into_iter()
+            .map(|summary| chunk(summary, known.as_ref()))
+            .collect(),
     })
 }
 
@@ -133,7 +140,10 @@ pub(crate) fn hex(crc32c: u32) -> String {
 impl Report {
     fn text(&self) -> String {
         let mut known = vec![("file", one_line(&self.file))];
-        known.push(("message", self.message.as_deref().map_or("not known".into(), one_line)));
+        known.push((
+            "message",
+            self.message.as_deref().map_or("not known".into(), one_line),
+        ));
         if !self.split {
             known.push(("size", exactly(self.file_bytes)));
             known.push(("chunks", "none: the message was not split".into()));
@@ -141,7 +151,10 @@ impl Report {
         }
         known.push(("size", exactly(self.file_bytes)));
         if let Some(bytes) = self.source_bytes {
-            let crc32c = self.source_crc32c.as_ref().map_or(String::new(), |crc| format!(", crc32c {crc}"));
+            let crc32c = self
+                .source_crc32c
+                .as_ref()
+                .map_or(String::new(), |crc| format!(", crc32c {crc}"));
             known.push(("source", format!("{}{crc32c}", exactly(bytes))));
         }
         let merge = match self.byte_exact {
@@ -150,8 +163,13 @@ impl Report {
             None => "may depend on the message's type",
         };
         known.push(("merge", merge.into()));
-        let versions = [("splitter", self.splitter_version), ("join", self.join_version)];
-        let versions = versions.into_iter().filter_map(|(of, version)| Some(format!("{of} {}", version?)));
+        let versions = [
+            ("splitter", self.splitter_version),
+            ("join", self.join_version),
+        ];
+        let versions = versions
+            .into_iter()
+            .filter_map(|(of, version)| Some(format!("{of} {}", version?)));
         known.push(("version", versions.collect::<Vec<_>>().join(", ")));
         known.push(("chunks", self.chunks.len().to_string()));
         format!("{}\n{}", facts(&known), self.table())
@@ -195,5 +213,9 @@ impl Report {
 
 fn exactly(bytes: u64) -> String {
     let shown = size::show(bytes);
-    if bytes < 1024 { shown } else { format!("{shown} ({bytes} bytes)") }
+    if bytes < 1024 {
+        shown
+    } else {
+        format!("{shown} ({bytes} bytes)")
+    }
 }

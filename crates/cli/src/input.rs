@@ -37,19 +37,35 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     };
     let is_folder = metadata.as_ref().is_some_and(fs::Metadata::is_dir);
     if metadata.is_some() && !is_folder {
-        let plain = named.extension().is_some_and(|extension| extension == PLAIN);
+        let plain = named
+            .extension()
+            .is_some_and(|extension| extension == PLAIN);
         let form = if plain { Form::Plain } else { Form::Chunked };
-        return Ok(Input { file: named.to_owned(), form, folder: None });
+        return Ok(Input {
+            file: named.to_owned(),
+            form,
+            folder: None,
+        });
     }
     if is_folder && let Some((file, form)) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
-        return Ok(Input { file, form, folder: Some(named.to_owned()) });
+        return Ok(Input {
+            file,
+            form,
+            folder: Some(named.to_owned()),
+        });
     }
     if let Some((file, form)) = with_prefix(named) {
-        return Ok(Input { file, form, folder: None });
+        return Ok(Input {
+            file,
+            form,
+            folder: None,
+        });
     }
     let name = named.display();
     Err(Failure::usage(if is_folder {
-        format!("{name}: no SavedModel: neither {SAVED_MODEL_STEM}.{CHUNKED} nor {SAVED_MODEL_STEM}.{PLAIN} is in it")
+        format!(
+            "{name}: no SavedModel: neither {SAVED_MODEL_STEM}.{CHUNKED} nor {SAVED_MODEL_STEM}.{PLAIN} is in it"
+        )
     } else {
         format!("{name}: no such file, nor {name}.{CHUNKED}, nor {name}.{PLAIN}")
     }))
@@ -57,7 +73,10 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
 
 fn with_prefix(prefix: &Path) -> Option<(PathBuf, Form)> {
     let forms = [(CHUNKED, Form::Chunked), (PLAIN, Form::Plain)];
-    forms.into_iter().map(|(extension, form)| (with_extension(prefix, extension), form)).find(|(file, _)| file.is_file())
+    forms
+        .into_iter()
+        .map(|(extension, form)| (with_extension(prefix, extension), form))
+        .find(|(file, _)| file.is_file())
 }
 
 /// The prefix, a dot, and the extension. A dot in the prefix stays.
@@ -82,25 +101,41 @@ mod tests {
 
     fn found(named: &Path) -> (String, Form) {
         let input = find(named).unwrap();
-        (input.file.file_name().unwrap().to_str().unwrap().to_owned(), input.form)
+        (
+            input.file.file_name().unwrap().to_str().unwrap().to_owned(),
+            input.form,
+        )
     }
 
     #[test]
     fn a_prefix_is_the_cpb_rather_than_the_pb() {
         let folder = tempfile::tempdir().unwrap();
         let prefix = folder.path().join("model.v1");
-        assert!(find(&prefix).unwrap_err().message().ends_with("model.v1.pb"));
+        assert!(
+            find(&prefix)
+                .unwrap_err()
+                .message()
+                .ends_with("model.v1.pb")
+        );
         fs::write(with_extension(&prefix, "pb"), "").unwrap();
         assert_eq!(found(&prefix), ("model.v1.pb".into(), Form::Plain));
         fs::write(with_extension(&prefix, "cpb"), "").unwrap();
         assert_eq!(found(&prefix), ("model.v1.cpb".into(), Form::Chunked));
-        assert_eq!(found(&with_extension(&prefix, "pb")), ("model.v1.pb".into(), Form::Plain));
+        assert_eq!(
+            found(&with_extension(&prefix, "pb")),
+            ("model.v1.pb".into(), Form::Plain)
+        );
     }
 
     #[test]
     fn a_folder_is_its_saved_model() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(find(folder.path()).unwrap_err().message().contains("no SavedModel"));
+        assert!(
+            find(folder.path())
+                .unwrap_err()
+                .message()
+                .contains("no SavedModel")
+        );
         fs::write(folder.path().join("saved_model.pb"), "").unwrap();
         let input = find(folder.path()).unwrap();
         assert_eq!(input.folder.as_deref(), Some(folder.path()));
@@ -109,7 +144,12 @@ mod tests {
 
     #[test]
     fn a_prefix_may_be_given_with_its_extension() {
-        for (named, prefix) in [("a/m.cpb", "a/m"), ("a/m.pb", "a/m"), ("a/m.v1", "a/m.v1"), ("m", "m")] {
+        for (named, prefix) in [
+            ("a/m.cpb", "a/m"),
+            ("a/m.pb", "a/m"),
+            ("a/m.v1", "a/m.v1"),
+            ("m", "m"),
+        ] {
             assert_eq!(prefix_of(Path::new(named)), Path::new(prefix));
         }
     }

@@ -5,5 +5,10 @@ use std::io::{self, BufWriter};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    protosplit_cli::run(std::env::args_os(), &mut BufWriter::new(io::stdout().lock()), &mut io::stderr().lock()).into()
+    protosplit_cli::run(
+        std::env::args_os(),
+        &mut BufWriter::new(io::stdout().lock()),
+        &mut io::stderr().lock(),
+    )
+    .into()
 }

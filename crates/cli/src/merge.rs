@@ -40,12 +40,18 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         let merged = Merger::merge_to_file(target, library_name(&input), &options, force);
         merged.map_err(|error| Failure::of(&input.file, &error))
     };
-    let to_file = args.output.extension().is_some_and(|extension| extension == PLAIN);
+    let to_file = args
+        .output
+        .extension()
+        .is_some_and(|extension| extension == PLAIN);
     let (target, merged) = match &input.folder {
         Some(folder) if !to_file => {
             let plain = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
             let merged = directory::rebuild(folder, &args.output, args.force, plain)?;
-            (with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN), merged)
+            (
+                with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN),
+                merged,
+            )
         }
         _ => (args.output.clone(), merge(&args.output, args.force)?),
     };
@@ -53,14 +59,23 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.note(warning);
     }
     let report = Report::new(&target, &input, merged, &options);
-    if args.json { output.json(&report) } else { output.print(&report.text()) }?;
+    if args.json {
+        output.json(&report)
+    } else {
+        output.print(&report.text())
+    }?;
     Ok(Exit::Done)
 }
 
 /// The input as the library finds it: a .cpb by its prefix, so that it isn't taken for the prefix of another file.
 pub(crate) fn library_name(input: &Input) -> PathBuf {
     match input.form {
-        Form::Chunked if input.file.extension().is_some_and(|extension| extension == CHUNKED) => {
+        Form::Chunked
+            if input
+                .file
+                .extension()
+                .is_some_and(|extension| extension == CHUNKED) =>
+        {
             input.file.with_extension("")
         }
         _ => input.file.clone(),
@@ -80,12 +95,21 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
         && known.full_name() != said
     {
         let file = input.file.display();
-        return Err(Failure::usage(format!("{file}: holds a {said}, not a {}", known.full_name())));
+        return Err(Failure::usage(format!(
+            "{file}: holds a {said}, not a {}",
+            known.full_name()
+        )));
     }
-    Ok(with_type(options, known.or_else(|| said.and_then(types::built_in))))
+    Ok(with_type(
+        options,
+        known.or_else(|| said.and_then(types::built_in)),
+    ))
 }
 
-fn with_type(options: MergeOptions, known: Option<prost_reflect::MessageDescriptor>) -> MergeOptions {
+fn with_type(
+    options: MergeOptions,
+    known: Option<prost_reflect::MessageDescriptor>,
+) -> MergeOptions {
     match known {
         Some(known) => options.descriptor(known),
         None => options,
@@ -96,13 +120,19 @@ fn with_type(options: MergeOptions, known: Option<prost_reflect::MessageDescript
 fn warning(target: &Path, bytes: u64) -> Option<String> {
     let target = target.display();
     let shown = size::show(bytes);
-    (bytes > LARGEST_FOR_OTHERS)
-        .then(|| format!("warning: {target} has {shown}: other readers refuse a message over 2 GiB in one piece"))
+    (bytes > LARGEST_FOR_OTHERS).then(|| {
+        format!(
+            "warning: {target} has {shown}: other readers refuse a message over 2 GiB in one piece"
+        )
+    })
 }
 
 impl Report {
     fn new(target: &Path, input: &Input, merged: Merged, options: &MergeOptions) -> Self {
-        let known = options.descriptor.as_ref().map(|known| known.full_name().to_owned());
+        let known = options
+            .descriptor
+            .as_ref()
+            .map(|known| known.full_name().to_owned());
         Report {
             output: target.display().to_string(),
             input: input.file.display().to_string(),
@@ -134,7 +164,8 @@ mod tests {
     fn what_others_refuse_is_warned_about() {
         let warning = |bytes| warning(Path::new("a.pb"), bytes);
         assert_eq!(warning(2_147_483_647), None);
-        let line = "warning: a.pb has 2.0 GiB: other readers refuse a message over 2 GiB in one piece";
+        let line =
+            "warning: a.pb has 2.0 GiB: other readers refuse a message over 2 GiB in one piece";
         assert_eq!(warning(2_147_483_648).as_deref(), Some(line));
     }
 }

@@ -16,17 +16,21 @@ pub(crate) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(crate) fn new(stdout: &'a mut dyn Write, stderr: &'a mut dyn Write) -> Self {
-        Output { stdout, stderr, closed: false }
+        Output {
+            stdout,
+            stderr,
+            closed: false,
+        }
     }
 
     /// Prints a result as it is.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
-        self.to_stdout(|stdout| stdout.write_all(text.as_bytes()))
+        self.write_out(|stdout| stdout.write_all(text.as_bytes()))
     }
 
     /// Prints a result as one line of JSON.
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
-        self.to_stdout(|stdout| {
+        self.write_out(|stdout| {
             serde_json::to_writer(&mut *stdout, report)?;
             stdout.write_all(b"\n")
         })
@@ -35,19 +39,28 @@ impl<'a> Output<'a> {
     /// Says something beside the results: one line.
     pub(crate) fn note(&mut self, message: impl std::fmt::Display) {
         // There is no place left to report to if this fails.
-        let _ = writeln!(self.stderr, "protosplit: {}", one_line(&message.to_string()));
+        let _ = writeln!(
+            self.stderr,
+            "protosplit: {}",
+            one_line(&message.to_string())
+        );
     }
 
     /// Says something that may have several lines, the first of which begins as all notes do.
     pub(crate) fn usage(&mut self, text: &str) {
-        let _ = self.stderr.write_all(format!("protosplit: {text}").as_bytes());
+        let _ = self
+            .stderr
+            .write_all(format!("protosplit: {text}").as_bytes());
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.to_stdout(|stdout| stdout.flush())
+        self.write_out(|stdout| stdout.flush())
     }
 
-    fn to_stdout(&mut self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    fn write_out(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), Failure> {
         if self.closed {
             return Ok(());
         }
@@ -65,7 +78,11 @@ impl<'a> Output<'a> {
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim_end().chars() {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        if c.is_control() {
+            line.extend(c.escape_default())
+        } else {
+            line.push(c)
+        }
     }
     line
 }
@@ -88,18 +105,30 @@ mod tests {
 
     #[test]
     fn a_reader_that_went_away_is_no_error_and_a_full_disk_is_one() {
-        let (mut gone, mut full) = (Refusing(ErrorKind::BrokenPipe), Refusing(ErrorKind::StorageFull));
+        let (mut gone, mut full) = (
+            Refusing(ErrorKind::BrokenPipe),
+            Refusing(ErrorKind::StorageFull),
+        );
         let mut stderr = Vec::new();
         let mut output = Output::new(&mut gone, &mut stderr);
         assert!(output.print("a").is_ok() && output.json(&1).is_ok());
         let mut output = Output::new(&mut full, &mut stderr);
-        assert!(output.json(&1).unwrap_err().message().starts_with("standard output: "));
+        assert!(
+            output
+                .json(&1)
+                .unwrap_err()
+                .message()
+                .starts_with("standard output: ")
+        );
     }
 
     #[test]
     fn a_note_is_one_line_whatever_is_in_it() {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         Output::new(&mut stdout, &mut stderr).note("a\nb\x1b[2J\u{85}c\n");
-        assert_eq!(String::from_utf8(stderr).unwrap(), "protosplit: a\\nb\\u{1b}[2J\\u{85}c\n");
+        assert_eq!(
+            String::from_utf8(stderr).unwrap(),
+            "protosplit: a\\nb\\u{1b}[2J\\u{85}c\n"
+        );
     }
 }

@@ -10,7 +10,9 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
         return Err("a size is a number of bytes, or one with a unit, as in 64MiB".into());
     }
     let unit = unit.trim_start();
-    let known = UNITS.iter().position(|known| known.eq_ignore_ascii_case(unit));
+    let known = UNITS
+        .iter()
+        .position(|known| known.eq_ignore_ascii_case(unit));
     let Some(power) = known.or(unit.is_empty().then_some(0)) else {
         return Err(unknown_unit(number, unit));
     };
@@ -24,7 +26,9 @@ fn unknown_unit(number: &str, unit: &str) -> String {
     let letter = unit.trim_end_matches(['b', 'B']).to_ascii_uppercase();
     let meant = UNITS[1..].iter().find(|known| known[..1] == letter);
     match meant {
-        Some(meant) => format!("`{unit}` can mean two things: write {number}{meant}, or a number of bytes"),
+        Some(meant) => {
+            format!("`{unit}` can mean two things: write {number}{meant}, or a number of bytes")
+        }
         None if unit.starts_with('.') => "no fractions: use the next smaller unit".into(),
         None => format!("`{unit}` is no unit: KiB, MiB, GiB and TiB are, bytes have none"),
     }

@@ -49,12 +49,24 @@ struct Chunk {
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let metadata = fs::metadata(&args.input).map_err(|error| Failure::io(&args.input, &error))?;
-    let job = if metadata.is_dir() { Job::of_folder(args)? } else { Job::of_file(args)? };
-    let report = if args.dry_run { job.dry_run(args)? } else { job.write(args, output)? };
+    let job = if metadata.is_dir() {
+        Job::of_folder(args)?
+    } else {
+        Job::of_file(args)?
+    };
+    let report = if args.dry_run {
+        job.dry_run(args)?
+    } else {
+        job.write(args, output)?
+    };
     if let Some(removed) = &report.removed {
         output.note(format_args!("removed {removed}, which was in the way"));
     }
-    if args.json { output.json(&report) } else { output.print(&report.text(args)) }?;
+    if args.json {
+        output.json(&report)
+    } else {
+        output.print(&report.text(args))
+    }?;
     Ok(Exit::Done)
 }
 
@@ -73,15 +85,25 @@ struct Job {
 impl Job {
     fn of_file(args: &SplitArgs) -> Result<Job, Failure> {
         let name = args.input.display();
-        if args.input.extension().is_some_and(|extension| extension == CHUNKED) {
-            return Err(Failure::usage(format!("{name}: split already; `protosplit merge` makes a .{PLAIN} of it")));
+        if args
+            .input
+            .extension()
+            .is_some_and(|extension| extension == CHUNKED)
+        {
+            return Err(Failure::usage(format!(
+                "{name}: split already; `protosplit merge` makes a .{PLAIN} of it"
+            )));
         }
         let prefix = match &args.output {
             Some(output) if output.is_dir() => {
                 let hint = "a folder, but for a file the output is a prefix, as in";
                 let stem = args.input.file_stem().unwrap_or_default();
                 let prefix = output.join(stem);
-                return Err(Failure::usage(format!("{}: {hint} {}", output.display(), prefix.display())));
+                return Err(Failure::usage(format!(
+                    "{}: {hint} {}",
+                    output.display(),
+                    prefix.display()
+                )));
             }
             Some(output) => prefix_of(output),
             None => args.input.with_extension(""),
@@ -96,20 +118,38 @@ impl Job {
         let refuse = |why: String| Err(Failure::usage(format!("{name}: {why}")));
         match (chunked.is_file(), plain.is_file()) {
             (false, true) => {}
-            (false, false) => return refuse(format!("no SavedModel: {SAVED_MODEL_STEM}.{PLAIN} isn't in it")),
-            (true, false) => return refuse(format!("split already: it has a {SAVED_MODEL_STEM}.{CHUNKED}")),
+            (false, false) => {
+                return refuse(format!(
+                    "no SavedModel: {SAVED_MODEL_STEM}.{PLAIN} isn't in it"
+                ));
+            }
+            (true, false) => {
+                return refuse(format!(
+                    "split already: it has a {SAVED_MODEL_STEM}.{CHUNKED}"
+                ));
+            }
             (true, true) => {
-                return refuse(format!("both {SAVED_MODEL_STEM}.{PLAIN} and {SAVED_MODEL_STEM}.{CHUNKED} are in it"));
+                return refuse(format!(
+                    "both {SAVED_MODEL_STEM}.{PLAIN} and {SAVED_MODEL_STEM}.{CHUNKED} are in it"
+                ));
             }
         }
         if args.output.is_none() && !args.dry_run {
             return refuse("a folder, and needs a new one to be split to: -o OUTPUT".into());
         }
-        let prefix = args.output.as_ref().map(|output| output.join(SAVED_MODEL_STEM));
+        let prefix = args
+            .output
+            .as_ref()
+            .map(|output| output.join(SAVED_MODEL_STEM));
         Job::new(args, plain, prefix, true)
     }
 
-    fn new(args: &SplitArgs, file: PathBuf, prefix: Option<PathBuf>, is_folder: bool) -> Result<Job, Failure> {
+    fn new(
+        args: &SplitArgs,
+        file: PathBuf,
+        prefix: Option<PathBuf>,
+        is_folder: bool,
+    ) -> Result<Job, Failure> {
         let descriptor = descriptor(args, &file)?;
         let options = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)
@@ -119,15 +159,27 @@ impl Job {
             .force(args.force);
         let splitter = Splitter::of(&descriptor);
         let source = Source::open(&file, descriptor).map_err(|error| Failure::of(&file, &error))?;
-        Ok(Job { file, source, splitter, options, prefix, is_folder })
+        Ok(Job {
+            file,
+            source,
+            splitter,
+            options,
+            prefix,
+            is_folder,
+        })
     }
 
     fn dry_run(&self, args: &SplitArgs) -> Result<Report, Failure> {
         let plan = self.splitter.plan(&self.source, &self.options);
         let plan = plan.map_err(|error| Failure::of(&self.file, &error))?;
         let extension = if plan.is_split() { CHUNKED } else { PLAIN };
-        let output = self.prefix.as_deref().map(|prefix| with_extension(prefix, extension));
-        let written = output.as_deref().is_some_and(|output| !same_file(output, &args.input));
+        let output = self
+            .prefix
+            .as_deref()
+            .map(|prefix| with_extension(prefix, extension));
+        let written = output
+            .as_deref()
+            .is_some_and(|output| !same_file(output, &args.input));
         Ok(self.report_plan(&plan, output, written))
     }
 
@@ -148,7 +200,11 @@ impl Job {
             message: self.source.descriptor().full_name().to_owned(),
             source_bytes: plan.source_size(),
             output_bytes: None,
-            chunks: if plan.is_split() { chunks.collect() } else { Vec::new() },
+            chunks: if plan.is_split() {
+                chunks.collect()
+            } else {
+                Vec::new()
+            },
             dry_run: true,
             written,
             removed: None,
@@ -157,7 +213,9 @@ impl Job {
 
     fn write(&self, args: &SplitArgs, output: &mut Output<'_>) -> Result<Report, Failure> {
         let write = |prefix: &Path| {
-            let written = self.splitter.write_with(&self.source, prefix, &self.options);
+            let written = self
+                .splitter
+                .write_with(&self.source, prefix, &self.options);
             written.map_err(|error| Failure::of(&self.file, &error))
         };
         let written = match (&args.output, &self.prefix) {
@@ -173,7 +231,9 @@ impl Job {
         };
         if written.source_stays {
             let (plain, chunked) = (self.file.display(), written.path.display());
-            output.note(format_args!("{plain} stays beside {chunked}: readers of the prefix prefer the .{CHUNKED}"));
+            output.note(format_args!(
+                "{plain} stays beside {chunked}: readers of the prefix prefer the .{CHUNKED}"
+            ));
         }
         Ok(self.report_written(&written))
     }
@@ -220,10 +280,16 @@ fn same_file(a: &Path, b: &Path) -> bool {
 
 impl Report {
     fn text(&self, args: &SplitArgs) -> String {
-        let name = self.output.clone().unwrap_or_else(|| shown_file(&args.input));
+        let name = self
+            .output
+            .clone()
+            .unwrap_or_else(|| shown_file(&args.input));
         let source = size::show(self.source_bytes);
         if !self.split {
-            let within = format!("{source}, within the maximum chunk size of {}", size::show(args.max_chunk_size));
+            let within = format!(
+                "{source}, within the maximum chunk size of {}",
+                size::show(args.max_chunk_size)
+            );
             let what = match (self.dry_run, self.written) {
                 (_, false) => "nothing to do",
                 (true, true) => "would be copied",
@@ -231,13 +297,23 @@ impl Report {
             };
             return format!("{name}: {within}: {what}\n");
         }
-        let exact = if self.byte_exact { "byte-exact" } else { "equal as a message, not byte-exact" };
+        let exact = if self.byte_exact {
+            "byte-exact"
+        } else {
+            "equal as a message, not byte-exact"
+        };
         let chunks = size::count(self.chunks.len(), "chunk");
         match self.output_bytes {
             Some(bytes) => {
-                format!("{name}: {source} in {chunks}, a file of {}; a merge is {exact}\n", size::show(bytes))
+                format!(
+                    "{name}: {source} in {chunks}, a file of {}; a merge is {exact}\n",
+                    size::show(bytes)
+                )
             }
-            None => format!("{}\n{name}: {source} in {chunks}; a merge would be {exact}\n", self.table()),
+            None => format!(
+                "{}\n{name}: {source} in {chunks}; a merge would be {exact}\n",
+                self.table()
+            ),
         }
     }
 
@@ -249,8 +325,19 @@ impl Report {
             ("path", Align::Left),
         ]);
         for chunk in &self.chunks {
-            let Chunk { index, kind, path, size, .. } = chunk;
-            table.row([index.to_string(), kind.clone(), size::show(*size), shown_path(path)]);
+            let Chunk {
+                index,
+                kind,
+                path,
+                size,
+                ..
+            } = chunk;
+            table.row([
+                index.to_string(),
+                kind.clone(),
+                size::show(*size),
+                shown_path(path),
+            ]);
         }
         table.render()
     }
@@ -263,5 +350,9 @@ pub(crate) fn shown_file(path: &Path) -> String {
 
 /// A path for a column, where the root must not be nothing.
 pub(crate) fn shown_path(path: &str) -> String {
-    if path.is_empty() { ".".to_owned() } else { crate::output::one_line(path) }
+    if path.is_empty() {
+        ".".to_owned()
+    } else {
+        crate::output::one_line(path)
+    }
 }

@@ -17,7 +17,10 @@ pub(crate) struct Table<const N: usize> {
 impl<const N: usize> Table<N> {
     pub(crate) fn new(columns: [(&str, Align); N]) -> Self {
         let aligns = columns.map(|(_, align)| align);
-        Table { aligns, rows: vec![columns.map(|(name, _)| name.to_owned())] }
+        Table {
+            aligns,
+            rows: vec![columns.map(|(name, _)| name.to_owned())],
+        }
     }
 
     pub(crate) fn row(&mut self, cells: [String; N]) {
@@ -36,7 +39,11 @@ impl<const N: usize> Table<N> {
             let mut line = String::new();
             for ((cell, width), align) in row.iter().zip(widths).zip(self.aligns) {
                 let gap = " ".repeat(width - cell.chars().count());
-                let (before, after) = if align == Align::Right { (gap, String::new()) } else { (String::new(), gap) };
+                let (before, after) = if align == Align::Right {
+                    (gap, String::new())
+                } else {
+                    (String::new(), gap)
+                };
                 line.push_str(&format!("{before}{cell}{after}  "));
             }
             text.push_str(line.trim_end());
@@ -49,7 +56,10 @@ impl<const N: usize> Table<N> {
 /// Lines of a name and what belongs to it.
 pub(crate) fn facts(facts: &[(&str, String)]) -> String {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    facts.iter().map(|(name, fact)| format!("{name:width$}  {fact}\n")).collect()
+    facts
+        .iter()
+        .map(|(name, fact)| format!("{name:width$}  {fact}\n"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -58,14 +68,24 @@ mod tests {
 
     #[test]
     fn columns_are_aligned_by_characters_and_lines_end_with_their_text() {
-        let mut table = Table::new([("index", Align::Right), ("path", Align::Left), ("", Align::Left)]);
+        let mut table = Table::new([
+            ("index", Align::Right),
+            ("path", Align::Left),
+            ("", Align::Left),
+        ]);
         table.row(["7".into(), "é".into(), "x".into()]);
         table.row(["11".into(), "node[3]".into(), String::new()]);
-        assert_eq!(table.render(), "index  path\n    7  é        x\n   11  node[3]\n");
+        assert_eq!(
+            table.render(),
+            "index  path\n    7  é        x\n   11  node[3]\n"
+        );
     }
 
     #[test]
     fn facts_stand_in_one_column() {
-        assert_eq!(facts(&[("file", "a".into()), ("bytes", "1".into())]), "file   a\nbytes  1\n");
+        assert_eq!(
+            facts(&[("file", "a".into()), ("bytes", "1".into())]),
+            "file   a\nbytes  1\n"
+        );
     }
 }

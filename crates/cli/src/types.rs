@@ -36,7 +36,9 @@ pub(crate) fn named(name: &str) -> Result<MessageDescriptor, Failure> {
 /// The type that the name of the file tells.
 pub(crate) fn of_file(path: &Path) -> Option<MessageDescriptor> {
     let stem = path.file_stem()?;
-    (stem == SAVED_MODEL_STEM).then(|| built_in(SAVED_MODEL)).flatten()
+    (stem == SAVED_MODEL_STEM)
+        .then(|| built_in(SAVED_MODEL))
+        .flatten()
 }
 
 /// The type that `--message` names, or else the name of the file.
@@ -55,7 +57,10 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
         let short = last(candidate).to_lowercase();
         edits(&wanted, &full).min(edits(&wanted, &short))
     };
-    let (near, edits) = known.iter().map(|candidate| (candidate, distance(candidate))).min_by_key(|(_, d)| *d)?;
+    let (near, edits) = known
+        .iter()
+        .map(|candidate| (candidate, distance(candidate)))
+        .min_by_key(|(_, d)| *d)?;
     (edits <= 1 + name.len() / 5).then_some(near.as_str())
 }
 
@@ -124,10 +129,18 @@ mod tests {
             ("tensorproto", "tensorflow.TensorProto"),
         ] {
             let failure = named(typed).unwrap_err();
-            assert_eq!(failure.message(), format!("no message type `{typed}`: did you mean `{meant}`?"));
+            assert_eq!(
+                failure.message(),
+                format!("no message type `{typed}`: did you mean `{meant}`?")
+            );
             assert_eq!(failure.exit(), crate::Exit::Usage);
         }
-        assert!(named("onnx.ModelProto").unwrap_err().message().contains("known are"));
+        assert!(
+            named("onnx.ModelProto")
+                .unwrap_err()
+                .message()
+                .contains("known are")
+        );
     }
 
     #[test]

@@ -60,12 +60,18 @@ struct Against {
 
 pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
+    if let Some(original) = &args.against {
+        // Reading all of the file first would be long to wait for this error.
+        fs::File::open(original).map_err(|error| Failure::io(original, &error))?;
+    }
     let options = options(&input, &args.reading)?;
     let known = options.descriptor.as_ref();
     let deep = match (args.deep, known) {
         (true, None) => {
             let name = input.file.display();
-            return Err(Failure::usage(format!("{name}: --deep needs the message's type: --message TYPE says it")));
+            return Err(Failure::usage(format!(
+                "{name}: --deep needs the message's type: --message TYPE says it"
+            )));
         }
         (deep, known) => known.filter(|_| deep),
     };
@@ -92,11 +98,23 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         }
     }
     report.ok = failures.is_empty();
-    report.problems = failures.iter().map(|failure| failure.message().to_owned()).collect();
-    if args.json { output.json(&report) } else { output.print(&report.text()) }?;
-    failures.iter().for_each(|failure| output.note(failure.message()));
+    report.problems = failures
+        .iter()
+        .map(|failure| failure.message().to_owned())
+        .collect();
+    if args.json {
+        output.json(&report)
+    } else {
+        output.print(&report.text())
+    }?;
+    failures
+        .iter()
+        .for_each(|failure| output.note(failure.message()));
     // What can't be read outweighs what was read and is bad.
-    let worst = failures.iter().map(Failure::exit).max_by_key(|exit| exit.code());
+    let worst = failures
+        .iter()
+        .map(Failure::exit)
+        .max_by_key(|exit| exit.code());
     Ok(worst.unwrap_or(Exit::Done))
 }
 
@@ -104,7 +122,8 @@ impl Report {
     /// Reads all of the file, and gives all that is wrong with it.
     fn read(&mut self, input: &Input, options: &MergeOptions) -> Result<Vec<Failure>, Failure> {
         if input.form == Form::Plain {
-            let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
+            let metadata =
+                fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
             self.merged_bytes = Some(metadata.len());
             return Ok(Vec::new());
         }
@@ -119,7 +138,12 @@ impl Report {
         self.chunk_bytes = verified.bytes();
         let mut failures: Vec<Failure> = verified.problems().iter().map(failed).collect();
         match verified.merge() {
-            MergeCheck::Merged { size, crc32c, source, .. } => {
+            MergeCheck::Merged {
+                size,
+                crc32c,
+                source,
+                ..
+            } => {
                 self.merged_bytes = Some(*size);
                 self.merged_crc32c = Some(hex(*crc32c));
                 self.byte_exact = source.map(|source| source == SourceCheck::Same);
@@ -132,11 +156,17 @@ impl Report {
 
     fn text(&self) -> String {
         let mut lines = vec![("file", crate::output::one_line(&self.file))];
-        lines.push(("message", self.message.as_deref().map_or("not known".into(), crate::output::one_line)));
+        lines.push((
+            "message",
+            self.message
+                .as_deref()
+                .map_or("not known".into(), crate::output::one_line),
+        ));
         match self.records {
             Some(records) => {
-                let (chunks, bytes) = (size::count(self.chunk_count, "chunk"), size::show(self.chunk_bytes));
-                lines.push(("chunks", format!("{chunks}, {bytes}, in {records} records with the trailer")));
+                let bytes = size::show(self.chunk_bytes);
+                lines.push(("chunks", format!("{}, {bytes} in all", self.chunk_count)));
+                lines.push(("records", format!("{records}, with the trailer")));
             }
             None => lines.push(("chunks", "none: the message was not split".into())),
         }
@@ -148,8 +178,16 @@ impl Report {
             };
             lines.push(("merge", format!("{}, {what}", size::show(bytes))));
         }
-        if let Some(Parsed { messages, fields, unknown_fields }) = self.deep {
-            lines.push(("parsed", format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown")));
+        if let Some(Parsed {
+            messages,
+            fields,
+            unknown_fields,
+        }) = self.deep
+        {
+            lines.push((
+                "parsed",
+                format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown"),
+            ));
         }
         if let Some(against) = &self.against {
             lines.push(("against", against.text()));
@@ -202,7 +240,13 @@ impl Against {
     }
 
     fn difference(&self) -> String {
-        let Against { original, byte, path, how, .. } = self;
+        let Against {
+            original,
+            byte,
+            path,
+            how,
+            ..
+        } = self;
         let place = match (path.as_deref(), byte) {
             (Some(""), _) => " in the message itself".into(),
             (Some(path), _) => format!(" at {path}"),
@@ -216,7 +260,10 @@ impl Against {
     fn text(&self) -> String {
         match (self.result, self.byte) {
             ("equal", Some(byte)) => {
-                format!("equal to {} as a message; the bytes differ from byte {byte} on", self.original)
+                format!(
+                    "equal to {} as a message; the bytes differ from byte {byte} on",
+                    self.original
+                )
             }
             ("byte-exact", _) => format!("byte-exact: {} has the same bytes", self.original),
             _ => self.difference(),

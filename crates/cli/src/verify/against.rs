@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
-use prost_reflect::{DynamicMessage, FieldDescriptor, MapKey as Key, MessageDescriptor, ReflectMessage, Value};
+use prost_reflect::{
+    DynamicMessage, FieldDescriptor, MapKey as Key, MessageDescriptor, ReflectMessage, Value,
+};
 use proto_splitter::path::{FieldPath, MapKey, Step};
 
 /// Compares what is written to it with a file, byte by byte.
@@ -19,7 +21,12 @@ pub(super) struct Compare {
 impl Compare {
     pub(super) fn with(path: &Path) -> io::Result<Self> {
         let original = BufReader::new(File::open(path)?);
-        Ok(Compare { original, position: 0, buffer: Vec::new(), different: None })
+        Ok(Compare {
+            original,
+            position: 0,
+            buffer: Vec::new(),
+            different: None,
+        })
     }
 
     /// Where the first byte is that differs, all being written; where one ends and the other goes on counts too.
@@ -37,8 +44,15 @@ impl Write for Compare {
             return Ok(bytes.len());
         }
         self.buffer.clear();
-        self.original.by_ref().take(bytes.len() as u64).read_to_end(&mut self.buffer)?;
-        let equal = bytes.iter().zip(&self.buffer).take_while(|(a, b)| a == b).count();
+        self.original
+            .by_ref()
+            .take(bytes.len() as u64)
+            .read_to_end(&mut self.buffer)?;
+        let equal = bytes
+            .iter()
+            .zip(&self.buffer)
+            .take_while(|(a, b)| a == b)
+            .count();
         self.position += equal as u64;
         if equal < bytes.len() {
             self.different = Some(self.position);
@@ -52,7 +66,10 @@ impl Write for Compare {
 }
 
 /// The first place where two messages of one type differ, and how. Floats are compared by their bits.
-pub(super) fn first_difference(merged: &DynamicMessage, original: &DynamicMessage) -> Option<(String, String)> {
+pub(super) fn first_difference(
+    merged: &DynamicMessage,
+    original: &DynamicMessage,
+) -> Option<(String, String)> {
     let mut path = FieldPath::root();
     let how = messages(merged, original, &mut path)?;
     Some((path.display(Some(&merged.descriptor())), how))
@@ -62,22 +79,37 @@ pub(super) fn first_difference(merged: &DynamicMessage, original: &DynamicMessag
 fn messages(a: &DynamicMessage, b: &DynamicMessage, path: &mut FieldPath) -> Option<String> {
     let descriptor = a.descriptor();
     for field in sorted_fields(&descriptor) {
-        path.push(Step::field(field.number()));
-        if field.supports_presence()
-            && let Some(how) = presence(a.has_field(&field), b.has_field(&field))
-        {
-            return Some(how);
+        let present = (a.has_field(&field), b.has_field(&field));
+        // The default of a message that can hold itself has no end.
+        if field.supports_presence() && present == (false, false) {
+            continue;
         }
-        let how = values(&a.get_field(&field), &b.get_field(&field), path);
+        path.push(Step::field(field.number()));
+        let how = if field.supports_presence() {
+            presence(present.0, present.1)
+        } else {
+            None
+        };
+        let how = how.or_else(|| values(&a.get_field(&field), &b.get_field(&field), path));
         if how.is_some() {
             return how;
         }
         path.pop();
     }
     for extension in descriptor.extensions() {
+        let present = (a.has_extension(&extension), b.has_extension(&extension));
+        if present == (false, false) {
+            continue;
+        }
         path.push(Step::field(extension.number()));
-        let how = presence(a.has_extension(&extension), b.has_extension(&extension));
-        let how = how.or_else(|| values(&a.get_extension(&extension), &b.get_extension(&extension), path));
+        let how = presence(present.0, present.1);
+        let how = how.or_else(|| {
+            values(
+                &a.get_extension(&extension),
+                &b.get_extension(&extension),
+                path,
+            )
+        });
         if how.is_some() {
             return how;
         }
@@ -115,12 +147,22 @@ fn values(a: &Value, b: &Value, path: &mut FieldPath) -> Option<String> {
                 path.pop();
             }
             path.push(Step::field(number));
-            let lengths = || format!("{} elements in the merge, {} in the original", a.len(), b.len());
+            let lengths = || {
+                format!(
+                    "{} elements in the merge, {} in the original",
+                    a.len(),
+                    b.len()
+                )
+            };
             differs(a.len() != b.len(), &lengths)
         }
         (Value::Map(a), Value::Map(b)) => {
             let number = path.pop()?.field.0;
-            let mut keys: Vec<(MapKey, &Key)> = a.keys().chain(b.keys()).map(|key| (key_of(key), key)).collect();
+            let mut keys: Vec<(MapKey, &Key)> = a
+                .keys()
+                .chain(b.keys())
+                .map(|key| (key_of(key), key))
+                .collect();
             keys.sort_by(|(a, _), (b, _)| a.cmp(b));
             keys.dedup_by(|(a, _), (b, _)| a == b);
             for (shown, key) in keys {
@@ -137,21 +179,29 @@ fn values(a: &Value, b: &Value, path: &mut FieldPath) -> Option<String> {
             path.push(Step::field(number));
             None
         }
-        (Value::F32(a), Value::F32(b)) => {
-            differs(a.to_bits() != b.to_bits(), &|| format!("{a:?} in the merge, {b:?} in the original"))
-        }
-        (Value::F64(a), Value::F64(b)) => {
-            differs(a.to_bits() != b.to_bits(), &|| format!("{a:?} in the merge, {b:?} in the original"))
-        }
+        (Value::F32(a), Value::F32(b)) => differs(a.to_bits() != b.to_bits(), &|| {
+            format!("{a:?} in the merge, {b:?} in the original")
+        }),
+        (Value::F64(a), Value::F64(b)) => differs(a.to_bits() != b.to_bits(), &|| {
+            format!("{a:?} in the merge, {b:?} in the original")
+        }),
         (Value::Bytes(a), Value::Bytes(b)) => differs(a != b, &|| runs(a, b)),
-        (Value::String(a), Value::String(b)) => differs(a != b, &|| runs(a.as_bytes(), b.as_bytes())),
-        (a, b) => differs(a != b, &|| format!("{} in the merge, {} in the original", scalar(a), scalar(b))),
+        (Value::String(a), Value::String(b)) => {
+            differs(a != b, &|| runs(a.as_bytes(), b.as_bytes()))
+        }
+        (a, b) => differs(a != b, &|| {
+            format!("{} in the merge, {} in the original", scalar(a), scalar(b))
+        }),
     }
 }
 
 fn runs(a: &[u8], b: &[u8]) -> String {
     let at = a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    format!("{} bytes in the merge, {} in the original, different from byte {at} on", a.len(), b.len())
+    format!(
+        "{} bytes in the merge, {} in the original, different from byte {at} on",
+        a.len(),
+        b.len()
+    )
 }
 
 fn scalar(value: &Value) -> String {
@@ -198,8 +248,8 @@ fn unknown_fields(a: &DynamicMessage, b: &DynamicMessage, path: &mut FieldPath) 
 mod tests {
     use std::fs;
 
-    use prost_reflect::prost::Message;
     use prost_reflect::prost;
+    use prost_reflect::prost::Message;
     use proto_splitter::proto::graph_def::attr_value::Value as Attr;
     use proto_splitter::proto::graph_def::{AttrValue, GraphDef, NodeDef, TensorProto};
 
@@ -210,8 +260,13 @@ mod tests {
     }
 
     fn graph(change: impl FnOnce(&mut NodeDef)) -> GraphDef {
-        let tensor = TensorProto { float_val: vec![0.0, f32::NAN], ..TensorProto::default() };
-        let value = AttrValue { value: Some(Attr::Tensor(tensor)) };
+        let tensor = TensorProto {
+            float_val: vec![0.0, f32::NAN],
+            ..TensorProto::default()
+        };
+        let value = AttrValue {
+            value: Some(Attr::Tensor(tensor)),
+        };
         let mut node = NodeDef {
             name: "n".into(),
             input: vec!["a".into(), "b".into()],
@@ -219,23 +274,47 @@ mod tests {
             ..NodeDef::default()
         };
         change(&mut node);
-        GraphDef { node: vec![NodeDef::default(), node], ..GraphDef::default() }
+        GraphDef {
+            node: vec![NodeDef::default(), node],
+            ..GraphDef::default()
+        }
     }
 
     #[test]
     fn equal_messages_have_no_difference_nan_or_not() {
+        // An OpDef's attributes and a function's are messages that can hold themselves, and are absent here.
+        let value = AttrValue {
+            value: Some(Attr::Func(Default::default())),
+        };
+        assert_eq!(difference(&value, &value), None);
         assert_eq!(difference(&graph(|_| {}), &graph(|_| {})), None);
     }
 
     #[test]
     fn the_first_difference_is_told_by_path() {
         let tensor = |node: &mut NodeDef, values: Vec<f32>| {
-            let tensor = TensorProto { float_val: values, ..TensorProto::default() };
-            node.attr.insert("value".into(), AttrValue { value: Some(Attr::Tensor(tensor)) });
+            let tensor = TensorProto {
+                float_val: values,
+                ..TensorProto::default()
+            };
+            node.attr.insert(
+                "value".into(),
+                AttrValue {
+                    value: Some(Attr::Tensor(tensor)),
+                },
+            );
         };
         for (other, path, how) in [
-            (graph(|node| node.op = "Const".into()), "node[1].op", "0 bytes in the merge, 5 in the original"),
-            (graph(|node| node.input.truncate(1)), "node[1].input", "2 elements in the merge, 1 in the original"),
+            (
+                graph(|node| node.op = "Const".into()),
+                "node[1].op",
+                "0 bytes in the merge, 5 in the original",
+            ),
+            (
+                graph(|node| node.input.truncate(1)),
+                "node[1].input",
+                "2 elements in the merge, 1 in the original",
+            ),
             (
                 graph(|node| tensor(node, vec![-0.0, f32::NAN])),
                 r#"node[1].attr["value"].tensor.float_val[0]"#,
@@ -248,7 +327,12 @@ mod tests {
             ),
             (
                 graph(|node| {
-                    node.attr.insert("value".into(), AttrValue { value: Some(Attr::I(3)) });
+                    node.attr.insert(
+                        "value".into(),
+                        AttrValue {
+                            value: Some(Attr::I(3)),
+                        },
+                    );
                 }),
                 r#"node[1].attr["value"].i"#,
                 "only in the original",
@@ -274,9 +358,16 @@ mod tests {
     fn unknown_fields_count() {
         let decode = |extra: &[u8]| {
             let bytes = [graph(|_| {}).encode_to_vec(), extra.to_vec()].concat();
-            DynamicMessage::decode(GraphDef::default().descriptor(), prost::bytes::Bytes::from(bytes)).unwrap()
+            DynamicMessage::decode(
+                GraphDef::default().descriptor(),
+                prost::bytes::Bytes::from(bytes),
+            )
+            .unwrap()
         };
-        let (a, b) = (decode(&[0xa0, 0x06, 1, 0xa8, 0x06, 2]), decode(&[0xa8, 0x06, 2, 0xa0, 0x06, 1]));
+        let (a, b) = (
+            decode(&[0xa0, 0x06, 1, 0xa8, 0x06, 2]),
+            decode(&[0xa8, 0x06, 2, 0xa0, 0x06, 1]),
+        );
         assert_eq!(first_difference(&a, &b), None);
         let b = decode(&[0xa8, 0x06, 2, 0xa0, 0x06, 7]);
         assert_eq!(first_difference(&a, &b).unwrap().0, "100");

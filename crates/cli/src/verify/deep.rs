@@ -26,7 +26,11 @@ pub(super) struct Parsed {
 /// Parses all of `input`, a message of this type.
 pub(super) fn parse(input: impl Input, descriptor: &MessageDescriptor) -> Result<Parsed> {
     let cursor = WireCursor::new(input);
-    let mut parser = Parser { cursor, path: FieldPath::root(), parsed: Parsed::default() };
+    let mut parser = Parser {
+        cursor,
+        path: FieldPath::root(),
+        parsed: Parsed::default(),
+    };
     let parsed = parser.message(descriptor, None);
     parsed.map_err(|error| error.at_path(parser.path.display(Some(descriptor))))?;
     Ok(parser.parsed)
@@ -44,7 +48,9 @@ impl<I: Input> Parser<I> {
     fn message(&mut self, descriptor: &MessageDescriptor, group: Option<&Field>) -> Result<()> {
         if self.path.steps().len() >= MAX_DEPTH {
             let message = format!("messages nest deeper than {MAX_DEPTH}");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(self.cursor.position()));
+            return Err(
+                Error::new(ErrorKind::LimitExceeded, message).at_offset(self.cursor.position())
+            );
         }
         self.parsed.messages += 1;
         let mut counts = Counts::default();
@@ -58,16 +64,27 @@ impl<I: Input> Parser<I> {
             self.field(descriptor, field, &mut counts)?;
         }
         match group {
-            Some(group) => Err(invalid(&format!("group {} is not ended", group.number), group.start)),
+            Some(group) => Err(invalid(
+                &format!("group {} is not ended", group.number),
+                group.start,
+            )),
             None => Ok(()),
         }
     }
 
-    fn field(&mut self, descriptor: &MessageDescriptor, mut field: Field, counts: &mut Counts) -> Result<()> {
+    fn field(
+        &mut self,
+        descriptor: &MessageDescriptor,
+        mut field: Field,
+        counts: &mut Counts,
+    ) -> Result<()> {
         self.parsed.fields += 1;
         let end = self.cursor.end();
         let known = descriptor.get_field(field.number.0);
-        match known.as_ref().map(|known| (known, reading(known, field.wire_type))) {
+        match known
+            .as_ref()
+            .map(|known| (known, reading(known, field.wire_type)))
+        {
             None | Some((_, None)) => {
                 self.parsed.unknown_fields += 1;
                 if field.wire_type == WireType::StartGroup {
@@ -90,22 +107,34 @@ impl<I: Input> Parser<I> {
 
     fn value(&mut self, field: &Field, reading: Reading) -> Result<()> {
         match reading {
-            Reading::Message(inner) if field.wire_type == WireType::StartGroup => self.message(&inner, Some(field)),
+            Reading::Message(inner) if field.wire_type == WireType::StartGroup => {
+                self.message(&inner, Some(field))
+            }
             Reading::Message(inner) => {
                 self.cursor.set_range(field.value.clone());
                 self.message(&inner, None)
             }
             Reading::Utf8 => self.utf8(field.value.clone()),
             Reading::Varints => self.varints(field.value.clone()),
-            Reading::Fixed(width) if (field.value.end - field.value.start) % width != 0 => {
-                Err(invalid(&format!("a packed run that is no multiple of {width} bytes"), field.value.start))
+            Reading::Fixed(width)
+                if !(field.value.end - field.value.start).is_multiple_of(width) =>
+            {
+                Err(invalid(
+                    &format!("a packed run that is no multiple of {width} bytes"),
+                    field.value.start,
+                ))
             }
             Reading::Fixed(_) | Reading::Any => Ok(()),
         }
     }
 
     /// Hands out the value in pieces. `look` says how much of its piece is done, and whether it could go on with more.
-    fn pieces(&mut self, value: Range<u64>, look: impl Fn(&[u8]) -> (usize, bool), broken: &str) -> Result<()> {
+    fn pieces(
+        &mut self,
+        value: Range<u64>,
+        look: impl Fn(&[u8]) -> (usize, bool),
+        broken: &str,
+    ) -> Result<()> {
         let mut position = value.start;
         while position < value.end {
             let piece = position..value.end.min(position + PIECE);
@@ -141,7 +170,11 @@ impl<I: Input> Parser<I> {
             }
             (done, true)
         };
-        self.pieces(value, look, "a varint in a packed run that is cut short or too long")
+        self.pieces(
+            value,
+            look,
+            "a varint in a packed run that is cut short or too long",
+        )
     }
 }
 
@@ -161,12 +194,20 @@ enum Reading {
 fn reading(field: &FieldDescriptor, wire_type: WireType) -> Option<Reading> {
     let (own, packed) = match field.kind() {
         Kind::Message(message) => {
-            let own = if field.is_group() { WireType::StartGroup } else { WireType::Len };
+            let own = if field.is_group() {
+                WireType::StartGroup
+            } else {
+                WireType::Len
+            };
             return (wire_type == own).then_some(Reading::Message(message));
         }
         Kind::String => {
             let checked = field.parent_file().syntax() == Syntax::Proto3;
-            return (wire_type == WireType::Len).then_some(if checked { Reading::Utf8 } else { Reading::Any });
+            return (wire_type == WireType::Len).then_some(if checked {
+                Reading::Utf8
+            } else {
+                Reading::Any
+            });
         }
         Kind::Bytes => return (wire_type == WireType::Len).then_some(Reading::Any),
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => (WireType::Fixed64, Reading::Fixed(8)),
@@ -185,7 +226,8 @@ struct Counts(Vec<(u32, u64)>);
 
 fn step(field: &FieldDescriptor, counts: &mut Counts) -> Step {
     let number = field.number();
-    let is_repeated_message = matches!(field.kind(), Kind::Message(_)) && (field.is_list() || field.is_map());
+    let is_repeated_message =
+        matches!(field.kind(), Kind::Message(_)) && (field.is_list() || field.is_map());
     if !is_repeated_message && !field.is_list() {
         return Step::field(number);
     }
@@ -224,10 +266,22 @@ mod tests {
 
     #[test]
     fn messages_and_fields_are_counted() {
-        let node = [field(1, b"name"), field(3, b"input"), field(5, &field(1, b"key"))].concat();
+        let node = [
+            field(1, b"name"),
+            field(3, b"input"),
+            field(5, &field(1, b"key")),
+        ]
+        .concat();
         let graph = [field(1, &node), field(15, b"new")].concat();
         let parsed = parse_as("tensorflow.GraphDef", &graph).unwrap();
-        assert_eq!(parsed, Parsed { messages: 3, fields: 6, unknown_fields: 1 });
+        assert_eq!(
+            parsed,
+            Parsed {
+                messages: 3,
+                fields: 6,
+                unknown_fields: 1
+            }
+        );
     }
 
     #[test]
@@ -235,7 +289,10 @@ mod tests {
         let node = [field(1, b"ok"), field(3, b"a"), field(3, b"\xff")].concat();
         let graph = [field(1, b""), field(1, &node)].concat();
         let error = parse_as("tensorflow.GraphDef", &graph).unwrap_err();
-        assert_eq!(error.to_string(), "node[1].input[1]: a string that is not UTF-8 at 0xd");
+        assert_eq!(
+            error.to_string(),
+            "node[1].input[1]: a string that is not UTF-8 at 0xd"
+        );
     }
 
     #[test]
@@ -244,7 +301,12 @@ mod tests {
         assert!(parse_as("tensorflow.NodeDef", &field(1, text.as_bytes())).is_ok());
         let cut = &text.as_bytes()[..text.len() - 1];
         let error = parse_as("tensorflow.NodeDef", &field(1, cut)).unwrap_err();
-        assert!(error.to_string().starts_with("name: a string that is not UTF-8"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .starts_with("name: a string that is not UTF-8"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -263,13 +325,24 @@ mod tests {
     #[test]
     fn another_wire_type_makes_an_unknown_field() {
         let parsed = parse_as("tensorflow.NodeDef", &[0x08, 1, 0x13, 0x08, 1, 0x14]).unwrap();
-        assert_eq!(parsed, Parsed { messages: 1, fields: 2, unknown_fields: 2 });
+        assert_eq!(
+            parsed,
+            Parsed {
+                messages: 1,
+                fields: 2,
+                unknown_fields: 2
+            }
+        );
     }
 
     #[test]
     fn nesting_has_an_end() {
         // An AttrValue holds a function, whose attributes are AttrValues.
-        let nested = |levels| (0..levels).fold(Vec::new(), |inner, _| field(10, &field(2, &field(2, &inner))));
+        let nested = |levels| {
+            (0..levels).fold(Vec::new(), |inner, _| {
+                field(10, &field(2, &field(2, &inner)))
+            })
+        };
         assert!(parse_as("tensorflow.AttrValue", &nested(33)).is_ok());
         let error = parse_as("tensorflow.AttrValue", &nested(34)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded);

@@ -40,18 +40,35 @@ pub(super) fn go(
     let mut compare = against.map(original).transpose()?;
     let parsed = match deep {
         None => {
-            produce(input, options, &mut Tee { compare: compare.as_mut(), parser: None })?;
+            produce(
+                input,
+                options,
+                &mut Tee {
+                    compare: compare.as_mut(),
+                    parser: None,
+                },
+            )?;
             None
         }
         Some(descriptor) => Some(thread::scope(|scope| {
             let (sender, receiver) = sync_channel(QUEUE);
-            let pieces = Pieces { receiver, piece: Vec::new(), at: 0 };
-            let parser = scope.spawn(move || deep::parse(StreamInput::new(pieces, size), descriptor));
-            let mut tee = Tee { compare: compare.as_mut(), parser: Some(sender) };
+            let pieces = Pieces {
+                receiver,
+                piece: Vec::new(),
+                at: 0,
+            };
+            let parser =
+                scope.spawn(move || deep::parse(StreamInput::new(pieces, size), descriptor));
+            let mut tee = Tee {
+                compare: compare.as_mut(),
+                parser: Some(sender),
+            };
             let produced = produce(input, options, &mut tee);
             // The parser waits for more as long as there is a sender.
             drop(tee);
-            let parsed = parser.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let parsed = parser
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             produced.map(|()| parsed.map_err(|error| Failure::of(&input.file, &error)))
         })?),
     };
@@ -59,7 +76,10 @@ pub(super) fn go(
         Ok(different) => Ok(different),
         Err(error) => Err(Failure::io(against.unwrap_or(&input.file), &error)),
     };
-    Ok(Found { parsed, different: compare.map(finish).transpose()? })
+    Ok(Found {
+        parsed,
+        different: compare.map(finish).transpose()?,
+    })
 }
 
 /// Writes the message to the sink.

@@ -1,0 +1,102 @@
+//! What people see, as files beside this one. `UPDATE_GOLDEN=1` writes them anew; look at the difference before it is committed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Dir, fixture, foreign};
+
+/// Runs the command in `dir`, so that the names in its output are the same everywhere.
+#[track_caller]
+fn expect(dir: &Dir, golden: &str, args: &[&str]) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(args)
+        .current_dir(dir.path(""))
+        .output()
+        .unwrap();
+    let mut seen = String::from_utf8(ran.stdout).unwrap();
+    if !ran.stderr.is_empty() {
+        seen.push_str("---- standard error\n");
+        seen.push_str(&String::from_utf8(ran.stderr).unwrap());
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cli/golden")
+        .join(golden);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &seen).unwrap();
+    }
+    let wanted = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(seen, wanted, "{golden}; UPDATE_GOLDEN=1 accepts it");
+}
+
+#[test]
+fn help_teaches() {
+    let dir = Dir::new();
+    expect(&dir, "help.txt", &["--help"]);
+    expect(&dir, "no-command.txt", &[]);
+    for command in ["split", "merge", "verify", "info"] {
+        expect(&dir, &format!("help-{command}.txt"), &[command, "--help"]);
+    }
+}
+
+#[test]
+fn results_read_well() {
+    let dir = Dir::new();
+    dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    dir.copy(&fixture("keras_mlp/saved_model.pb"), "other.pb");
+    dir.copy(&foreign("functions_consts.nested.none.cpb"), "theirs.cpb");
+    expect(
+        &dir,
+        "split-dry-run.txt",
+        &[
+            "split",
+            "saved_model.pb",
+            "--max-chunk-size",
+            "20KiB",
+            "--dry-run",
+        ],
+    );
+    expect(
+        &dir,
+        "split.txt",
+        &["split", "saved_model.pb", "--max-chunk-size", "20KiB"],
+    );
+    expect(
+        &dir,
+        "split-whole.txt",
+        &["split", "saved_model.pb", "-o", "copy"],
+    );
+    expect(
+        &dir,
+        "split-exists.txt",
+        &["split", "saved_model.pb", "--max-chunk-size", "20KiB"],
+    );
+    expect(&dir, "info.txt", &["info", "saved_model.cpb"]);
+    expect(&dir, "info.json", &["info", "saved_model.cpb", "--json"]);
+    expect(&dir, "info-theirs.txt", &["info", "theirs.cpb"]);
+    expect(
+        &dir,
+        "merge.txt",
+        &["merge", "saved_model.cpb", "-o", "back.pb"],
+    );
+    expect(
+        &dir,
+        "verify.txt",
+        &[
+            "verify",
+            "saved_model.cpb",
+            "--deep",
+            "--against",
+            "saved_model.pb",
+        ],
+    );
+    expect(
+        &dir,
+        "verify-different.txt",
+        &["verify", "saved_model.cpb", "--against", "other.pb"],
+    );
+    expect(&dir, "verify-no-type.txt", &["verify", "theirs.cpb"]);
+}

@@ -1,0 +1,12 @@
+//! The command, run as a whole: in this process where only its results count, as a process of its own where more does.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod support;
+
+mod folder;
+mod golden;
+mod info;
+mod merge;
+mod process;
+mod split;
+mod verify;

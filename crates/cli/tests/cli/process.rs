@@ -1,0 +1,112 @@
+//! What only a process of its own shows: status, streams, and names that are no Unicode.
+
+use std::io::pipe;
+use std::process::{Command, Stdio};
+
+use crate::support::{Dir, fixture};
+
+fn protosplit() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_protosplit"))
+}
+
+#[test]
+fn the_status_says_how_it_ended() {
+    let dir = Dir::new();
+    let bad = dir.file("bad.cpb", [0; 200]);
+    let status = |args: &[&str]| {
+        let ran = protosplit().args(args).output().unwrap();
+        (
+            ran.status.code().unwrap(),
+            String::from_utf8(ran.stdout).unwrap(),
+            String::from_utf8(ran.stderr).unwrap(),
+        )
+    };
+    let model = fixture("keras_mlp");
+    let (code, out, err) = status(&["info", model.to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("tensorflow.SavedModel"));
+    let (code, out, err) = status(&["info", bad.to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        err.starts_with("protosplit: ") && err.lines().count() == 1,
+        "{err}"
+    );
+    for wrong in [
+        &[][..],
+        &["frobnicate"],
+        &["split"],
+        &["info", "/nowhere"],
+        &["merge", "/nowhere"],
+        &["info", "--jsn", "a"],
+    ] {
+        let (code, out, err) = status(wrong);
+        assert_eq!((code, out.as_str()), (2, ""), "{wrong:?}");
+        assert!(err.starts_with("protosplit: "), "{err}");
+    }
+    let (code, out, _) = status(&["--version"]);
+    assert_eq!(
+        (code, out),
+        (0, format!("protosplit {}\n", env!("CARGO_PKG_VERSION")))
+    );
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_no_error() {
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let ran = protosplit()
+        .arg("info")
+        .arg(fixture("keras_mlp"))
+        .stdout(writer)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(
+        (ran.status.code(), ran.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_behind_the_output_is_an_error() {
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let ran = protosplit()
+        .arg("info")
+        .arg(fixture("keras_mlp"))
+        .stdout(full)
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(ran.stderr.starts_with(b"protosplit: standard output: "));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_no_unicode_are_fine() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = Dir::new();
+    let name = std::ffi::OsStr::from_bytes(b"mod\xffel");
+    let prefix = dir.path("").join(name);
+    let ran = protosplit()
+        .args(["split", "--json", "--max-chunk-size", "10KiB", "-o"])
+        .arg(&prefix)
+        .arg(fixture("keras_mlp/saved_model.pb"))
+        .output()
+        .unwrap();
+    assert_eq!(
+        (ran.status.code(), ran.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+    assert!(
+        String::from_utf8(ran.stdout)
+            .unwrap()
+            .contains("mod\u{fffd}el.cpb")
+    );
+    let ran = protosplit().arg("verify").arg(&prefix).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0));
+}

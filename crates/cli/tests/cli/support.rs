@@ -1,0 +1,154 @@
+//! A folder to work in, a run of the command, and the fixtures.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protosplit_cli::Exit;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a run of the command did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) exit: Exit,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ran {
+    /// The results of a run that went well and had nothing to remark.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(
+            (self.exit, self.err.as_str()),
+            (Exit::Done, ""),
+            "{}",
+            self.out
+        );
+        self.out
+    }
+
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        serde_json::from_str(&self.ok()).unwrap()
+    }
+
+    /// The one line of a run that failed, without the command's name.
+    #[track_caller]
+    pub(crate) fn failed(self, exit: Exit) -> String {
+        assert_eq!(self.exit, exit, "{self:?}");
+        let line = self
+            .err
+            .strip_prefix("protosplit: ")
+            .expect("an error begins with the command's name");
+        let line = line.strip_suffix('\n').unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        line.to_owned()
+    }
+}
+
+/// Runs the command in this process.
+pub(crate) fn run<const N: usize>(args: [&dyn AsRef<Path>; N]) -> Ran {
+    let args = args
+        .iter()
+        .map(|arg| OsString::from(arg.as_ref().as_os_str()));
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let exit = protosplit_cli::run(
+        std::iter::once("protosplit".into()).chain(args),
+        &mut out,
+        &mut err,
+    );
+    Ran {
+        exit,
+        out: String::from_utf8(out).unwrap(),
+        err: String::from_utf8(err).unwrap(),
+    }
+}
+
+/// A new folder, removed with everything in it.
+pub(crate) struct Dir(TempDir);
+
+impl Dir {
+    pub(crate) fn new() -> Self {
+        Dir(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file.
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Copies a fixture.
+    pub(crate) fn copy(&self, from: &Path, name: &str) -> PathBuf {
+        self.file(name, fs::read(from).unwrap())
+    }
+
+    /// All files in it and below, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        files(self.0.path())
+    }
+}
+
+/// All files in a folder and below, sorted.
+pub(crate) fn files(root: &Path) -> Vec<String> {
+    let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.push(
+                    path.strip_prefix(root)
+                        .unwrap()
+                        .to_str()
+                        .unwrap()
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A file or folder that TensorFlow wrote.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/tensorflow")
+        .join(name)
+}
+
+/// A chunked file by another writer.
+pub(crate) fn foreign(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/tensorflow_cpb")
+        .join(name)
+}
+
+pub(crate) const SAVED_MODELS: [&str; 4] = [
+    "functions_consts",
+    "keras_mlp",
+    "lookup_strings",
+    "tf1_two_metagraphs",
+];
+
+/// All messages that TensorFlow wrote, with their types.
+pub(crate) fn messages() -> Vec<(PathBuf, &'static str)> {
+    let models = SAVED_MODELS.map(|name| {
+        (
+            fixture(name).join("saved_model.pb"),
+            "tensorflow.SavedModel",
+        )
+    });
+    let graphs = ["graphdef_dtypes", "graphdef_frozen_cnn"];
+    let graphs = graphs.map(|name| (fixture(name).join("graph.pb"), "tensorflow.GraphDef"));
+    models.into_iter().chain(graphs).collect()
+}

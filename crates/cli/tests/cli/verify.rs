@@ -1,0 +1,176 @@
+//! `protosplit verify`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use protosplit_cli::Exit;
+use serde_json::Value;
+
+use crate::support::{Dir, fixture, foreign, run};
+
+fn split(dir: &Dir, name: &str) -> PathBuf {
+    let file = fixture(name).join("saved_model.pb");
+    run([
+        &"split",
+        &file,
+        &"-o",
+        &dir.path(name),
+        &"--max-chunk-size",
+        &"10KiB",
+        &"--compression",
+        &"zstd",
+    ])
+    .ok();
+    dir.path(&format!("{name}.cpb"))
+}
+
+#[test]
+fn a_sound_file_is_ok() {
+    let dir = Dir::new();
+    let file = split(&dir, "keras_mlp");
+    let report = run([&"verify", &file, &"--deep", &"--json"]).json();
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["byte_exact"], true);
+    assert_eq!(report["merged_bytes"], 32775);
+    assert!(report["deep"]["messages"].as_u64().unwrap() > 100);
+    assert_eq!(report["deep"]["unknown_fields"], 0);
+    assert!(
+        run([&"verify", &dir.path("keras_mlp")])
+            .ok()
+            .ends_with("result   ok\n")
+    );
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_found() {
+    let dir = Dir::new();
+    let whole = fs::read(split(&dir, "tf1_two_metagraphs")).unwrap();
+    for at in (0..whole.len()).step_by(17) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << (at % 8);
+        let file = dir.file("damaged.cpb", damaged);
+        let ran = run([&"verify", &file, &"--json"]);
+        assert_eq!(ran.exit, Exit::Bad, "byte {at}: {ran:?}");
+        assert!(ran.err.starts_with("protosplit: "), "byte {at}");
+    }
+}
+
+#[test]
+fn a_merge_can_be_equal_as_a_message_without_being_byte_exact() {
+    let dir = Dir::new();
+    // A tensor whose content has a length of two bytes where one would do, in a message of five.
+    let value = [&[0x42, 0x8b, 0x00, 0x22, 0x88, 0x00][..], b"contents"].concat();
+    let original = dir.file("graph.pb", &value);
+    let written = run([
+        &"split",
+        &original,
+        &"--message",
+        &"tensorflow.AttrValue",
+        &"-o",
+        &dir.path("g"),
+        &"--max-chunk-size",
+        &"10",
+        &"--json",
+    ]);
+    assert_eq!(written.json()["byte_exact"], false);
+    let report = run([
+        &"verify",
+        &dir.path("g"),
+        &"--against",
+        &original,
+        &"--json",
+    ]);
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    assert_eq!(report["against"]["result"], "equal", "{report}");
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["byte_exact"], false);
+    let said = run([&"verify", &dir.path("g"), &"--against", &original]).ok();
+    assert!(
+        said.contains("equal to ") && said.contains("the bytes differ from byte "),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_differs_is_named_by_its_path() {
+    let dir = Dir::new();
+    let file = split(&dir, "keras_mlp");
+    let ran = run([
+        &"verify",
+        &file,
+        &"--against",
+        &fixture("lookup_strings/saved_model.pb"),
+        &"--json",
+    ]);
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["against"]["result"], "different");
+    let path = report["against"]["path"].as_str().unwrap().to_owned();
+    assert!(path.starts_with("meta_graphs[0]."), "{path}");
+    let error = ran.failed(Exit::Bad);
+    assert!(
+        error.contains(&path) && error.contains("differs from"),
+        "{error}"
+    );
+}
+
+#[test]
+fn without_a_type_a_difference_is_a_byte() {
+    let dir = Dir::new();
+    let file = foreign("graphdef_dtypes.const.none.cpb");
+    let original = fixture("graphdef_frozen_cnn/graph.pb");
+    let error =
+        run([&"verify", &file, &"--against", &original, &"--assume-plain"]).failed(Exit::Bad);
+    assert!(
+        error.contains(" from byte ") && error.contains("the type is not known"),
+        "{error}"
+    );
+    let error = run([&"verify", &file, &"--deep", &"--assume-plain"]).failed(Exit::Usage);
+    assert!(error.contains("--deep needs the message's type"), "{error}");
+    let error = run([&"verify", &file, &"--against", &dir.path("nowhere.pb")]).failed(Exit::Usage);
+    assert!(error.contains("nowhere.pb: "), "{error}");
+}
+
+#[test]
+fn deep_finds_what_no_checksum_can() {
+    let dir = Dir::new();
+    // A node with a name that is no UTF-8, and enough around it to be cut.
+    let node = [&[0x0a, 200, 1][..], &[0xff; 200]].concat();
+    let graph = [&[0x0a, 203, 1][..], &node].concat().repeat(3);
+    let original = dir.file("graph.pb", graph);
+    run([
+        &"split",
+        &original,
+        &"--message",
+        &"tensorflow.GraphDef",
+        &"-o",
+        &dir.path("g"),
+        &"--max-chunk-size",
+        &"300",
+    ])
+    .ok();
+    run([&"verify", &dir.path("g")]).ok();
+    let error = run([&"verify", &dir.path("g"), &"--deep"]).failed(Exit::Bad);
+    assert!(
+        error.contains("node[0].name: a string that is not UTF-8"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_message_that_was_not_split_can_be_parsed_and_compared() {
+    let dir = Dir::new();
+    let file = fixture("keras_mlp/saved_model.pb");
+    run([&"split", &file, &"-o", &dir.path("saved_model")]).ok();
+    let report = run([
+        &"verify",
+        &dir.path("saved_model"),
+        &"--deep",
+        &"--against",
+        &file,
+        &"--json",
+    ])
+    .json();
+    assert_eq!(report["split"], false);
+    assert_eq!(report["against"]["result"], "byte-exact");
+    assert!(report["deep"]["fields"].as_u64().unwrap() > 100);
+}
