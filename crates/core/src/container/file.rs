@@ -2,13 +2,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use record_file::{CompressionKind, ReadAt, ReaderOptions, RecordFile, RecordPosition};
+use record_file::{
+    ChunkHeader, CompressionKind, ReadAt, ReaderOptions, RecordFile, RecordPosition,
+};
 
 use super::cache::RecordChunkCache;
 use super::checked::CheckedStream;
 use super::{ChunkKind, ChunkPlace, Trailer, TrailerUse};
 use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan};
-use crate::proto::ChunkMetadata;
+use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
 
 /// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read when they are asked for.
@@ -92,19 +94,15 @@ impl<S: ReadAt> ChunkedFile<S> {
         let Some(end) = file.last_record()? else {
             return Err(Error::new(ErrorKind::NotChunked, "the file has no records"));
         };
-        let stored = file.stored(end)?;
-        if stored.chunk.header.decoded_data_size
-            > limits.max_trailer_size.max(limits.max_cached_size)
-        {
-            let message = format!(
-                "a trailer of {} bytes",
-                stored.chunk.header.decoded_data_size
-            );
+        let header = file.chunk_header_at(end.chunk_begin())?.header;
+        let size = header.decoded_data_size;
+        if size > limits.max_trailer_size.max(limits.max_cached_size) {
+            let message = format!("a trailer of {size} bytes");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
         }
         let cache = RecordChunkCache::new(limits.max_cached_size);
-        let bytes = if stored.chunk.header.num_records > 1 {
-            cache.record(&file, end, stored.chunk.header.decoded_data_size)?
+        let bytes = if header.num_records > 1 {
+            cache.record(&file, end, size)?
         } else {
             file.read_record(end)?
         };
@@ -132,9 +130,11 @@ impl<S: ReadAt> ChunkedFile<S> {
         cache: RecordChunkCache,
         end: Option<RecordPosition>,
     ) -> Result<Self> {
-        let mut records = Vec::with_capacity(trailer.kinds().len());
-        for (at, info) in trailer.metadata().chunks.iter().enumerate() {
-            let record = check_record(&file, info.offset, info.size, end);
+        let infos = &trailer.metadata().chunks;
+        let found = locate_all(&file, infos)?;
+        let mut records = Vec::with_capacity(infos.len());
+        for (at, (info, found)) in infos.iter().zip(found).enumerate() {
+            let record = check_record(info, found, end);
             records.push(record.map_err(|error| error.in_chunk(at as u64))?);
         }
         Ok(ChunkedFile {
@@ -223,40 +223,74 @@ fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
     })
 }
 
-/// Looks a chunk's record up. Any offset and size may be claimed; nothing is read or allocated by them but headers.
-fn check_record<S: ReadAt>(
+/// From how many chunks on all headers of the file are read in one pass. Looking one up reads the headers in its block.
+const ONE_PASS_FROM: usize = 16;
+
+/// The records that chunks say they are; `None` where no record begins. Any offset may be claimed; nothing is read but headers.
+fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
-    offset: u64,
-    size: u64,
+    infos: &[ChunkInfo],
+) -> Result<Vec<Option<(RecordPosition, ChunkHeader)>>> {
+    let mut found = vec![None; infos.len()];
+    if infos.len() < ONE_PASS_FROM {
+        for (info, found) in infos.iter().zip(&mut found) {
+            *found = match file.locate(info.offset) {
+                Ok(at) => Some((at, file.chunk_header_at(at.chunk_begin())?.header)),
+                Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => None,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        return Ok(found);
+    }
+    let mut order: Vec<usize> = (0..infos.len()).collect();
+    order.sort_unstable_by_key(|&at| infos[at].offset);
+    let mut order = order.into_iter().peekable();
+    for chunk in file.chunks() {
+        let chunk = chunk?;
+        let begin = chunk.begin().0;
+        while let Some(at) = order.next_if(|&at| infos[at].offset < chunk.end().0) {
+            if let Some(index) = infos[at].offset.checked_sub(begin)
+                && index < chunk.header.num_records
+            {
+                found[at] = Some((RecordPosition::new(begin, index), chunk.header));
+            }
+        }
+        if order.peek().is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn check_record(
+    info: &ChunkInfo,
+    found: Option<(RecordPosition, ChunkHeader)>,
     end: Option<RecordPosition>,
 ) -> Result<Record> {
-    let invalid = |message: String| Error::new(ErrorKind::InvalidTrailer, message);
-    let position = file.locate(offset).map_err(|error| match error.kind() {
-        record_file::ErrorKind::InvalidPosition => {
-            invalid(format!("no record begins at its offset {offset}"))
-        }
-        _ => error.into(),
-    })?;
+    let ChunkInfo { offset, size, .. } = *info;
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidTrailer, message));
+    let Some((position, header)) = found else {
+        return invalid(format!("no record begins at its offset {offset}"));
+    };
     if end.is_some_and(|end| position >= end) {
-        return Err(invalid(format!("its offset {offset} is the trailer's")));
+        return invalid(format!("its offset {offset} is the trailer's"));
     }
-    let stored = file.chunk_header_at(position.chunk_begin())?;
-    let shared = stored.header.num_records > 1;
-    let most = stored.header.decoded_data_size;
+    let shared = header.num_records > 1;
+    let most = header.decoded_data_size;
     if size != most && (!shared || size > most) {
         let than = if shared {
             "all records there have"
         } else {
             "its record has"
         };
-        return Err(invalid(format!(
+        return invalid(format!(
             "the trailer says {size} bytes, where {than} {most}"
-        )));
+        ));
     }
     Ok(Record {
         position,
         shared,
-        stored_size: stored.header.data_size,
+        stored_size: header.data_size,
     })
 }
 

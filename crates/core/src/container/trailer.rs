@@ -194,7 +194,7 @@ fn check_version(metadata: &ChunkMetadata) -> Result<i32> {
     let version = metadata.version.clone().unwrap_or_default();
     if !(0..=MAX_JOIN_VERSION).contains(&version.join_version) {
         let message = format!(
-            "join version {} is newer than this reader, which knows 0 to {MAX_JOIN_VERSION}",
+            "join version {} is not known to this reader, which knows 0 to {MAX_JOIN_VERSION}",
             version.join_version
         );
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));

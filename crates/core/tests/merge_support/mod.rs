@@ -8,6 +8,7 @@
     reason = "each test file uses a part"
 )]
 
+pub mod file;
 pub mod schema;
 
 use bytes::Bytes;

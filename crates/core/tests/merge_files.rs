@@ -1,0 +1,375 @@
+//! Merging files: which one is read, what of it, and where the result goes.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod merge_support;
+
+use std::fs;
+use std::io::{self, Write};
+
+use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
+use merge_support::schema::{descriptor, text};
+use merge_support::{Chunked, cat, int, len};
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::container::{ChunkKind, ChunkedFile};
+use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger};
+use proto_splitter_core::proto::VersionDef;
+use record_file::Compression;
+
+const BIG: usize = 300_000;
+
+fn content(seed: u8) -> Vec<u8> {
+    (0..BIG)
+        .map(|i| u8::try_from(i % 251).unwrap() ^ seed)
+        .collect()
+}
+
+fn whole() -> Vec<u8> {
+    cat([
+        int(1, 1),
+        len(8, content(1)),
+        len(10, len(8, content(2))),
+        len(10, int(1, 3)),
+        int(34, 1),
+    ])
+}
+
+fn sample() -> Chunked {
+    let mut chunked = Chunked::marked()
+        .base(cat([int(1, 1), len(8, []), len(10, []), int(34, 1)]))
+        .bytes("8", content(1))
+        .message("10[0]", len(8, []))
+        .bytes("10[0].8", content(2))
+        .message("", len(10, int(1, 3)));
+    let metadata = &mut chunked.metadata;
+    metadata.source_size = Some(whole().len() as u64);
+    metadata.source_crc32c = Some(crc32c::crc32c(&whole()));
+    metadata.byte_exact = true;
+    metadata.message_type = "t.T".into();
+    for (chunk, info) in chunked.chunks.iter().zip(&mut metadata.chunks) {
+        info.crc32c = Some(crc32c::crc32c(chunk));
+    }
+    chunked
+}
+
+#[test]
+fn every_door_gives_the_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("model");
+    for layout in [
+        ALONE,
+        Layout::Alone(Compression::ZSTD),
+        Layout::Together(1 << 20),
+        Layout::Together(100_000),
+    ] {
+        let bytes = cpb_with(&sample(), layout, |_| {});
+        fs::write(folder.path().join("model.cpb"), &bytes).unwrap();
+        assert_eq!(
+            Merger::merge_to_bytes(&prefix).unwrap(),
+            whole(),
+            "{layout:?}"
+        );
+        assert_eq!(
+            Merger::merge_to_bytes(folder.path().join("model.cpb")).unwrap(),
+            whole()
+        );
+        let mut out = Vec::new();
+        let merged = Merger::merge_to(&mut out, &prefix).unwrap();
+        assert_eq!(out, whole());
+        assert_eq!(merged.size, whole().len() as u64);
+        assert_eq!(merged.crc32c, crc32c::crc32c(&whole()));
+        assert_eq!(merged.byte_exact, Some(true));
+        assert_eq!(merged.message_type.as_deref(), Some("t.T"));
+        assert_eq!(merged.input, folder.path().join("model.cpb"));
+        let dynamic = Merger::read_dynamic(&prefix, descriptor()).unwrap();
+        assert_eq!(dynamic.get_field_by_name("u64").unwrap().as_u64(), Some(1));
+        // As any type: field 1 of this one is an int32, the rest is unknown to it.
+        let options = MergeOptions::new();
+        let version: VersionDef = Merger::read_chunked_from_bytes(bytes, &options).unwrap();
+        assert_eq!(version.splitter_version, 1);
+        assert_eq!(Merger::read::<VersionDef>(&prefix).unwrap(), version);
+        let target = folder.path().join("out.pb");
+        Merger::merge_to_file(&target, &prefix, &options, true).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), whole());
+    }
+}
+
+#[test]
+fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let (prefix, plain, chunked) = (
+        folder.path().join("model"),
+        folder.path().join("model.pb"),
+        folder.path().join("model.cpb"),
+    );
+    let error = Merger::merge_to_bytes(&prefix).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    let expected = format!(
+        "there is neither {} nor {}",
+        chunked.display(),
+        plain.display()
+    );
+    assert_eq!(error.to_string(), expected);
+    fs::write(&plain, int(1, 7)).unwrap();
+    assert_eq!(Merger::merge_to_bytes(&prefix).unwrap(), int(1, 7));
+    assert_eq!(Merger::merge_to_bytes(&plain).unwrap(), int(1, 7));
+    assert_eq!(
+        Merger::read::<VersionDef>(&prefix)
+            .unwrap()
+            .splitter_version,
+        7
+    );
+    let mut out = Vec::new();
+    let merged = Merger::merge_to(&mut out, &prefix).unwrap();
+    assert_eq!(
+        (out, merged.chunked, merged.byte_exact),
+        (int(1, 7), false, None)
+    );
+    let metadata = sample().metadata;
+    let options = MergeOptions::new();
+    let error = Merger::read_partial::<VersionDef>(&prefix, &metadata, &options).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("{} is a message in one piece", plain.display())
+    );
+    fs::write(&chunked, cpb(&sample())).unwrap();
+    assert_eq!(Merger::merge_to_bytes(&prefix).unwrap(), whole());
+    // A damaged one is not passed by for the plain one.
+    fs::write(&chunked, "junk").unwrap();
+    let error = Merger::merge_to_bytes(&prefix).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotChunked);
+    assert!(
+        error
+            .to_string()
+            .starts_with(&chunked.display().to_string()),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_part_is_what_its_metadata_says() {
+    let bytes = cpb(&sample());
+    let file = ChunkedFile::from_source(bytes.clone(), &Limits::default()).unwrap();
+    let mut metadata = file.trailer().metadata().clone();
+    metadata
+        .message
+        .as_mut()
+        .unwrap()
+        .chunked_fields
+        .retain(|field| field.field_tag.len() == 2);
+    let part = ChunkedFile::with_metadata(bytes, metadata, &Limits::default()).unwrap();
+    let merged = part.merge_to_bytes(&MergeOptions::new()).unwrap();
+    assert_eq!(
+        merged,
+        cat([int(1, 1), len(8, []), len(10, len(8, [])), int(34, 1)])
+    );
+}
+
+#[test]
+fn a_file_is_written_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let (prefix, target) = (folder.path().join("model"), folder.path().join("out"));
+    let options = MergeOptions::new();
+    let wrong = cpb_with(&sample(), ALONE, |m| m.source_crc32c = Some(1));
+    fs::write(folder.path().join("model.cpb"), wrong).unwrap();
+    let error = Merger::merge_to_file(&target, &prefix, &options, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    assert_eq!(
+        fs::read_dir(folder.path()).unwrap().count(),
+        1,
+        "nothing is left"
+    );
+    fs::write(folder.path().join("model.cpb"), cpb(&sample())).unwrap();
+    fs::write(&target, "in the way").unwrap();
+    let error = Merger::merge_to_file(&target, &prefix, &options, false).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read(&target).unwrap(), b"in the way");
+    let input = folder.path().join("model.cpb");
+    let error = Merger::merge_to_file(&input, &prefix, &options, true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    Merger::merge_to_file(&target, &prefix, &options, true).unwrap();
+    assert_eq!(fs::read(&target).unwrap(), whole());
+}
+
+#[test]
+fn a_sink_that_fails_or_takes_little_is_no_trouble() {
+    struct Few(Vec<u8>, usize);
+    impl Write for Few {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.0.len() >= self.1 {
+                return Err(io::Error::other("disk on fire"));
+            }
+            let taken = bytes.len().min(1000);
+            self.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let file = ChunkedFile::from_source(cpb(&sample()), &Limits::default()).unwrap();
+    let mut few = Few(Vec::new(), usize::MAX);
+    file.merge_to(&mut few, &MergeOptions::new()).unwrap();
+    assert_eq!(few.0, whole());
+    for most in [0, 5000, 400_000, 599_000] {
+        let error = file
+            .merge_to(&mut Few(Vec::new(), most), &MergeOptions::new())
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().ends_with("disk on fire"), "{error}");
+    }
+}
+
+#[test]
+fn a_plan_reads_no_more_than_the_chunks_that_others_are_spliced_into() {
+    let bytes = cpb(&sample());
+    let (size, source) = (bytes.len() as u64, Counted::new(bytes));
+    let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+    let opened = source.take(0..size);
+    assert!(opened < 10_000, "{opened} bytes were read to open it");
+    let plan = file.plan(&MergeOptions::new()).unwrap();
+    let planned = source.take(0..size);
+    assert!(planned < 10_000, "{planned} bytes were read to plan");
+    assert_eq!(plan.total_len(), whole().len() as u64);
+    file.merge_to(&mut io::sink(), &MergeOptions::new())
+        .unwrap();
+    let merged = source.take(0..size);
+    assert!(
+        merged < size + 20_000,
+        "{merged} bytes of {size} were read to merge"
+    );
+}
+
+#[test]
+fn records_that_share_a_record_chunk_are_decoded_once() {
+    // Fifty values of 1000 bytes that don't compress, and the rest, all in one record chunk.
+    let mut state = 1u64;
+    let mut noise = || {
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state.to_be_bytes()[0]
+        };
+        (0..1000).map(|_| next()).collect::<Vec<u8>>()
+    };
+    let mut chunked = Chunked::marked().base(len(11, []).repeat(50));
+    let mut expected = Vec::new();
+    for i in 0..50 {
+        let value = noise();
+        expected.extend(len(11, &value));
+        chunked = chunked.bytes(&format!("11[{i}]"), value);
+    }
+    let bytes = cpb_with(&chunked, Layout::Together(1 << 20), |_| {});
+    let (size, source) = (bytes.len() as u64, Counted::new(bytes));
+    let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+    let mut out = Vec::new();
+    file.merge_to(&mut out, &MergeOptions::new()).unwrap();
+    assert_eq!(out, expected);
+    let data = file.record_file().chunks().last().unwrap().unwrap();
+    assert_eq!(data.header.num_records, 52, "the trailer is in it, too");
+    let stored = data.header.data_size;
+    let read = source.take(data.begin().0 + 40..size);
+    assert!(
+        read < stored + stored / 2,
+        "{read} bytes were read of {stored}"
+    );
+    // In several record chunks, and no room to keep more than one.
+    let bytes = cpb_with(&chunked, Layout::Together(10_000), |_| {});
+    let (size, source) = (bytes.len() as u64, Counted::new(bytes));
+    let mut limits = Limits::default();
+    limits.max_cached_size = 1;
+    let file = ChunkedFile::from_source(&source, &limits).unwrap();
+    let mut out = Vec::new();
+    file.merge_to(&mut out, &MergeOptions::new()).unwrap();
+    assert_eq!(out, expected);
+    let read = source.take(0..size);
+    assert!(read < size * 2, "{read} bytes were read of {size}");
+}
+
+#[test]
+fn summaries_say_how_chunks_are_stored() {
+    let bytes = cpb(&sample());
+    let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+    let summaries = file.summaries().unwrap();
+    assert_eq!(file.len(), 5);
+    let paths: Vec<_> = summaries
+        .iter()
+        .map(|s| s.places[0].path.to_string())
+        .collect();
+    assert_eq!(paths, ["", "8", "10[0]", "10[0].8", ""]);
+    assert_eq!(summaries[1].kind, ChunkKind::Bytes);
+    assert_eq!(summaries[1].size, BIG as u64);
+    assert!(summaries[1].stored_size.unwrap() > BIG as u64);
+    assert_eq!(summaries[1].crc32c, Some(crc32c::crc32c(&content(1))));
+    assert!(
+        summaries
+            .iter()
+            .all(|s| s.shared_with.is_empty() && s.stored_size.is_some())
+    );
+
+    let bytes = cpb_with(&sample(), Layout::Together(1 << 20), |_| {});
+    let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+    let summaries = file.summaries().unwrap();
+    assert_eq!(summaries[2].shared_with, [0, 1, 3, 4]);
+    assert_eq!(summaries[2].stored_size, None);
+}
+
+#[test]
+fn two_chunks_may_be_one_record() {
+    let mut chunked = Chunked::marked()
+        .base(cat([len(11, []), len(11, [])]))
+        .bytes("11[0]", "same")
+        .bytes("11[1]", "same");
+    chunked.metadata.byte_exact = false;
+    let bytes = cpb_with(&chunked, ALONE, |m| m.chunks[2].offset = m.chunks[1].offset);
+    let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+    assert_eq!(
+        file.merge_to_bytes(&MergeOptions::new()).unwrap(),
+        cat([len(11, "same"), len(11, "same")])
+    );
+    let summaries = file.summaries().unwrap();
+    assert_eq!(summaries[1].shared_with, [2]);
+    assert_eq!(summaries[1].stored_size, summaries[2].stored_size);
+}
+
+#[test]
+fn options_for_a_type_of_the_program_know_its_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut chunked = Chunked::unmarked().base([]).bytes("1", "5");
+    chunked.metadata.version = None;
+    fs::write(folder.path().join("v.cpb"), cpb(&chunked)).unwrap();
+    let prefix = folder.path().join("v");
+    let error = Merger::read::<VersionDef>(&prefix).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaNeeded);
+    let options = MergeOptions::for_message::<VersionDef>();
+    let version: VersionDef = Merger::read_with(&prefix, &options).unwrap();
+    assert_eq!(version.splitter_version, 5);
+    assert!(Merger::read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
+    // Options print without end where a type contains itself; these don't.
+    assert!(format!("{:?}", MergeOptions::new().descriptor(descriptor())).contains("t.T"));
+}
+
+#[test]
+fn a_plan_prints_what_goes_where() {
+    let chunked = Chunked::marked()
+        .base(cat([int(1, 1), len(9, len(8, [])), int(34, 1)]))
+        .bytes("9.8", [7; 200]);
+    let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
+    let plan = file.plan(&MergeOptions::new()).unwrap();
+    let expected = "\
+        0 chunk 0 0..3\n\
+        3 literal cb 01\n\
+        5 chunk 0 4..5\n\
+        6 literal c8 01\n\
+        8 chunk 1 0..200\n\
+        208 chunk 0 6..9\n\
+        211 bytes\n";
+    assert_eq!(plan.to_string(), expected);
+    let offsets: Vec<_> = plan
+        .chunk_segments(0)
+        .map(|segment| segment.offset)
+        .collect();
+    assert_eq!(offsets, [0, 5, 208]);
+    assert_eq!(plan.chunk_segments(1).count(), 1);
+    assert_eq!(plan.chunk_segments(2).count(), 0);
+}
