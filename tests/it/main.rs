@@ -6,6 +6,8 @@
 )]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+/// Fingerprints, compared with TensorFlow's.
+mod fingerprints;
 /// Files that come and go: models and message files made by TensorFlow.
 mod fixtures;
 /// Sources that are malformed, or change while they are read.

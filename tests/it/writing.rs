@@ -63,7 +63,8 @@ fn what_was_written_is_what_the_file_says() {
     let folder = tempfile::tempdir().unwrap();
     let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
     fs::write(&input, model()).unwrap();
-    let written = write(&input, &prefix, &options()).unwrap();
+    let options = options().compression(Compression::None);
+    let written = write(&input, &prefix, &options).unwrap();
     let file = ChunkedFile::open(&written.path).unwrap();
     let metadata = file.trailer().metadata();
     assert_eq!(metadata.source_size, Some(model().len() as u64));
@@ -168,4 +169,61 @@ fn options_out_of_range_are_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
     }
     assert!(SplitOptions::new().max_chunk_size(2_147_483_147).is_ok());
+}
+
+/// Two texts that don't shrink by much, twice, and one that does.
+fn repetitive() -> Vec<u8> {
+    let mut random = Random::new(1);
+    let mut noise = || -> Vec<u8> {
+        (0..60_000)
+            .map(|_| random.number().to_le_bytes()[0])
+            .collect()
+    };
+    let (a, b) = (noise(), noise());
+    let mut bytes = Vec::new();
+    for blob in [&a, &b, &a, &vec![b'x'; 60_000], &b, &a] {
+        let mut child = vec![0x12];
+        proto_splitter::wire::put_varint(&mut child, blob.len() as u64);
+        child.extend_from_slice(blob);
+        bytes.push(0x2a);
+        proto_splitter::wire::put_varint(&mut bytes, child.len() as u64);
+        bytes.extend(child);
+    }
+    bytes
+}
+
+#[test]
+fn equal_chunks_are_stored_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("out");
+    let source = Source::from_bytes(repetitive(), kitchen_sink());
+    let options = options().compression(Compression::None);
+    let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
+    let same: Vec<_> = written.chunks.iter().map(|chunk| chunk.same_as).collect();
+    assert_eq!(same, [None, None, None, Some(1), None, Some(2), Some(1)]);
+    assert_eq!(written.chunks[3].position, written.chunks[1].position);
+    assert!(
+        written.output_size < 60_000 * 3 + 2000,
+        "{}",
+        written.output_size
+    );
+    assert!(Merger::merge_to_bytes(&prefix).unwrap() == repetitive());
+}
+
+#[test]
+fn chunks_are_compressed_where_it_pays() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("out");
+    let source = Source::from_bytes(repetitive(), kitchen_sink());
+    let written = SizeSplitter
+        .write_with(source, &prefix, &options())
+        .unwrap();
+    let kinds: Vec<String> = written
+        .chunks
+        .iter()
+        .map(|chunk| chunk.compression.to_string())
+        .collect();
+    assert_eq!(kinds[1..], ["none", "none", "none", "zstd", "none", "none"]);
+    assert!(written.chunks[4].stored_size < 1000);
+    assert!(Merger::merge_to_bytes(&prefix).unwrap() == repetitive());
 }

@@ -1,5 +1,6 @@
 //! Splitting: from a message to the plan of its chunks, and to a file.
 
+mod compression;
 mod context;
 mod emit;
 mod file;
@@ -7,12 +8,14 @@ mod marks;
 mod metadata;
 mod options;
 mod plan;
+mod records;
 mod size;
 mod source;
 mod splitter;
 mod view;
 mod write;
 
+pub use compression::{AUTO_LEAST_SAVING, ChunkCompression};
 pub use context::{AddedChunk, SplitContext};
 pub use file::{Written, WrittenChunk};
 pub use options::{

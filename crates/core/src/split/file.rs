@@ -1,17 +1,16 @@
 //! Executing a plan to a file.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use prost::Message;
-use record_file::{Compression, CompressionKind, ReaderOptions, RecordFile, RecordWriter};
+use record_file::{Compression, CompressionKind};
 
-use super::metadata::{WrittenInfo, metadata};
 use super::options::SplitOptions;
 use super::plan::SplitPlan;
+use super::records::write_records;
 use super::source::Source;
-use super::write::{ChunkReader, source_crc32c};
+use super::write::ChunkReader;
 use crate::atomic::{AtomicFile, check_absent, check_space, same_file};
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
@@ -55,6 +54,8 @@ pub struct WrittenChunk {
     pub compression: CompressionKind,
     /// The position of its record in the file.
     pub position: u64,
+    /// An earlier chunk with the same bytes, whose record it shares.
+    pub same_as: Option<u64>,
 }
 
 /// Writes what was planned: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
@@ -96,7 +97,7 @@ pub(super) fn write(
         check_absent(sibling, force)?;
     }
     let mut file = AtomicFile::create(path, force)?;
-    if options.get_compression() == Compression::None {
+    if options.get_compression() == Compression::None.into() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     if plan.is_split() {
@@ -120,47 +121,4 @@ fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
     path.push(".");
     path.push(extension);
     path.into()
-}
-
-fn write_records(
-    plan: &SplitPlan,
-    source: &Source,
-    file: &mut File,
-    options: &SplitOptions,
-) -> Result<Vec<WrittenChunk>> {
-    let compression = options.get_compression();
-    let mut writer = RecordWriter::with_defaults(&mut *file)?;
-    let mut infos = Vec::with_capacity(plan.chunks.len());
-    let mut positions = Vec::with_capacity(plan.chunks.len());
-    let mut spans = Vec::new();
-    for (index, chunk) in plan.chunks.iter().enumerate() {
-        let _span = tracing::debug_span!("write chunk", index, bytes = chunk.size).entered();
-        let mut reader = ChunkReader::new(plan, chunk, source);
-        let position = writer.write_record_from(&mut reader, chunk.size, compression)?;
-        infos.push(WrittenInfo {
-            offset: position.numeric(),
-            crc32c: reader.crc32c,
-        });
-        positions.push(position);
-        spans.append(&mut reader.spans);
-    }
-    let metadata = metadata(plan, &infos, source_crc32c(source, spans)?);
-    writer.write_record_alone(&metadata.encode_to_vec(), compression)?;
-    writer.finish()?;
-    let stored = RecordFile::open(&*file, ReaderOptions::default())?;
-    let chunks = plan.chunks.iter().zip(positions).enumerate();
-    chunks
-        .map(|(index, (chunk, position))| {
-            let stored = stored.stored(position)?;
-            Ok(WrittenChunk {
-                index: index as u64,
-                kind: chunk.kind,
-                path: chunk.path.clone(),
-                size: chunk.size,
-                stored_size: stored.chunk.header.data_size,
-                compression: stored.compression,
-                position: position.numeric(),
-            })
-        })
-        .collect()
 }

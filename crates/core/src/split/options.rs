@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
-use record_file::Compression;
-
+use super::compression::ChunkCompression;
 use crate::{Error, ErrorKind, Result};
 
 /// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation reads.
@@ -30,7 +29,7 @@ pub struct SplitOptions {
     max_chunk_size: u64,
     value_chunk_size: Option<u64>,
     depth_limit: u32,
-    compression: Compression,
+    compression: ChunkCompression,
     force: bool,
 }
 
@@ -40,7 +39,7 @@ impl Default for SplitOptions {
             max_chunk_size: DEFAULT_MAX_CHUNK_SIZE,
             value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
             depth_limit: DEFAULT_DEPTH_LIMIT,
-            compression: Compression::None,
+            compression: ChunkCompression::default(),
             force: false,
         }
     }
@@ -86,10 +85,10 @@ impl SplitOptions {
         self
     }
 
-    /// How the records are compressed (not at all).
+    /// How the records are compressed ([each as it pays](ChunkCompression::Auto)).
     #[must_use]
-    pub fn compression(mut self, compression: Compression) -> Self {
-        self.compression = compression;
+    pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
+        self.compression = compression.into();
         self
     }
 
@@ -116,7 +115,7 @@ impl SplitOptions {
     }
 
     /// How the records are compressed.
-    pub fn get_compression(&self) -> Compression {
+    pub fn get_compression(&self) -> ChunkCompression {
         self.compression
     }
 

@@ -16,6 +16,16 @@ pub enum Segment {
     Literal(Range<usize>),
 }
 
+impl Segment {
+    /// How many bytes it is.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Segment::Source(range) => range.end - range.start,
+            Segment::Literal(range) => range.len() as u64,
+        }
+    }
+}
+
 /// A chunk to be written: where its bytes come from, and where it belongs.
 #[derive(Clone, Debug)]
 pub struct PlannedChunk {

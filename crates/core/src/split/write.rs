@@ -92,6 +92,8 @@ pub(super) struct ChunkReader<'a> {
     /// The segment being read, and how far.
     at: usize,
     read: u64,
+    /// Whether nothing of that segment was read.
+    fresh: bool,
     pub(super) crc32c: u32,
     pub(super) spans: Vec<Span>,
 }
@@ -104,9 +106,32 @@ impl<'a> ChunkReader<'a> {
             source,
             at: 0,
             read: 0,
+            fresh: true,
             crc32c: 0,
             spans: Vec::new(),
         }
+    }
+
+    /// Reads a chunk from the byte `offset` on. Sums then are of what is read only.
+    pub(super) fn starting_at(
+        plan: &'a SplitPlan,
+        chunk: &'a PlannedChunk,
+        source: &'a Source,
+        offset: u64,
+    ) -> Self {
+        let mut reader = ChunkReader::new(plan, chunk, source);
+        reader.read = offset;
+        if let Content::Segments(segments) = &chunk.content {
+            while let Some(segment) = segments.get(reader.at) {
+                let len = segment.len();
+                if reader.read < len {
+                    break;
+                }
+                reader.read -= len;
+                reader.at += 1;
+            }
+        }
+        reader
     }
 
     /// Reads from the segment at hand; 0 at its end.
@@ -153,9 +178,10 @@ impl<'a> ChunkReader<'a> {
                         .at_offset(offset),
                         _ => error.into(),
                     })?;
-                if self.read == 0 {
+                if self.fresh {
+                    self.fresh = false;
                     self.spans.push(Span {
-                        start: range.start,
+                        start: offset,
                         len: 0,
                         crc32c: 0,
                     });
@@ -185,6 +211,7 @@ impl Read for ChunkReader<'_> {
             if n == 0 {
                 self.at += 1;
                 self.read = 0;
+                self.fresh = true;
                 continue;
             }
             filled += n;

@@ -1,0 +1,141 @@
+use std::fmt;
+use std::io::Read;
+use std::str::FromStr;
+
+use record_file::{Compression, DEFAULT_ZSTD_LEVEL};
+
+use super::plan::{PlannedChunk, SplitPlan};
+use super::source::Source;
+use super::write::ChunkReader;
+use crate::{Error, ErrorKind, Result};
+
+/// How much smaller a probe must get for [`ChunkCompression::Auto`] to compress the chunk: by one part in this many.
+pub const AUTO_LEAST_SAVING: usize = 16;
+
+/// Bytes of each block that is probed.
+const PROBE_BLOCK: u64 = 64 << 10;
+
+/// How many blocks of a chunk are probed, spread evenly over it.
+const PROBE_BLOCKS: u64 = 4;
+
+/// How the records of a chunked file are compressed.
+///
+/// The text form is that of a [`Compression`], or `auto[:level]`.
+///
+/// ```
+/// use proto_splitter_core::split::ChunkCompression;
+/// assert_eq!("auto".parse::<ChunkCompression>()?, ChunkCompression::default());
+/// assert_eq!("auto:9".parse::<ChunkCompression>()?, ChunkCompression::Auto { level: 9 });
+/// assert_eq!("brotli".parse::<ChunkCompression>()?.to_string(), "brotli:6");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkCompression {
+    /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at all otherwise. Weights mostly don't
+    /// shrink, and are read several times faster as they are; graphs and text do.
+    Auto {
+        /// The level of zstd.
+        level: i32,
+    },
+    /// Every chunk alike.
+    Fixed(Compression),
+}
+
+impl Default for ChunkCompression {
+    fn default() -> Self {
+        ChunkCompression::Auto {
+            level: DEFAULT_ZSTD_LEVEL,
+        }
+    }
+}
+
+impl From<Compression> for ChunkCompression {
+    fn from(compression: Compression) -> Self {
+        ChunkCompression::Fixed(compression)
+    }
+}
+
+impl fmt::Display for ChunkCompression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChunkCompression::Auto { level } => write!(f, "auto:{level}"),
+            ChunkCompression::Fixed(compression) => compression.fmt(f),
+        }
+    }
+}
+
+impl FromStr for ChunkCompression {
+    type Err = Error;
+
+    /// Reads `auto`, `auto:LEVEL`, or a [`Compression`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it is neither, or the level is out of range.
+    fn from_str(text: &str) -> Result<Self> {
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level)),
+            None => (text, None),
+        };
+        if name != "auto" {
+            return text.parse().map(ChunkCompression::Fixed).map_err(|_| {
+                let message = format!(
+                    "compression {text:?} is not auto[:level], none, zstd[:level], brotli[:level] or snappy"
+                );
+                Error::new(ErrorKind::InvalidConfig, message)
+            });
+        }
+        let level = level.map_or(Ok(DEFAULT_ZSTD_LEVEL), str::parse);
+        let level = level
+            .ok()
+            .filter(|level| Compression::zstd(*level).validate().is_ok());
+        level
+            .map(|level| ChunkCompression::Auto { level })
+            .ok_or_else(|| {
+                let message = format!("compression {text:?}: the level is no zstd level");
+                Error::new(ErrorKind::InvalidConfig, message)
+            })
+    }
+}
+
+impl ChunkCompression {
+    /// How this chunk is compressed.
+    pub(super) fn decide(
+        self,
+        plan: &SplitPlan,
+        chunk: &PlannedChunk,
+        source: &Source,
+    ) -> Result<Compression> {
+        match self {
+            ChunkCompression::Fixed(compression) => Ok(compression),
+            ChunkCompression::Auto { level } if shrinks(plan, chunk, source)? => {
+                Ok(Compression::zstd(level))
+            }
+            ChunkCompression::Auto { .. } => Ok(Compression::None),
+        }
+    }
+
+    /// How the trailer is compressed: it is all tags and paths.
+    pub(super) fn for_trailer(self) -> Compression {
+        match self {
+            ChunkCompression::Fixed(compression) => compression,
+            ChunkCompression::Auto { level } => Compression::zstd(level),
+        }
+    }
+}
+
+/// Compresses a few blocks at the fastest level, to see.
+fn shrinks(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<bool> {
+    let mut sample = Vec::new();
+    if chunk.size <= PROBE_BLOCK * PROBE_BLOCKS {
+        ChunkReader::new(plan, chunk, source).read_to_end(&mut sample)?;
+    } else {
+        let apart = (chunk.size - PROBE_BLOCK) / (PROBE_BLOCKS - 1);
+        for block in 0..PROBE_BLOCKS {
+            let reader = ChunkReader::starting_at(plan, chunk, source, block * apart);
+            reader.take(PROBE_BLOCK).read_to_end(&mut sample)?;
+        }
+    }
+    let compressed = zstd::bulk::compress(&sample, 1)?;
+    Ok(compressed.len() < sample.len() - sample.len() / AUTO_LEAST_SAVING)
+}

@@ -1,0 +1,88 @@
+//! Fingerprints, compared with what TensorFlow's own code computes.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use proto_splitter::proto::saved_model::FingerprintDef;
+use proto_splitter::SavedModelDir;
+
+use crate::fixtures::data;
+
+/// `FINGERPRINTS.json`: objects of strings and numbers, one level deep.
+fn expected() -> BTreeMap<String, BTreeMap<String, u64>> {
+    let text = fs::read_to_string(data("tensorflow_cpb/FINGERPRINTS.json")).unwrap();
+    let mut models = BTreeMap::new();
+    let mut model = String::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split('"').collect();
+        match words.as_slice() {
+            [_, name, rest] if rest.contains('{') => model = (*name).to_owned(),
+            [_, field, _, value, _] => {
+                let fields: &mut BTreeMap<String, u64> = models.entry(model.clone()).or_default();
+                fields.insert((*field).to_owned(), value.parse().unwrap());
+            }
+            [_, field, value] => {
+                let value = value.trim_matches(|c: char| !c.is_ascii_digit());
+                let fields: &mut BTreeMap<String, u64> = models.entry(model.clone()).or_default();
+                fields.insert((*field).to_owned(), value.parse().unwrap());
+            }
+            _ => {}
+        }
+    }
+    models
+}
+
+fn fields(of: &FingerprintDef) -> BTreeMap<String, u64> {
+    let producer = of.version.as_ref().map_or(0, |version| version.producer);
+    [
+        ("saved_model_checksum", of.saved_model_checksum),
+        ("graph_def_program_hash", of.graph_def_program_hash),
+        ("signature_def_hash", of.signature_def_hash),
+        ("saved_object_graph_hash", of.saved_object_graph_hash),
+        ("checkpoint_hash", of.checkpoint_hash),
+        ("producer", u64::try_from(producer).unwrap()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+/// A folder with the variables of a model, and its message from another file.
+fn folder_with(model: &str, file: &Path, name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(file, folder.path().join(name)).unwrap();
+    let variables = data("tensorflow").join(model).join("variables");
+    fs::create_dir(folder.path().join("variables")).unwrap();
+    let index = "variables/variables.index";
+    fs::copy(variables.join("variables.index"), folder.path().join(index)).unwrap();
+    folder
+}
+
+#[test]
+fn every_model_in_every_form_has_the_fingerprint_that_tensorflow_computes() {
+    let expected = expected();
+    assert_eq!(expected.len(), 28);
+    for (name, expected) in expected {
+        let folder = match name.split_once('.') {
+            None => folder_with(
+                &name,
+                &data("tensorflow").join(&name).join("saved_model.pb"),
+                "saved_model.pb",
+            ),
+            Some((model, _)) => {
+                folder_with(model, &data("tensorflow_cpb").join(&name), "saved_model.cpb")
+            }
+        };
+        let dir = SavedModelDir::open(folder.path()).unwrap();
+        assert_eq!(fields(&dir.fingerprint().unwrap()), expected, "{name}");
+    }
+}
+
+#[test]
+fn stored_fingerprints_agree() {
+    for model in ["functions_consts", "keras_mlp", "lookup_strings"] {
+        let dir = SavedModelDir::open(data("tensorflow").join(model)).unwrap();
+        let stored = dir.stored_fingerprint().unwrap().unwrap();
+        assert_eq!(dir.fingerprint().unwrap(), stored, "{model}, its uuid and producer too");
+    }
+}
