@@ -38,6 +38,7 @@ Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
 copied there, with saved_model.cpb in place of saved_model.pb.
 
 The input is never changed or removed. Files appear complete or not at all.
+A chunk of bytes or of a string is never cut, and can be larger than the maximum.
 A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
 
 Examples:
@@ -128,17 +129,17 @@ pub(crate) enum Command {
 pub(crate) struct SplitArgs {
     /// A .pb file, or the folder of a SavedModel
     pub(crate) input: PathBuf,
-    /// A prefix, by default INPUT without its extension; for a folder, a new folder
+    /// A prefix, by default INPUT without extension; for a folder, a new one
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
-    /// The message's type, as in tensorflow.GraphDef; a saved_model.pb needs none
+    /// The message's type; a saved_model.pb needs none
     #[arg(long, value_name = "TYPE")]
     pub(crate) message: Option<String>,
-    /// The most that a chunk may have; only bytes and strings can have more
+    /// The most that the chunk of a message may have
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
-    /// Once anything is cut, bytes and strings of this size get chunks of their own
-    #[arg(long, value_name = "SIZE|none", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
+    /// Bytes and strings this large are cut out if anything is, or `none`
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
     /// none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = ValueParser::new(compression))]
@@ -158,7 +159,7 @@ pub(crate) struct SplitArgs {
 pub(crate) struct MergeArgs {
     /// A .cpb file, its prefix, or the folder of a SavedModel
     pub(crate) input: PathBuf,
-    /// The file to write; for a folder, a new folder, or a name ending in .pb
+    /// The file to write; for a folder, a new one, or a name ending in .pb
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -174,10 +175,10 @@ pub(crate) struct MergeArgs {
 /// What merging a file of another writer can depend on.
 #[derive(Args, Debug)]
 pub(crate) struct ReadingArgs {
-    /// The message's type, where the file doesn't say it, as in tensorflow.GraphDef
+    /// The message's type, where the file doesn't say it
     #[arg(long, value_name = "TYPE")]
     pub(crate) message: Option<String>,
-    /// Do without the type: take all that depends on it in the plainest way
+    /// Do without the type: take what depends on it in the plainest way
     #[arg(long)]
     pub(crate) assume_plain: bool,
 }
@@ -203,7 +204,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct InfoArgs {
     /// A .cpb file, its prefix, or the folder of a SavedModel
     pub(crate) file: PathBuf,
-    /// The message's type, for names in paths, where the file doesn't say it
+    /// The message's type, where the file doesn't say it
     #[arg(long, value_name = "TYPE")]
     pub(crate) message: Option<String>,
     /// Print one JSON object

@@ -54,8 +54,11 @@ impl Failure {
         };
         let message = error.to_string();
         let path = path.display().to_string();
-        // Errors of opening and creating name the file themselves.
-        let place = if message.contains(&path) {
+        let about_another = matches!(
+            error.kind(),
+            ErrorKind::AlreadyExists | ErrorKind::InvalidConfig
+        );
+        let place = if about_another || names(&message, &path) {
             String::new()
         } else {
             format!("{path}: ")
@@ -73,6 +76,12 @@ impl Failure {
     pub(crate) fn message(&self) -> &str {
         &self.message
     }
+}
+
+/// Whether the message has this path in it, at the beginning of a word.
+fn names(message: &str, path: &str) -> bool {
+    let mut found = message.match_indices(path).map(|(at, _)| at);
+    found.any(|at| at == 0 || message[..at].ends_with(' '))
 }
 
 #[cfg(test)]
@@ -110,6 +119,11 @@ mod tests {
     #[test]
     fn the_file_is_named_once() {
         let path = Path::new("model.cpb");
+        let long = Error::new(ErrorKind::Record, "truncated model.cp");
+        assert_eq!(
+            Failure::of(Path::new("cp"), &long).message,
+            "cp: truncated model.cp"
+        );
         let said = |message| Failure::of(path, &Error::new(ErrorKind::Record, message)).message;
         assert_eq!(said("truncated"), "model.cpb: truncated");
         assert_eq!(said("model.cpb: no such file"), "model.cpb: no such file");

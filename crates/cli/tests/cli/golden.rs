@@ -75,7 +75,6 @@ fn results_read_well() {
         &["split", "saved_model.pb", "--max-chunk-size", "20KiB"],
     );
     expect(&dir, "info.txt", &["info", "saved_model.cpb"]);
-    expect(&dir, "info.json", &["info", "saved_model.cpb", "--json"]);
     expect(&dir, "info-theirs.txt", &["info", "theirs.cpb"]);
     expect(
         &dir,
@@ -99,4 +98,43 @@ fn results_read_well() {
         &["verify", "saved_model.cpb", "--against", "other.pb"],
     );
     expect(&dir, "verify-no-type.txt", &["verify", "theirs.cpb"]);
+}
+
+#[test]
+fn json_keeps_its_keys() {
+    let dir = Dir::new();
+    dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    let split = [
+        "split",
+        "saved_model.pb",
+        "-o",
+        "m",
+        "--max-chunk-size",
+        "20KiB",
+        "--json",
+    ];
+    expect(
+        &dir,
+        "split-dry-run.json",
+        &[&split[..], &["--dry-run"]].concat(),
+    );
+    expect(&dir, "split.json", &split);
+    expect(&dir, "info.json", &["info", "m", "--json"]);
+    expect(
+        &dir,
+        "merge.json",
+        &["merge", "m", "-o", "back.pb", "--json"],
+    );
+    let verify = [
+        "verify",
+        "m",
+        "--deep",
+        "--against",
+        "saved_model.pb",
+        "--json",
+    ];
+    expect(&dir, "verify.json", &verify);
 }

@@ -1,21 +1,19 @@
 //! `protosplit info`.
 
-use crate::support::{Dir, fixture, foreign, run};
+use prost_reflect::prost::Message;
+use proto_splitter::proto::proto_splitter::{ChunkInfo, ChunkMetadata, ChunkedMessage};
+use proto_splitter::record_file::{RecordWriter, WriterOptions};
 use protosplit_cli::Exit;
 
+use crate::support::{Dir, fixture, foreign, run};
+
 #[test]
-fn a_file_by_another_writer_shows_which_chunks_share_a_record_chunk() {
+fn names_in_paths_come_from_the_type_if_it_is_known() {
     let dir = Dir::new();
     let file = foreign("functions_consts.nested.none.cpb");
     let report = run([&"info", &file, &"--json"]).json();
     assert_eq!(report["message"], serde_json::Value::Null);
-    for chunk in report["chunks"].as_array().unwrap() {
-        assert_eq!(
-            chunk["stored_size"].is_null(),
-            chunk.get("shared_with").is_some(),
-            "{chunk}"
-        );
-    }
+    assert_eq!(report["chunks"][1]["path"], "2[0].2");
     let named = run([&"info", &file, &"--message", &"tensorflow.SavedModel"]).ok();
     assert!(named.contains("meta_graphs[0].graph_def"), "{named}");
     let copy = dir.copy(&file, "saved_model.cpb");
@@ -24,6 +22,46 @@ fn a_file_by_another_writer_shows_which_chunks_share_a_record_chunk() {
             .ok()
             .contains("meta_graphs[0].graph_def")
     );
+}
+
+#[test]
+fn chunks_that_share_a_record_chunk_name_each_other() {
+    let dir = Dir::new();
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    for record in [&b"base"[..], b"one", b"two"] {
+        writer.write_record(record).unwrap();
+    }
+    // The first record chunk is behind the signature, and its records are counted from there.
+    let chunks = [(64, 4), (65, 3), (66, 3)].map(|(offset, size)| ChunkInfo {
+        r#type: 1,
+        size,
+        offset,
+        crc32c: None,
+    });
+    let message = ChunkedMessage {
+        chunk_index: Some(0),
+        ..ChunkedMessage::default()
+    };
+    let metadata = ChunkMetadata {
+        chunks: chunks.to_vec(),
+        message: Some(message),
+        ..ChunkMetadata::default()
+    };
+    writer.write_record(&metadata.encode_to_vec()).unwrap();
+    let file = dir.file("shared.cpb", writer.finish().unwrap());
+    let report = run([&"info", &file, &"--json"]).json();
+    let chunk = &report["chunks"][1];
+    assert_eq!(
+        (&chunk["stored_size"], &chunk["path"]),
+        (&serde_json::Value::Null, &serde_json::Value::Null)
+    );
+    assert_eq!(chunk["shared_with"], serde_json::json!([0, 2]));
+    let text = run([&"info", &file]).ok();
+    assert!(
+        text.contains("    1  MESSAGE   3 B  with 0 +1  "),
+        "{text}"
+    );
+    assert!(text.contains("  nowhere\n"), "{text}");
 }
 
 #[test]
