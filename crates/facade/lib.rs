@@ -10,7 +10,9 @@
 
 pub use proto_splitter_core::{Error, ErrorKind, Result, container, merge, path, split, wire};
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
-pub use proto_splitter_saved_model::{SAVED_MODEL, SavedModelSplitter};
+pub use proto_splitter_saved_model::{
+    ModelForm, SAVED_MODEL, SavedModelDir, SavedModelSplitter, directory, fingerprint,
+};
 pub use record_file;
 
 /// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`, and all they reach.

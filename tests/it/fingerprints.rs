@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use proto_splitter::proto::saved_model::FingerprintDef;
 use proto_splitter::SavedModelDir;
+use proto_splitter::proto::saved_model::FingerprintDef;
 
 use crate::fixtures::data;
 
@@ -69,9 +69,11 @@ fn every_model_in_every_form_has_the_fingerprint_that_tensorflow_computes() {
                 &data("tensorflow").join(&name).join("saved_model.pb"),
                 "saved_model.pb",
             ),
-            Some((model, _)) => {
-                folder_with(model, &data("tensorflow_cpb").join(&name), "saved_model.cpb")
-            }
+            Some((model, _)) => folder_with(
+                model,
+                &data("tensorflow_cpb").join(&name),
+                "saved_model.cpb",
+            ),
         };
         let dir = SavedModelDir::open(folder.path()).unwrap();
         assert_eq!(fields(&dir.fingerprint().unwrap()), expected, "{name}");
@@ -83,6 +85,10 @@ fn stored_fingerprints_agree() {
     for model in ["functions_consts", "keras_mlp", "lookup_strings"] {
         let dir = SavedModelDir::open(data("tensorflow").join(model)).unwrap();
         let stored = dir.stored_fingerprint().unwrap().unwrap();
-        assert_eq!(dir.fingerprint().unwrap(), stored, "{model}, its uuid and producer too");
+        assert_eq!(
+            dir.fingerprint().unwrap(),
+            stored,
+            "{model}, its uuid and producer too"
+        );
     }
 }

@@ -6,7 +6,12 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod canonical;
+pub mod directory;
+pub mod fingerprint;
+mod merged;
 pub mod proto;
 mod splitter;
 
+pub use directory::{ModelForm, SavedModelDir};
 pub use splitter::{SAVED_MODEL, SavedModelSplitter};

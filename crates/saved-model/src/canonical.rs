@@ -1,0 +1,165 @@
+//! A message as C++ serializes it deterministically, planned over the bytes it has now.
+//!
+//! Two serializations of one message differ in the order of their fields and map entries, in lengths and numbers that take more
+//! bytes than they need, in values that are superseded, in defaults. Fingerprints are hashes of the one that C++ writes: fields by
+//! number, map entries by key, repeated numbers packed as declared, everything minimal, and what the type doesn't know behind.
+//!
+//! Nothing is decoded for it. A [`Plan`] is a list of spans of the source and of a few bytes of its own between them; where the source is
+//! canonical already, which most of it is, neighbouring spans are one. So memory grows with the places where it isn't, and no value is
+//! held, whatever its size.
+
+mod edits;
+mod entry;
+mod message;
+mod numbers;
+mod plan;
+mod scalar;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::ops::Range;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::wire::{Input, SourceInput, WireCursor, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+pub(crate) use edits::Edits;
+pub(crate) use plan::Plan;
+pub(crate) use schema::Key;
+
+use crate::fingerprint::Farmhash;
+use schema::Schema;
+
+/// How deep messages may nest: protobuf's own default.
+const MAX_DEPTH: u32 = 100;
+
+/// How much of the source is read at a time while a plan is carried out.
+const COPY_LEN: usize = 256 << 10;
+
+/// Plans canonical forms of messages that lie in one source.
+pub(crate) struct Canonical<'a> {
+    source: &'a dyn ReadAt,
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
+    schema: Schema,
+}
+
+impl<'a> Canonical<'a> {
+    /// Messages in `source`, of which the first `size` bytes count.
+    pub(crate) fn new(source: &'a dyn ReadAt, size: u64) -> Self {
+        Canonical {
+            source,
+            cursor: WireCursor::new(SourceInput::new(source, size)),
+            schema: Schema::default(),
+        }
+    }
+
+    /// All of the source, as one piece.
+    pub(crate) fn whole(&mut self) -> [Range<u64>; 1] {
+        let size = self.cursor.input_mut().size();
+        std::array::from_fn(|_| 0..size)
+    }
+
+    /// The canonical form of the message whose bytes are those `pieces`, one behind the other.
+    pub(crate) fn message(
+        &mut self,
+        descriptor: &MessageDescriptor,
+        pieces: &[Range<u64>],
+        edits: &Edits<'_>,
+    ) -> Result<Plan> {
+        let shape = self.schema.id(descriptor);
+        self.plan(shape, pieces, edits, MAX_DEPTH)
+    }
+
+    /// The canonical forms of the values of a map field, by key.
+    pub(crate) fn map(
+        &mut self,
+        descriptor: &MessageDescriptor,
+        pieces: &[Range<u64>],
+        number: u32,
+    ) -> Result<BTreeMap<Key, Plan>> {
+        let shape = self.schema.id(descriptor);
+        let mut values = BTreeMap::new();
+        for entry in self.pieces(pieces, number)? {
+            if let Some((key, value)) = self.map_value(shape, number, entry)? {
+                values.insert(key, value);
+            }
+        }
+        Ok(values)
+    }
+
+    /// All length-delimited occurrences of a field in a message: the pieces of a singular submessage, the elements of a
+    /// repeated one, the entries of a map.
+    pub(crate) fn pieces(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
+        let mut found = Vec::new();
+        for piece in pieces {
+            self.cursor.set_range(piece.clone());
+            while let Some(field) = self.cursor.next()? {
+                if field.number.0 == number && field.wire_type == WireType::Len {
+                    found.push(field.value);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The entries of a map with string keys and message values: where the pieces of their values are.
+    pub(crate) fn string_map(
+        &mut self,
+        pieces: &[Range<u64>],
+        number: u32,
+    ) -> Result<BTreeMap<Vec<u8>, Vec<Range<u64>>>> {
+        let mut values = BTreeMap::new();
+        for entry in self.pieces(pieces, number)? {
+            let key = self.pieces(std::slice::from_ref(&entry), 1)?.pop();
+            let value = self.pieces(&[entry], 2)?;
+            let key = self.bytes(key.unwrap_or(0..0))?.to_vec();
+            values.insert(key, value);
+        }
+        Ok(values)
+    }
+
+    /// Bytes of the source, which must be few.
+    pub(crate) fn bytes(&mut self, range: Range<u64>) -> Result<&[u8]> {
+        self.cursor.bytes(range)
+    }
+
+    /// Writes what was planned.
+    pub(crate) fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
+        let mut buffer = Vec::new();
+        for segment in plan.segments() {
+            let range = match segment {
+                plan::Segment::Literal(range) => {
+                    sink.write_all(plan.literal(range))?;
+                    continue;
+                }
+                plan::Segment::Source(range) => range,
+            };
+            let mut position = range.start;
+            while position < range.end {
+                let left = usize::try_from(range.end - position).unwrap_or(usize::MAX);
+                buffer.resize(COPY_LEN.min(left), 0);
+                self.source
+                    .read_exact_at(position, &mut buffer)
+                    .map_err(|error| match error.kind() {
+                        std::io::ErrorKind::UnexpectedEof => {
+                            Error::new(ErrorKind::SourceChanged, "the source ended early")
+                                .at_offset(position)
+                        }
+                        _ => error.into(),
+                    })?;
+                sink.write_all(&buffer)?;
+                position += buffer.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// The fingerprint of what was planned.
+    pub(crate) fn hash(&self, plan: &Plan) -> Result<u64> {
+        let mut hash = Farmhash::new();
+        self.write(plan, &mut hash)?;
+        Ok(hash.finish())
+    }
+}

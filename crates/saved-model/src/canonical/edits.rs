@@ -1,0 +1,88 @@
+//! What is to be different from the source.
+
+use std::ops::Range;
+
+use proto_splitter_core::Result;
+
+use super::Canonical;
+
+/// Finds what is to be different in one element of a repeated field.
+pub(crate) type ElementEdits<'e> =
+    &'e dyn Fn(&mut Canonical<'_>, Range<u64>) -> Result<Option<Edits<'static>>>;
+
+/// What is to be different in a message: all of it, or some of its fields.
+#[derive(Default)]
+pub(crate) struct Edits<'e> {
+    /// The content, in canonical form, whatever the source has. A field of its parent with such an edit is present.
+    content: Option<Vec<u8>>,
+    fields: Vec<(u32, Edits<'e>)>,
+    /// Values of map entries with string keys, where there are such entries.
+    values: Vec<(u32, &'static str, Edits<'e>)>,
+    elements: Option<(u32, ElementEdits<'e>)>,
+}
+
+impl<'e> Edits<'e> {
+    /// No difference.
+    pub(crate) fn none() -> Self {
+        Edits::default()
+    }
+
+    /// Other content altogether: of a message in canonical form, or of a string.
+    pub(crate) fn content(content: impl Into<Vec<u8>>) -> Self {
+        Edits {
+            content: Some(content.into()),
+            ..Edits::default()
+        }
+    }
+
+    /// A difference in a singular field.
+    #[must_use]
+    pub(crate) fn field(mut self, number: u32, edits: Edits<'e>) -> Self {
+        self.fields.push((number, edits));
+        self
+    }
+
+    /// A difference in the value of a map entry, if it is there.
+    #[must_use]
+    pub(crate) fn value(mut self, number: u32, key: &'static str, edits: Edits<'e>) -> Self {
+        self.values.push((number, key, edits));
+        self
+    }
+
+    /// Differences in the elements of a repeated field.
+    #[must_use]
+    pub(crate) fn elements(mut self, number: u32, edits: ElementEdits<'e>) -> Self {
+        self.elements = Some((number, edits));
+        self
+    }
+
+    pub(super) fn whole(&self) -> Option<&[u8]> {
+        self.content.as_deref()
+    }
+
+    pub(super) fn of_field(&self, number: u32) -> Option<&Edits<'e>> {
+        let found = self.fields.iter().find(|(of, _)| *of == number);
+        found.map(|(_, edits)| edits)
+    }
+
+    pub(super) fn of_value(&self, number: u32, key: &[u8]) -> Option<&Edits<'e>> {
+        let found = self
+            .values
+            .iter()
+            .find(|(of, name, _)| *of == number && name.as_bytes() == key);
+        found.map(|(.., edits)| edits)
+    }
+
+    pub(super) fn of_elements(&self, number: u32) -> Option<ElementEdits<'e>> {
+        self.elements
+            .filter(|(of, _)| *of == number)
+            .map(|(_, edits)| edits)
+    }
+
+    /// The singular fields whose content is given.
+    pub(super) fn given(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        self.fields
+            .iter()
+            .filter_map(|(number, edits)| Some((*number, edits.whole()?)))
+    }
+}

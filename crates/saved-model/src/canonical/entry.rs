@@ -1,0 +1,135 @@
+//! Map entries.
+
+use std::ops::Range;
+
+use proto_splitter_core::Result;
+use proto_splitter_core::wire::{Field, FieldNumber, WireType};
+
+use super::edits::Edits;
+use super::numbers::tagged;
+use super::plan::{Plan, span};
+use super::scalar::Scalar;
+use super::schema::{Form, Key, MapShape, ShapeId, Value, find};
+use super::{Canonical, MAX_DEPTH};
+
+const KEY: FieldNumber = FieldNumber(1);
+const VALUE: FieldNumber = FieldNumber(2);
+
+#[derive(Default)]
+struct EntryParts {
+    key: Option<Field>,
+    value: Vec<Field>,
+}
+
+impl Canonical<'_> {
+    /// A map entry: its key, and what is in it.
+    pub(super) fn entry(
+        &mut self,
+        map: MapShape,
+        field: &Field,
+        edits: &Edits<'_>,
+        depth: u32,
+    ) -> Result<(Key, Plan)> {
+        let depth = depth.saturating_sub(1);
+        let parts = self.entry_parts(map, field.value.clone())?;
+        let mut entry = Plan::default();
+        let key = match (map.key, &parts.key) {
+            (None, Some(at)) => {
+                entry.put_field(KEY, &span(at), Some(at));
+                Key::Text(self.cursor.bytes(at.value.clone())?.to_vec())
+            }
+            (None, None) => {
+                entry.put_field(KEY, &Plan::default(), None);
+                Key::Text(Vec::new())
+            }
+            (Some(scalar), Some(at)) => {
+                let bits = scalar.normalize(self.number(at)?);
+                self.put_number(scalar, bits, at, &mut entry)?;
+                scalar.key(bits)
+            }
+            (Some(scalar), None) => {
+                entry.put_bytes(&tagged(KEY, scalar, 0));
+                scalar.key(0)
+            }
+        };
+        match (map.value, parts.value.last()) {
+            (Value::Message(shape), last) => {
+                let content = self.entry_message(shape, &parts, field, &key, edits, depth)?;
+                let was = last.filter(|_| parts.value.len() == 1);
+                entry.put_field(VALUE, &content, was);
+            }
+            (Value::Bytes, Some(at)) => entry.put_field(VALUE, &span(at), Some(at)),
+            (Value::Bytes, None) => entry.put_field(VALUE, &Plan::default(), None),
+            (Value::Scalar(scalar), Some(at)) => {
+                let bits = scalar.normalize(self.number(at)?);
+                self.put_number(scalar, bits, at, &mut entry)?;
+            }
+            (Value::Scalar(scalar), None) => entry.put_bytes(&tagged(VALUE, scalar, 0)),
+        }
+        Ok((key, entry))
+    }
+
+    fn entry_message(
+        &mut self,
+        shape: ShapeId,
+        parts: &EntryParts,
+        field: &Field,
+        key: &Key,
+        edits: &Edits<'_>,
+        depth: u32,
+    ) -> Result<Plan> {
+        let none = Edits::none();
+        let edits = match key {
+            Key::Text(key) => edits.of_value(field.number.0, key).unwrap_or(&none),
+            _ => &none,
+        };
+        let pieces: Vec<Range<u64>> = parts.value.iter().map(|at| at.value.clone()).collect();
+        self.plan(shape, &pieces, edits, depth)
+    }
+
+    /// The key and the value of one entry of a map with message values.
+    pub(super) fn map_value(
+        &mut self,
+        shape: ShapeId,
+        number: u32,
+        entry: Range<u64>,
+    ) -> Result<Option<(Key, Plan)>> {
+        let fields = self.schema.shape(shape);
+        let Some(Form::Map(map)) = find(&fields, number).map(|field| field.form) else {
+            return Ok(None);
+        };
+        let Value::Message(value) = map.value else {
+            return Ok(None);
+        };
+        let parts = self.entry_parts(map, entry)?;
+        let key = match (map.key, &parts.key) {
+            (None, Some(at)) => Key::Text(self.cursor.bytes(at.value.clone())?.to_vec()),
+            (None, None) => Key::Text(Vec::new()),
+            (Some(scalar), Some(at)) => {
+                let bits = self.number(at)?;
+                scalar.key(scalar.normalize(bits))
+            }
+            (Some(scalar), None) => scalar.key(0),
+        };
+        let pieces: Vec<Range<u64>> = parts.value.iter().map(|at| at.value.clone()).collect();
+        Ok(Some((
+            key,
+            self.plan(value, &pieces, &Edits::none(), MAX_DEPTH)?,
+        )))
+    }
+
+    /// What the type doesn't know of an entry is lost, as C++ loses it.
+    fn entry_parts(&mut self, map: MapShape, range: Range<u64>) -> Result<EntryParts> {
+        let key_type = map.key.map_or(WireType::Len, Scalar::wire_type);
+        let mut parts = EntryParts::default();
+        self.cursor.set_range(range);
+        while let Some(field) = self.cursor.next()? {
+            if field.number == KEY && field.wire_type == key_type {
+                parts.key = Some(field);
+            } else if field.number == VALUE && field.wire_type == map.value.wire_type() {
+                parts.value.push(field);
+            }
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,277 @@
+//! The walk through a message.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use proto_splitter_core::wire::{Field, FieldNumber, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::edits::Edits;
+use super::numbers::{Encoded, tag_bytes};
+use super::plan::{Kept, Plan, span};
+use super::scalar::Scalar;
+use super::schema::{FieldShape, Form, Key, ShapeId, Value, find};
+use super::{Canonical, MAX_DEPTH};
+
+/// What was seen of one field of a message so far.
+enum Bucket {
+    /// The last number, and where it stands.
+    Number(Scalar, u64, Field),
+    /// The last bytes or string value.
+    Bytes(Field),
+    Message {
+        pieces: Vec<Range<u64>>,
+        /// The plan of the first piece, and that piece.
+        first: (Plan, Field),
+    },
+    /// Elements, each with its tag.
+    List(Plan),
+    /// What is in a packed run, and where it stands if that is one run in the source.
+    Packed(Plan, Option<Field>),
+    /// Map entries, each with its tag.
+    Map(BTreeMap<Key, Kept>),
+}
+
+/// The fields seen so far, by number, and behind them what the type doesn't know.
+#[derive(Default)]
+struct Buckets {
+    known: BTreeMap<u32, Bucket>,
+    unknown: Plan,
+}
+
+impl Canonical<'_> {
+    pub(super) fn plan(
+        &mut self,
+        shape: ShapeId,
+        pieces: &[Range<u64>],
+        edits: &Edits<'_>,
+        depth: u32,
+    ) -> Result<Plan> {
+        if let Some(content) = edits.whole() {
+            return Ok(Plan::of_bytes(content));
+        }
+        let Some(depth) = depth.checked_sub(1) else {
+            let message = format!("messages nest deeper than {MAX_DEPTH}");
+            let error = Error::new(ErrorKind::LimitExceeded, message);
+            return Err(error.at_offset(pieces.first().map_or(0, |piece| piece.start)));
+        };
+        let fields = self.schema.shape(shape);
+        let mut buckets = Buckets::default();
+        for piece in pieces {
+            self.cursor.set_range(piece.clone());
+            while let Some(field) = self.cursor.next()? {
+                match find(&fields, field.number.0) {
+                    Some(known) if accepts(known.form, field.wire_type) => {
+                        self.known(known, &field, &mut buckets, edits, depth)?;
+                    }
+                    _ => self.unknown(&field, &mut buckets.unknown, depth)?,
+                }
+                self.cursor.set_range(field.end..piece.end);
+            }
+        }
+        for (number, content) in edits.given() {
+            buckets
+                .known
+                .insert(number, Bucket::List(given(number, content)));
+        }
+        let mut plan = Plan::default();
+        for (number, bucket) in buckets.known {
+            let presence = find(&fields, number).is_none_or(|field| field.presence);
+            self.finish(&fields, number, bucket, presence, edits, depth, &mut plan)?;
+        }
+        plan.append(&buckets.unknown);
+        Ok(plan)
+    }
+
+    fn known(
+        &mut self,
+        known: &FieldShape,
+        field: &Field,
+        buckets: &mut Buckets,
+        edits: &Edits<'_>,
+        depth: u32,
+    ) -> Result<()> {
+        for member in known.oneof.iter().filter(|&&member| member != known.number) {
+            buckets.known.remove(member);
+        }
+        let number = known.number;
+        match known.form {
+            Form::Singular(Value::Scalar(scalar)) => {
+                let bits = scalar.normalize(self.number(field)?);
+                let bucket = Bucket::Number(scalar, bits, field.clone());
+                buckets.known.insert(number, bucket);
+            }
+            Form::Singular(Value::Bytes) => {
+                buckets.known.insert(number, Bucket::Bytes(field.clone()));
+            }
+            Form::Singular(Value::Message(shape)) => match buckets
+                .known
+                .entry(number)
+                .or_insert_with(|| Bucket::Message {
+                    pieces: Vec::new(),
+                    first: (Plan::default(), field.clone()),
+                }) {
+                Bucket::Message { pieces, first } => {
+                    pieces.push(field.value.clone());
+                    if pieces.len() == 1 {
+                        // Right away, while the source is at it.
+                        let none = Edits::none();
+                        let edits = edits.of_field(number).unwrap_or(&none);
+                        first.0 = self.plan(shape, &pieces[..], edits, depth)?;
+                    }
+                }
+                _ => return Err(contradiction(field)),
+            },
+            Form::Repeated(value) => {
+                let content = match value {
+                    Value::Message(shape) => {
+                        let found = match edits.of_elements(number) {
+                            Some(of_element) => of_element(self, field.value.clone())?,
+                            None => None,
+                        };
+                        let edits = found.unwrap_or_default();
+                        Some(self.plan(shape, std::slice::from_ref(&field.value), &edits, depth)?)
+                    }
+                    Value::Bytes => Some(span(field)),
+                    Value::Scalar(_) => None,
+                };
+                let Bucket::List(list) = buckets
+                    .known
+                    .entry(number)
+                    .or_insert_with(|| Bucket::List(Plan::default()))
+                else {
+                    return Err(contradiction(field));
+                };
+                match (content, value) {
+                    (Some(content), _) => list.put_field(field.number, &content, Some(field)),
+                    (None, Value::Scalar(scalar)) => self.elements(scalar, field, list)?,
+                    (None, _) => {}
+                }
+            }
+            Form::Packed(scalar) => {
+                let bucket = buckets
+                    .known
+                    .entry(number)
+                    .or_insert_with(|| Bucket::Packed(Plan::default(), None));
+                let Bucket::Packed(run, was) = bucket else {
+                    return Err(contradiction(field));
+                };
+                let is_first = run.len() == 0 && field.wire_type == WireType::Len;
+                *was = is_first.then(|| field.clone());
+                self.run(scalar, field, |source, bits| match source {
+                    Some(source) => run.put_source(source),
+                    None => run.put_bytes(&Encoded::new(scalar, bits)),
+                })?;
+            }
+            Form::Map(map) => {
+                let Bucket::Map(entries) = buckets
+                    .known
+                    .entry(number)
+                    .or_insert_with(|| Bucket::Map(BTreeMap::new()))
+                else {
+                    return Err(contradiction(field));
+                };
+                let (key, entry) = self.entry(map, field, edits, depth)?;
+                let mut plan = Plan::default();
+                plan.put_field(field.number, &entry, Some(field));
+                entries.insert(key, plan.into());
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the state of one walk")]
+    fn finish(
+        &mut self,
+        fields: &super::schema::Shape,
+        number: u32,
+        bucket: Bucket,
+        presence: bool,
+        edits: &Edits<'_>,
+        depth: u32,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        match bucket {
+            Bucket::Number(_, 0, _) if !presence => {}
+            Bucket::Number(scalar, bits, field) => self.put_number(scalar, bits, &field, plan)?,
+            Bucket::Bytes(field) if field.value.is_empty() && !presence => {}
+            Bucket::Bytes(field) => plan.put_field(field.number, &span(&field), Some(&field)),
+            Bucket::Message { pieces, first } => {
+                let (mut content, field) = first;
+                if let (2.., Some(known)) = (pieces.len(), find(fields, number))
+                    && let Form::Singular(Value::Message(shape)) = known.form
+                {
+                    let none = Edits::none();
+                    let edits = edits.of_field(number).unwrap_or(&none);
+                    content = self.plan(shape, &pieces, edits, depth)?;
+                }
+                let was = (pieces.len() == 1).then_some(&field);
+                plan.put_field(field.number, &content, was);
+            }
+            Bucket::List(list) => plan.append(&list),
+            Bucket::Packed(run, _) if run.len() == 0 => {}
+            Bucket::Packed(run, was) => plan.put_field(FieldNumber(number), &run, was.as_ref()),
+            Bucket::Map(entries) => entries.values().for_each(|entry| plan.append_kept(entry)),
+        }
+        Ok(())
+    }
+
+    /// A field that the type doesn't know: kept, with everything minimal whose encoding the wire itself tells.
+    fn unknown(&mut self, field: &Field, plan: &mut Plan, depth: u32) -> Result<()> {
+        match field.wire_type {
+            WireType::Len => plan.put_field(field.number, &span(field), Some(field)),
+            WireType::Varint => {
+                let bits = self.number(field)?;
+                self.put_number(Scalar::Uint64, bits, field, plan)?;
+            }
+            WireType::Fixed32 | WireType::Fixed64 => {
+                let bits = self.number(field)?;
+                let scalar = match field.wire_type {
+                    WireType::Fixed32 => Scalar::Fixed32 { signed: false },
+                    _ => Scalar::Fixed64 { signed: false },
+                };
+                self.put_number(scalar, bits, field, plan)?;
+            }
+            WireType::StartGroup => {
+                let Some(depth) = depth.checked_sub(1) else {
+                    let message = format!("groups nest deeper than {MAX_DEPTH}");
+                    return Err(
+                        Error::new(ErrorKind::LimitExceeded, message).at_offset(field.start)
+                    );
+                };
+                plan.put_bytes(&tag_bytes(field.number, WireType::StartGroup));
+                self.cursor.set_range(field.value.clone());
+                while let Some(inner) = self.cursor.next()? {
+                    self.unknown(&inner, plan, depth)?;
+                    self.cursor.set_range(inner.end..field.value.end);
+                }
+                plan.put_bytes(&tag_bytes(field.number, WireType::EndGroup));
+            }
+            // The cursor gives none.
+            WireType::EndGroup => {}
+        }
+        Ok(())
+    }
+}
+
+fn accepts(form: Form, wire_type: WireType) -> bool {
+    match form {
+        Form::Singular(value) => value.wire_type() == wire_type,
+        Form::Map(_) => wire_type == WireType::Len,
+        // Parsers take repeated numbers packed and not.
+        Form::Repeated(value) => wire_type == value.wire_type() || wire_type == WireType::Len,
+        Form::Packed(scalar) => wire_type == scalar.wire_type() || wire_type == WireType::Len,
+    }
+}
+
+fn given(number: u32, content: &[u8]) -> Plan {
+    let mut plan = Plan::default();
+    plan.put_field(FieldNumber(number), &Plan::of_bytes(content), None);
+    plan
+}
+
+#[cold]
+fn contradiction(field: &Field) -> Error {
+    let message = "a field of two forms";
+    Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start)
+}

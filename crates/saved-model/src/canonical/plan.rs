@@ -1,0 +1,131 @@
+//! Runs of the source's bytes and of bytes of one's own.
+
+use std::ops::Range;
+
+pub(crate) use proto_splitter_core::split::Segment;
+use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
+
+/// What a message, or a part of one, is to be written as.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    segments: Vec<Segment>,
+    literals: Vec<u8>,
+    len: u64,
+}
+
+impl Plan {
+    /// These bytes and nothing else.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Plan {
+        let mut plan = Plan::default();
+        plan.put_bytes(bytes);
+        plan
+    }
+
+    /// How many bytes it comes to.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    pub(crate) fn literal(&self, range: &Range<usize>) -> &[u8] {
+        self.literals.get(range.clone()).unwrap_or_default()
+    }
+
+    /// Adds bytes of the source; joined to what stands before them there.
+    pub(crate) fn put_source(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        self.len += range.end - range.start;
+        match self.segments.last_mut() {
+            Some(Segment::Source(last)) if last.end == range.start => last.end = range.end,
+            _ => self.segments.push(Segment::Source(range)),
+        }
+    }
+
+    /// Adds bytes of one's own.
+    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.len += bytes.len() as u64;
+        let start = self.literals.len();
+        self.literals.extend_from_slice(bytes);
+        let end = self.literals.len();
+        match self.segments.last_mut() {
+            Some(Segment::Literal(last)) => last.end = end,
+            _ => self.segments.push(Segment::Literal(start..end)),
+        }
+    }
+
+    /// Adds all of another plan.
+    pub(crate) fn append(&mut self, other: &Plan) {
+        for segment in &other.segments {
+            match segment {
+                Segment::Source(range) => self.put_source(range.clone()),
+                Segment::Literal(range) => self.put_bytes(other.literal(range)),
+            }
+        }
+    }
+
+    /// Adds a length-delimited field. `was` is where the source has it: its tag and length are used if they are as they should be.
+    pub(crate) fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
+        match was {
+            Some(field) if has_header(field, content.len) => {
+                self.put_source(field.start..field.value.start);
+            }
+            _ => {
+                let mut header = Vec::with_capacity(16);
+                put_varint(&mut header, tag(number, WireType::Len));
+                put_varint(&mut header, content.len);
+                self.put_bytes(&header);
+            }
+        }
+        self.append(content);
+    }
+}
+
+/// Whether the field has the shortest tag there is and the shortest length of `len` bytes.
+fn has_header(field: &Field, len: u64) -> bool {
+    let tag_len = varint_len(tag(field.number, WireType::Len)) as u64;
+    field.wire_type == WireType::Len
+        && field.value.end - field.value.start == len
+        && field.tag_end - field.start == tag_len
+        && field.value.start - field.tag_end == varint_len(len) as u64
+}
+
+/// The value of a length-delimited field, as it is.
+pub(crate) fn span(field: &Field) -> Plan {
+    let mut plan = Plan::default();
+    plan.put_source(field.value.clone());
+    plan
+}
+
+/// A plan that is kept with many others of its kind: most are one span.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    Span(Range<u64>),
+    Plan(Box<Plan>),
+}
+
+impl From<Plan> for Kept {
+    fn from(plan: Plan) -> Kept {
+        match plan.segments.as_slice() {
+            [Segment::Source(range)] => Kept::Span(range.clone()),
+            _ => Kept::Plan(Box::new(plan)),
+        }
+    }
+}
+
+impl Plan {
+    /// Adds all of a plan that was kept.
+    pub(crate) fn append_kept(&mut self, kept: &Kept) {
+        match kept {
+            Kept::Span(range) => self.put_source(range.clone()),
+            Kept::Plan(plan) => self.append(plan),
+        }
+    }
+}

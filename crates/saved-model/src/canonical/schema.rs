@@ -1,0 +1,142 @@
+//! What the walk needs to know of the types, looked up once.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor};
+use proto_splitter_core::wire::WireType;
+
+use super::scalar::Scalar;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ShapeId(usize);
+
+/// A value that a field or a map entry has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Value {
+    Scalar(Scalar),
+    Bytes,
+    Message(ShapeId),
+}
+
+impl Value {
+    pub(super) fn wire_type(self) -> WireType {
+        match self {
+            Value::Scalar(scalar) => scalar.wire_type(),
+            Value::Bytes | Value::Message(_) => WireType::Len,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Form {
+    Singular(Value),
+    Repeated(Value),
+    /// Numbers that are written as one run.
+    Packed(Scalar),
+    Map(MapShape),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MapShape {
+    /// `None`: a string.
+    pub(super) key: Option<Scalar>,
+    pub(super) value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct FieldShape {
+    pub(super) number: u32,
+    pub(super) form: Form,
+    /// Whether a default is written: the field knows if it was set.
+    pub(super) presence: bool,
+    /// The members of the oneof that the field is in.
+    pub(super) oneof: Rc<[u32]>,
+}
+
+/// The fields of a message, by number.
+pub(super) type Shape = Rc<[FieldShape]>;
+
+pub(super) fn find(shape: &Shape, number: u32) -> Option<&FieldShape> {
+    let at = shape.binary_search_by_key(&number, |field| field.number);
+    at.ok().and_then(|at| shape.get(at))
+}
+
+/// The key of a map entry, ordered as C++ orders keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Text(Vec<u8>),
+    Signed(i64),
+    Unsigned(u64),
+}
+
+#[derive(Default)]
+pub(super) struct Schema {
+    ids: HashMap<String, ShapeId>,
+    messages: Vec<(MessageDescriptor, Option<Shape>)>,
+}
+
+impl Schema {
+    pub(super) fn id(&mut self, descriptor: &MessageDescriptor) -> ShapeId {
+        if let Some(id) = self.ids.get(descriptor.full_name()) {
+            return *id;
+        }
+        let id = ShapeId(self.messages.len());
+        self.ids.insert(descriptor.full_name().to_owned(), id);
+        self.messages.push((descriptor.clone(), None));
+        id
+    }
+
+    pub(super) fn shape(&mut self, id: ShapeId) -> Shape {
+        if let (_, Some(shape)) = &self.messages[id.0] {
+            return shape.clone();
+        }
+        let descriptor = self.messages[id.0].0.clone();
+        let mut fields: Vec<FieldShape> = descriptor
+            .fields()
+            .filter_map(|field| self.field(&field))
+            .collect();
+        fields.sort_by_key(|field| field.number);
+        let shape: Shape = fields.into();
+        self.messages[id.0].1 = Some(shape.clone());
+        shape
+    }
+
+    /// `None` for a group, which no type of TensorFlow's has.
+    fn field(&mut self, field: &FieldDescriptor) -> Option<FieldShape> {
+        let form = if field.is_map() {
+            let Kind::Message(entry) = field.kind() else {
+                return None;
+            };
+            Form::Map(MapShape {
+                key: Scalar::of_kind(&entry.map_entry_key_field().kind()),
+                value: self.value(&entry.map_entry_value_field())?,
+            })
+        } else if field.cardinality() == Cardinality::Repeated {
+            match self.value(field)? {
+                Value::Scalar(scalar) if field.is_packed() => Form::Packed(scalar),
+                value => Form::Repeated(value),
+            }
+        } else {
+            Form::Singular(self.value(field)?)
+        };
+        let oneof = field
+            .containing_oneof()
+            .map(|oneof| oneof.fields().map(|member| member.number()).collect());
+        Some(FieldShape {
+            number: field.number(),
+            form,
+            presence: field.supports_presence(),
+            oneof: oneof.unwrap_or_default(),
+        })
+    }
+
+    fn value(&mut self, field: &FieldDescriptor) -> Option<Value> {
+        Some(match field.kind() {
+            Kind::Message(_) if field.is_group() => return None,
+            Kind::Message(message) => Value::Message(self.id(&message)),
+            Kind::String | Kind::Bytes => Value::Bytes,
+            kind => Value::Scalar(Scalar::of_kind(&kind)?),
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! SavedModels as they are on disk: a folder with the model's file and what belongs to it.
+
+mod model;
+
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::Result;
+use proto_splitter_core::split::Source;
+
+use model::Model;
+pub use model::ModelForm;
+
+use crate::fingerprint::{self, FingerprintError};
+use crate::proto::FingerprintDef;
+
+/// The name of a model's file in its folder, without its extension.
+pub const MODEL_STEM: &str = "saved_model";
+
+/// A SavedModel's folder: `saved_model.cpb`, `saved_model.pb` or `saved_model.pbtxt`, and `variables/`, `assets/`, `fingerprint.pb` and
+/// whatever else is there.
+///
+/// The model is read where it is, and only what is asked for, whichever of the forms it is in; a `.pbtxt` alone is parsed as a whole.
+/// Of several files the first in this order counts, as it does for TensorFlow's Merger.
+#[derive(Debug)]
+pub struct SavedModelDir {
+    path: PathBuf,
+    model: Model,
+}
+
+impl SavedModelDir {
+    /// Opens a SavedModel's folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](proto_splitter_core::ErrorKind::Io) if no model is there or it can't be opened, and what is wrong with a `.cpb`
+    /// or a `.pbtxt`.
+    pub fn open(path: impl AsRef<Path>) -> Result<SavedModelDir> {
+        let path = path.as_ref().to_owned();
+        let model = Model::open(&path)?;
+        Ok(SavedModelDir { path, model })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The form the model is in.
+    pub fn form(&self) -> ModelForm {
+        self.model.form()
+    }
+
+    /// The model's file.
+    pub fn model_path(&self) -> PathBuf {
+        model_path(&self.path, self.form())
+    }
+
+    /// How many bytes the model has as a `saved_model.pb`. Nothing is merged to know it.
+    pub fn message_size(&self) -> u64 {
+        self.model.size()
+    }
+
+    /// The model, to be split.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn source(&self) -> Result<Source> {
+        self.model.source(&self.model_path())
+    }
+
+    /// The fingerprint in the folder; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`fingerprint::read`].
+    pub fn stored_fingerprint(&self) -> Result<Option<FingerprintDef>> {
+        fingerprint::read(&self.path)
+    }
+
+    /// The fingerprint that TensorFlow would compute. Its uuid is that of the stored one, if there is one.
+    ///
+    /// The model is read once, and not held, whatever its size.
+    ///
+    /// # Errors
+    ///
+    /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model; [`FingerprintError::Unreadable`].
+    pub fn fingerprint(&self) -> Result<FingerprintDef, FingerprintError> {
+        let mut computed = self.model.hashes()?.in_folder(&self.path);
+        if let Ok(Some(stored)) = self.stored_fingerprint() {
+            computed.uuid = stored.uuid;
+        }
+        Ok(computed)
+    }
+}
+
+/// The model's file of this form in a folder.
+fn model_path(folder: &Path, form: ModelForm) -> PathBuf {
+    folder.join(format!("{MODEL_STEM}.{}", form.extension()))
+}

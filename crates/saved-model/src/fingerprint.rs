@@ -1,0 +1,216 @@
+//! `fingerprint.pb`: what TensorFlow tells one SavedModel from another by.
+//!
+//! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, with what is peculiar about it. Of a `.pb`:
+//!
+//! | field | over |
+//! | --- | --- |
+//! | `saved_model_checksum` | the message in C++'s deterministic serialization |
+//! | `graph_def_program_hash` | the first meta graph's nodes, without what differs from one save to the next; no functions |
+//! | `signature_def_hash` | the first meta graph's signatures, by name |
+//! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
+//! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
+//!
+//! Of a `.cpb` they are about the chunks as well, so that they differ from those of the same model as a `.pb`, and between
+//! two ways to cut it; see `chunked.rs`. There are files that TensorFlow reads but can't fingerprint: [`FingerprintError::Refused`].
+
+mod chunked;
+mod farmhash;
+mod plain;
+mod regular;
+
+use std::fmt;
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{ErrorKind as IoErrorKind, Write};
+use std::path::Path;
+
+use prost::Message;
+use prost_reflect::MessageDescriptor;
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::VersionDef;
+
+pub use farmhash::{Farmhash, fingerprint_cat64, fingerprint64};
+
+pub(crate) use chunked::hashes as chunked_hashes;
+pub(crate) use plain::hashes as plain_hashes;
+
+use crate::proto::{FingerprintDef, descriptor_pool};
+
+/// The name of the file in a SavedModel's folder.
+pub const FINGERPRINT_FILE: &str = "fingerprint.pb";
+
+/// What TensorFlow 2.21 writes as the producer of a `.pb`'s fingerprint.
+const PLAIN_PRODUCER: i32 = 4;
+
+/// What TensorFlow 2.21 writes as the producer of a `.cpb`'s fingerprint.
+const CHUNKED_PRODUCER: i32 = 2;
+
+/// Why there is no fingerprint.
+#[derive(Debug)]
+pub enum FingerprintError {
+    /// TensorFlow's own code fails on this model, so that no value would agree with it.
+    Refused(String),
+    /// The model can't be read.
+    Unreadable(Error),
+}
+
+impl FingerprintError {
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        FingerprintError::Refused(why.into())
+    }
+}
+
+impl fmt::Display for FingerprintError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FingerprintError::Refused(why) => {
+                write!(
+                    f,
+                    "TensorFlow can't compute a fingerprint of this model: {why}"
+                )
+            }
+            FingerprintError::Unreadable(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FingerprintError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            FingerprintError::Refused(_) => None,
+            FingerprintError::Unreadable(error) => Some(error),
+        }
+    }
+}
+
+impl From<Error> for FingerprintError {
+    fn from(error: Error) -> Self {
+        FingerprintError::Unreadable(error)
+    }
+}
+
+/// The four hashes that are about the model file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hashes {
+    pub(crate) saved_model_checksum: u64,
+    pub(crate) graph_def_program_hash: u64,
+    pub(crate) signature_def_hash: u64,
+    pub(crate) saved_object_graph_hash: u64,
+    pub(crate) producer: i32,
+}
+
+impl Hashes {
+    /// The fingerprint of a model with these hashes in this folder, without a uuid.
+    pub(crate) fn in_folder(self, folder: &Path) -> FingerprintDef {
+        FingerprintDef {
+            saved_model_checksum: self.saved_model_checksum,
+            graph_def_program_hash: self.graph_def_program_hash,
+            signature_def_hash: self.signature_def_hash,
+            saved_object_graph_hash: self.saved_object_graph_hash,
+            checkpoint_hash: checkpoint_hash(folder),
+            uuid: String::new(),
+            version: Some(VersionDef {
+                producer: self.producer,
+                ..VersionDef::default()
+            }),
+        }
+    }
+}
+
+/// 0 for what can't be read, as TensorFlow has it.
+fn checkpoint_hash(folder: &Path) -> u64 {
+    File::open(folder.join("variables").join("variables.index"))
+        .and_then(|mut file| farmhash::fingerprint_stream(&mut file))
+        .unwrap_or(0)
+}
+
+/// Reads a folder's `fingerprint.pb`; `None` if there is none.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::InvalidMessage`] if it is no fingerprint.
+pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
+    let path = folder.as_ref().join(FINGERPRINT_FILE);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::from(error).context(path.display())),
+    };
+    let decoded = FingerprintDef::decode(bytes.as_slice());
+    decoded.map(Some).map_err(|error| {
+        let message = format!("{}: not a fingerprint: {error}", path.display());
+        Error::new(ErrorKind::InvalidMessage, message)
+    })
+}
+
+/// Writes a folder's `fingerprint.pb`, in place of the one that is there.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`].
+pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<()> {
+    let mut file = AtomicFile::create(folder.as_ref().join(FINGERPRINT_FILE), true)?;
+    file.as_file_mut().write_all(&fingerprint.encode_to_vec())?;
+    file.commit()
+}
+
+/// A new uuid, as TensorFlow makes them: 128 random bits as a decimal number.
+#[must_use]
+pub fn new_uuid() -> String {
+    // Every `RandomState` has a key of its own.
+    let random = || u128::from(RandomState::new().hash_one(0));
+    format!("{:020}", random() << 64 | random())
+}
+
+/// The names of the fields in which two fingerprints differ, the uuid aside: it says which save this was, not what was saved.
+#[must_use]
+pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> {
+    let producer = |of: &FingerprintDef| of.version.as_ref().map_or(0, |version| version.producer);
+    let fields = [
+        (
+            "saved_model_checksum",
+            a.saved_model_checksum == b.saved_model_checksum,
+        ),
+        (
+            "graph_def_program_hash",
+            a.graph_def_program_hash == b.graph_def_program_hash,
+        ),
+        (
+            "signature_def_hash",
+            a.signature_def_hash == b.signature_def_hash,
+        ),
+        (
+            "saved_object_graph_hash",
+            a.saved_object_graph_hash == b.saved_object_graph_hash,
+        ),
+        ("checkpoint_hash", a.checkpoint_hash == b.checkpoint_hash),
+        ("version.producer", producer(a) == producer(b)),
+    ];
+    let differ = fields.iter().filter(|(_, equal)| !equal);
+    differ.map(|(name, _)| *name).collect()
+}
+
+/// The fingerprint in one line, as TensorFlow's `singleprint` has it.
+#[must_use]
+pub fn singleprint(fingerprint: &FingerprintDef) -> String {
+    format!(
+        "{}/{}/{}/{}",
+        fingerprint.graph_def_program_hash,
+        fingerprint.signature_def_hash,
+        fingerprint.saved_object_graph_hash,
+        fingerprint.checkpoint_hash
+    )
+}
+
+/// A type of ours.
+pub(crate) fn descriptor(full_name: &str) -> Result<MessageDescriptor> {
+    descriptor_pool()
+        .get_message_by_name(full_name)
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidConfig,
+                format!("no type is called {full_name}"),
+            )
+        })
+}

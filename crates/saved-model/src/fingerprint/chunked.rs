@@ -1,0 +1,207 @@
+//! The fingerprint of a `saved_model.cpb`, peculiarities included.
+//!
+//! - Nothing is regularized.
+//! - `saved_model_checksum` is over the chunks at the root's fields, whole, in the order of the list. The base isn't covered.
+//! - The other hashes are over what a cut-down file merges to: the base, and those chunks whose path leads to the graph, the
+//!   signatures or the object graph, once for each of the three that it leads to. Then over the chunks below that place.
+//! - Paths in nested `ChunkedMessage`s are relative, and are compared as if they weren't.
+
+use std::io::Read;
+
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::merge::{ChunkStore, Limits};
+use proto_splitter_core::proto::field_index::Kind;
+use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex};
+use proto_splitter_core::{Error, ErrorKind};
+use record_file::ReadAt;
+
+use super::farmhash::fingerprint_stream;
+use super::plain::{
+    GRAPH_DEF, META_GRAPHS, OBJECT_GRAPH_DEF, SIGNATURE_DEF, first_meta_graph, text,
+};
+use super::{
+    CHUNKED_PRODUCER, FingerprintError, Hashes, descriptor, fingerprint_cat64, fingerprint64,
+};
+use crate::canonical::{Canonical, Edits};
+use crate::merged::MergedMessage;
+
+type Result<T> = std::result::Result<T, FingerprintError>;
+
+/// The hashes of the `SavedModel` in a chunked file.
+pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>) -> Result<Hashes> {
+    let metadata = file.trailer().metadata();
+    if metadata.extended_message.is_some() {
+        let why = "it is of join version 1, which TensorFlow doesn't read";
+        return Err(FingerprintError::refused(why));
+    }
+    let nothing = ChunkedMessage::default();
+    let root = metadata.message.as_ref().unwrap_or(&nothing);
+    // To the hash of the chunks comes that of the message they were merged into: none was.
+    let checksum = fields_hash(file, root, &[], MergedInto::Other)?;
+    let saved_model_checksum = fingerprint_cat64(checksum, fingerprint64(b""));
+
+    let pruned = ChunkMetadata {
+        chunks: metadata.chunks.clone(),
+        message: Some(pruned(root)),
+        version: metadata.version.clone(),
+        ..ChunkMetadata::default()
+    };
+    let source = file.record_file().get_ref();
+    let part = ChunkedFile::with_metadata(source, pruned, &Limits::default())?;
+    let part = MergedMessage::new(part, descriptor("tensorflow.SavedModel")?)?;
+    let mut canonical = Canonical::new(&part, part.len());
+    let whole = canonical.whole();
+    let meta_graph = [first_meta_graph(&mut canonical, &whole)?];
+
+    let mut message_hash = |field, name: &str, into| -> Result<u64> {
+        let pieces = canonical.pieces(&meta_graph, field)?;
+        let plan = canonical.message(&descriptor(name)?, &pieces, &Edits::none())?;
+        let own = canonical.hash(&plan)?;
+        Ok(fingerprint_cat64(
+            own,
+            fields_hash(file, root, &target(field), into)?,
+        ))
+    };
+    let graph_def_program_hash =
+        message_hash(GRAPH_DEF, "tensorflow.GraphDef", MergedInto::GraphDef)?;
+    let saved_object_graph_hash = message_hash(
+        OBJECT_GRAPH_DEF,
+        "tensorflow.SavedObjectGraph",
+        MergedInto::Other,
+    )?;
+    let signatures = canonical.map(
+        &descriptor("tensorflow.MetaGraphDef")?,
+        &meta_graph,
+        SIGNATURE_DEF,
+    )?;
+    let mut signature_def_hash = 0;
+    let mut chunks = None;
+    for (name, signature) in &signatures {
+        let own = fingerprint_cat64(fingerprint64(text(name)), canonical.hash(signature)?);
+        signature_def_hash = fingerprint_cat64(signature_def_hash, own);
+        // The same for every signature; it is read once.
+        let chunks = match chunks {
+            Some(hash) => hash,
+            None => *chunks.insert(fields_hash(
+                file,
+                root,
+                &target(SIGNATURE_DEF),
+                MergedInto::Other,
+            )?),
+        };
+        signature_def_hash = fingerprint_cat64(signature_def_hash, chunks);
+    }
+    Ok(Hashes {
+        saved_model_checksum,
+        graph_def_program_hash,
+        signature_def_hash,
+        saved_object_graph_hash,
+        producer: CHUNKED_PRODUCER,
+    })
+}
+
+/// The tags of `meta_graphs[0]`'s field.
+fn target(field: u32) -> [FieldIndex; 3] {
+    [Kind::Field(META_GRAPHS), Kind::Index(0), Kind::Field(field)]
+        .map(|kind| FieldIndex { kind: Some(kind) })
+}
+
+/// How many tags from the first on are the same.
+fn matches(tags: &[FieldIndex], target: &[FieldIndex]) -> usize {
+    tags.iter().zip(target).take_while(|(a, b)| a == b).count()
+}
+
+/// What is left of a chunked message when only what leads to the three places counts.
+fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
+    let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
+    let mut fields = Vec::new();
+    for field in &message.chunked_fields {
+        let below = field.message.as_ref().map(pruned).unwrap_or_default();
+        if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
+            continue;
+        }
+        let leads_to = |target: &&[FieldIndex; 3]| {
+            matches(&field.field_tag, &target[..]) == field.field_tag.len()
+        };
+        for _ in targets.iter().filter(leads_to) {
+            fields.push(ChunkedField {
+                field_tag: field.field_tag.clone(),
+                message: Some(below.clone()),
+                packed: false,
+            });
+        }
+    }
+    ChunkedMessage {
+        chunk_index: message.chunk_index,
+        chunked_fields: fields,
+    }
+}
+
+/// The type of the message into which TensorFlow merges a chunk above the target, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MergedInto {
+    GraphDef,
+    Other,
+}
+
+/// TensorFlow's `HashFields`: over the chunks at or below the target, in the order of the list.
+fn fields_hash<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    message: &ChunkedMessage,
+    target: &[FieldIndex],
+    mut into: MergedInto,
+) -> Result<u64> {
+    let nothing = ChunkedMessage::default();
+    let mut hash = 0;
+    for field in &message.chunked_fields {
+        let below = field.message.as_ref().unwrap_or(&nothing);
+        let matches = matches(&field.field_tag, target);
+        if matches == target.len() {
+            let of_field = match below.chunk_index {
+                // What is below the chunk doesn't count.
+                Some(chunk) => chunk_hash(file, chunk)?,
+                None => fields_hash(file, below, target, into)?,
+            };
+            hash = fingerprint_cat64(hash, of_field);
+        } else if matches == field.field_tag.len() {
+            if below.chunk_index.is_some() {
+                into = merged_into(&field.field_tag, into)?;
+                hash = fingerprint_cat64(hash, fields_hash(file, below, target, into)?);
+            } else {
+                for child in &below.chunked_fields {
+                    let child = child.message.as_ref().unwrap_or(&nothing);
+                    hash = fingerprint_cat64(hash, fields_hash(file, child, target, into)?);
+                }
+            }
+        }
+    }
+    Ok(hash)
+}
+
+/// The way to a chunk above the target, which TensorFlow walks from the target's own message instead of the root.
+fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
+    match (tags.len(), into) {
+        (0, _) => Ok(into),
+        // A graph has a message in field 2: its library.
+        (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
+        _ => {
+            let why = "a chunk lies at meta_graphs or at meta_graphs[0] itself";
+            Err(FingerprintError::refused(why))
+        }
+    }
+}
+
+fn chunk_hash<S: ReadAt>(file: &ChunkedFile<S>, chunk: u64) -> Result<u64> {
+    let index = usize::try_from(chunk).unwrap_or(usize::MAX);
+    let hash = || -> proto_splitter_core::Result<u64> {
+        let mut stream = file.stream(index)?;
+        let mut counted = stream.by_ref().take(file.size(index));
+        let hash = fingerprint_stream(&mut counted)?;
+        if counted.limit() > 0 {
+            let message = "the chunk is shorter than the trailer says";
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+        Ok(hash)
+    };
+    Ok(hash().map_err(|error| error.in_chunk(chunk))?)
+}
