@@ -46,8 +46,9 @@ struct Chunk {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_paths: Vec<String>,
     size: u64,
-    /// None if others share its record chunk: those are listed.
+    /// None if other records share its record chunk.
     stored_size: Option<u64>,
+    /// The chunks in the same record chunk, or that are the very same record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shared_with: Vec<usize>,
     compression: String,
@@ -187,6 +188,8 @@ impl Report {
         ]);
         for chunk in &self.chunks {
             let stored = match (chunk.stored_size, chunk.shared_with.as_slice()) {
+                // The very same record, which is stored once.
+                (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
                 (Some(bytes), _) => size::show(bytes),
                 (None, []) => "shared".into(),
                 (None, [other]) => format!("with {other}"),

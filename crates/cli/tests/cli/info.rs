@@ -57,11 +57,50 @@ fn chunks_that_share_a_record_chunk_name_each_other() {
     );
     assert_eq!(chunk["shared_with"], serde_json::json!([0, 2]));
     let text = run([&"info", &file]).ok();
-    assert!(
-        text.contains("    1  MESSAGE   3 B  with 0 +1  "),
-        "{text}"
-    );
+    assert!(text.contains("    1  MESSAGE   3 B  with 0 +1  "), "{text}");
     assert!(text.contains("  nowhere\n"), "{text}");
+}
+
+#[test]
+fn equal_chunks_are_shown_as_one_record() {
+    let dir = Dir::new();
+    // A string in an attribute in a node.
+    let field = |number: u8, content: &[u8]| {
+        let mut bytes = vec![number << 3 | 2];
+        proto_splitter::wire::put_varint(&mut bytes, content.len() as u64);
+        [bytes, content.to_vec()].concat()
+    };
+    let node = field(
+        1,
+        &field(
+            5,
+            &[field(1, b"key"), field(2, &field(2, &[7; 5000]))].concat(),
+        ),
+    );
+    let file = dir.file("graph.pb", node.repeat(2));
+    let graph = [
+        &"--message" as &dyn AsRef<std::path::Path>,
+        &"tensorflow.GraphDef",
+    ];
+    run([
+        &"split",
+        &file,
+        graph[0],
+        graph[1],
+        &"-o",
+        &dir.path("g"),
+        &"--max-chunk-size",
+        &"1KiB",
+    ])
+    .ok();
+    let report = run([&"info", &dir.path("g"), &"--json"]).json();
+    assert_eq!(
+        report["chunks"][1]["position"],
+        report["chunks"][2]["position"]
+    );
+    assert_eq!(report["chunks"][2]["shared_with"], serde_json::json!([1]));
+    let text = run([&"info", &dir.path("g")]).ok();
+    assert!(text.contains("  4.9 KiB     as 1  "), "{text}");
 }
 
 #[test]
