@@ -373,3 +373,24 @@ fn a_plan_prints_what_goes_where() {
     assert_eq!(plan.chunk_segments(1).count(), 1);
     assert_eq!(plan.chunk_segments(2).count(), 0);
 }
+
+#[test]
+fn more_chunks_may_be_in_use_than_are_open_at_once() {
+    // Each brings three fields, which interleave with those of the others.
+    let mut chunked = Chunked::unmarked().base(cat([int(1, 0), len(7, "0"), len(10, [])]));
+    let mut parts: [Vec<u8>; 3] = [int(1, 0), len(7, "0"), len(10, [])];
+    for i in 1..200u64 {
+        let fields = [int(1, i), len(7, i.to_string()), len(10, int(1, i))];
+        chunked = chunked.message("", fields.concat());
+        for (part, field) in parts.iter_mut().zip(fields) {
+            part.extend(field);
+        }
+    }
+    let expected = parts.concat();
+    for layout in [ALONE, Layout::Alone(Compression::ZSTD), Layout::Together(1000)] {
+        let bytes = cpb_with(&chunked, layout, |_| {});
+        let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+        let options = MergeOptions::new().descriptor(descriptor());
+        assert_eq!(file.merge_to_bytes(&options).unwrap(), expected);
+    }
+}

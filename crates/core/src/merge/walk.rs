@@ -261,15 +261,16 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             self.planner.end_others(node, &field);
         }
         let state = &mut self.planner.states[node.index()];
-        let want = state
+        let number = field.number.0;
+        let Ok(at) = state
             .wants
-            .iter_mut()
-            .find(|want| want.number == field.number.0);
-        let Some(want) = want else {
-            return self.pass(node, field);
+            .binary_search_by_key(&number, |want| want.number)
+        else {
+            return self.pass_run(node, field, u64::MAX).map(drop);
         };
+        let want = &mut state.wants[at];
         let child = match &mut want.wanted {
-            Wanted::Single(child) => Some(*child),
+            Wanted::Single(child) => *child,
             Wanted::Indexed(list, passed) => {
                 let takes = list.first().is_some_and(|(_, child)| {
                     self.planner.types[child.index()].takes(field.wire_type)
@@ -283,19 +284,47 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 match list.get(*passed) {
                     Some(&(next, child)) if next == index => {
                         *passed += 1;
-                        Some(child)
+                        child
                     }
-                    _ => None,
+                    next => {
+                        let most = next.map_or(u64::MAX, |(next, _)| next - want.count);
+                        let more = self.pass_run(node, field, most)?;
+                        self.planner.states[node.index()].wants[at].count += more;
+                        return Ok(());
+                    }
                 }
             }
             Wanted::Keyed(_) => return self.map_entry(node, field),
         };
-        match child {
-            Some(child) if self.planner.types[child.index()].takes(field.wire_type) => {
-                self.meet(child, Some(node), field)
-            }
-            _ => self.pass(node, field),
+        if self.planner.types[child.index()].takes(field.wire_type) {
+            return self.meet(child, Some(node), field);
         }
+        self.pass(node, field)
+    }
+
+    /// Hops over a field that no path leads into, and over up to `most` more elements of it: how many those were.
+    ///
+    /// Millions of elements may stand between two that matter.
+    fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
+        if field.wire_type != WireType::Len {
+            return self.pass(node, field).map(|()| 0);
+        }
+        let end = self.cursor.end();
+        let mut more = 0;
+        self.cursor.set_range(field.end..end);
+        while more < most
+            && let Some(next) = self.cursor.header()?
+        {
+            if next.number != field.number || next.wire_type != WireType::Len {
+                self.cursor.set_range(next.start..end);
+                break;
+            }
+            self.cursor.set_range(next.end..end);
+            field = next;
+            more += 1;
+        }
+        self.remember(node, &field)?;
+        Ok(more)
     }
 
     /// Hops over a field that no path leads into.
