@@ -309,3 +309,26 @@ fn a_packed_field_is_cut_between_its_elements() {
     let error = SizeSplitter.split_with(&source, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable);
 }
+
+#[test]
+fn a_map_of_scalars_is_cut_between_its_entries() {
+    use prost_reflect::MapKey;
+    let mut message = DynamicMessage::new(kitchen_sink());
+    let entries = (0..300).map(|n| (MapKey::U64(n), Value::Bytes(Bytes::from_static(b"value"))));
+    message.set_field_by_name("blob_by_number", Value::Map(entries.collect()));
+    let graph = crate::fixtures::descriptor("tensorflow.GraphDebugInfo");
+    let mut traces = DynamicMessage::new(graph);
+    let names = (0..300).map(|n| (MapKey::String(format!("name {n}")), Value::U64(n)));
+    traces.set_field_by_name("name_to_trace_id", Value::Map(names.collect()));
+    for message in [message, traces] {
+        let options = SplitOptions::new().max_chunk_size(500).unwrap();
+        let split = SizeSplitter.split_with(&message, &options).unwrap();
+        assert!(split.byte_exact() && split.chunks.len() > 5);
+        let reflected = reference::merge(
+            &split.bytes(),
+            &split.message(),
+            &prost_reflect::ReflectMessage::descriptor(&message),
+        );
+        assert!(reflected == message);
+    }
+}

@@ -93,6 +93,8 @@ struct Group {
     class: Class,
     /// Occurrences in this piece.
     count: u64,
+    /// Bytes of the first occurrence in the source.
+    first: u64,
     /// Bytes that stay, tags included.
     total: u64,
     /// With slices: the bytes of the part that stays, as they are in the source.

@@ -222,11 +222,17 @@ impl Engine<'_> {
 
 /// Bytes of a group's first member: what a slice leaves at the least. A packed run can be left empty.
 fn first_size(group: &Group) -> u64 {
-    let Some(first) = group.children.first() else {
-        return group.total;
+    let size = match group.children.first() {
+        Some(run) if is_packed_run(group, run) => run.outer_with(0),
+        Some(first) if first.ordinal == 0 => first.outer(),
+        // Its value can't leave, or it is no field with a value inside.
+        _ => group.first,
     };
-    if matches!(group.class, Class::Numbers { .. }) && first.field.wire_type == WireType::Len {
-        return first.outer_with(0).min(group.total);
-    }
-    first.outer().min(group.total)
+    size.min(group.total)
+}
+
+fn is_packed_run(group: &Group, child: &Child) -> bool {
+    child.ordinal == 0
+        && matches!(group.class, Class::Numbers { .. })
+        && child.field.wire_type == WireType::Len
 }

@@ -163,6 +163,9 @@ impl Engine<'_> {
             if hold(&group.class, &field) {
                 found.held[at].push((group.count, field.clone()));
             }
+            if group.count == 0 {
+                group.first = field.end - field.start;
+            }
             group.count += 1;
             group.total += field.end - field.start;
             match group.runs.last_mut() {
@@ -248,6 +251,7 @@ impl Found {
             number,
             class,
             count: 0,
+            first: 0,
             total: 0,
             kept_raw: None,
             runs: Vec::new(),
