@@ -8,10 +8,13 @@
 //! parts of its path that are missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
 //! stays silent, this one does what was meant, or says why it can't.
 
+mod entries;
+mod execute;
 mod keys;
 mod marked;
 mod merger;
 mod options;
+mod peek;
 mod plan;
 mod planner;
 mod rope;
@@ -26,7 +29,8 @@ mod verify;
 mod walk;
 mod write;
 
-pub use merger::{Merged, Merger};
+pub use execute::Merged;
+pub use merger::Merger;
 pub use options::{
     DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING,
     DEFAULT_MAX_TRAILER_SIZE, Limits, MergeOptions,

@@ -387,7 +387,11 @@ fn more_chunks_may_be_in_use_than_are_open_at_once() {
         }
     }
     let expected = parts.concat();
-    for layout in [ALONE, Layout::Alone(Compression::ZSTD), Layout::Together(1000)] {
+    for layout in [
+        ALONE,
+        Layout::Alone(Compression::ZSTD),
+        Layout::Together(1000),
+    ] {
         let bytes = cpb_with(&chunked, layout, |_| {});
         let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
         let options = MergeOptions::new().descriptor(descriptor());

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
+use super::peek::first_field;
 use super::planner::Planner;
 use super::rope::Part;
 use super::state::{Occurrence, Wanted};
 use super::store::ChunkStore;
 use super::tree::{ChunkRef, NodeId};
-use super::walk::{Role, first_field};
+use super::walk::Role;
 use crate::container::ChunkKind;
 use crate::path::Select;
 use crate::wire::{FieldNumber, WireType};

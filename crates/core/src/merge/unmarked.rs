@@ -6,6 +6,7 @@
 
 use prost_reflect::Kind;
 
+use super::peek::short_bytes;
 use super::planner::Planner;
 use super::rope::{LAST_RANK, Part, Pos};
 use super::scalar::{self, field_from_text};
@@ -13,7 +14,7 @@ use super::schema::Shape;
 use super::state::{Occurrence, Wanted};
 use super::store::ChunkStore;
 use super::tree::NodeId;
-use super::walk::{Role, short_bytes};
+use super::walk::Role;
 use crate::container::ChunkKind;
 use crate::path::{FieldRef, MapKey, Select, Step};
 use crate::wire::{FieldNumber, WireType, put_varint, tag};

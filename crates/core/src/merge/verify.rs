@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use record_file::ReadAt;
 
-use super::merger::{check_size, execute};
+use super::execute::{check_size, execute};
 use super::store::ChunkStore;
 use super::{MergeOptions, MergePlan};
 use crate::container::ChunkedFile;

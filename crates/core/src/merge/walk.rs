@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::keys::entry_key;
 use super::planner::Planner;
 use super::rope::{Frame, Pos, UseId};
 use super::state::{Occurrence, Wanted};
@@ -10,9 +9,6 @@ use super::store::{ChunkInput, ChunkStore};
 use super::tree::NodeId;
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
-
-/// How far into a map entry its key is looked for. Writers put it first.
-const KEY_WINDOW: usize = 64 << 10;
 
 /// How many runs of fields a chunk is taken apart into; one that has more goes in as a whole.
 const MAX_RUNS: usize = 64;
@@ -42,29 +38,29 @@ pub(super) struct Runs {
     pub(super) unordered: bool,
 }
 
-enum Place {
+pub(super) enum Place {
     Message(NodeId),
     /// A map entry whose value is the node's; from this offset on its key field must not come again.
     Entry(NodeId, u64),
 }
 
-struct Level {
-    place: Place,
+pub(super) struct Level {
+    pub(super) place: Place,
     /// Where the length-delimited field ends that this message is, or is a group in.
-    end: u64,
+    pub(super) end: u64,
     /// What encloses this message's fields.
-    frame: Option<Rc<Frame>>,
-    group: Option<Field>,
+    pub(super) frame: Option<Rc<Frame>>,
+    pub(super) group: Option<Field>,
 }
 
 pub(super) struct Walk<'p, 'a, S: ?Sized> {
-    planner: &'p mut Planner<'a, S>,
-    cursor: WireCursor<ChunkInput<'a>>,
-    chunk: usize,
-    in_use: UseId,
-    role: Role,
-    levels: Vec<Level>,
-    runs: Runs,
+    pub(super) planner: &'p mut Planner<'a, S>,
+    pub(super) cursor: WireCursor<ChunkInput<'a>>,
+    pub(super) chunk: usize,
+    pub(super) in_use: UseId,
+    pub(super) role: Role,
+    pub(super) levels: Vec<Level>,
+    pub(super) runs: Runs,
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
@@ -329,13 +325,13 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
 
     /// Hops over a field that no path leads into.
     #[inline]
-    fn pass(&mut self, node: NodeId, mut field: Field) -> Result<()> {
+    pub(super) fn pass(&mut self, node: NodeId, mut field: Field) -> Result<()> {
         self.hop(&mut field)?;
         self.remember(node, &field)
     }
 
     #[inline]
-    fn hop(&mut self, field: &mut Field) -> Result<()> {
+    pub(super) fn hop(&mut self, field: &mut Field) -> Result<()> {
         if field.wire_type == WireType::StartGroup {
             return self.cursor.skip_group(field);
         }
@@ -346,7 +342,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
 
     /// Keeps the last field of each number, where something may be put behind it.
     #[inline]
-    fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
+    pub(super) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
         let state = &mut self.planner.states[node.index()];
         // What is put in has a place of its own behind what was there before; only a slice's own last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
@@ -368,7 +364,12 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     }
 
     /// A piece of what a path leads to.
-    fn meet(&mut self, child: NodeId, above: Option<NodeId>, mut field: Field) -> Result<()> {
+    pub(super) fn meet(
+        &mut self,
+        child: NodeId,
+        above: Option<NodeId>,
+        mut field: Field,
+    ) -> Result<()> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let state = &mut self.planner.states[child.index()];
         let tracked = state.tracked;
@@ -434,115 +435,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         state.begin.get_or_insert(begin);
         state.end = Some(end);
     }
-
-    fn map_entry(&mut self, node: NodeId, mut field: Field) -> Result<()> {
-        if field.wire_type != WireType::Len {
-            return self.pass(node, field);
-        }
-        let len = field.value.end - field.value.start;
-        let want = usize::try_from(len).unwrap_or(usize::MAX).min(KEY_WINDOW);
-        let start = field.value.start;
-        let window = crate::wire::Input::fetch(self.cursor.input_mut(), start, want)?;
-        let window = window
-            .get(..usize::try_from(len).unwrap_or(usize::MAX))
-            .unwrap_or(window);
-        let (key, looked) = entry_key(window, len).map_err(|error| {
-            let inner = error.offset().unwrap_or(0);
-            Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
-        })?;
-        if looked < len && key == super::keys::EntryKey::Absent {
-            let message = format!("a map entry of {len} bytes whose key is not at its front");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
-        }
-        let state = &mut self.planner.states[node.index()];
-        let found = state
-            .wants
-            .iter_mut()
-            .find(|want| want.number == field.number.0)
-            .map(|want| match &mut want.wanted {
-                Wanted::Keyed(table) => table.find(key),
-                _ => (None, false),
-            });
-        let (child, ambiguous) = found.unwrap_or((None, false));
-        if ambiguous {
-            self.planner.need_plain_keys(node, field.number)?;
-        }
-        let Some(child) = child else {
-            return self.pass(node, field);
-        };
-        // Of two entries with one key the last counts, and nothing of the other.
-        self.planner.forget(child);
-        let frame = self.levels.last().and_then(|level| level.frame.clone());
-        let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
-        let inner = entry.inner_frame();
-        self.planner.states[child.index()].entry = Some(entry);
-        self.remember(node, &field)?;
-        if field.value.is_empty() {
-            return self.hop(&mut field);
-        }
-        self.cursor.set_range(field.value.clone());
-        let place = Place::Entry(child, start + looked);
-        self.levels.push(Level {
-            place,
-            end: field.value.end,
-            frame: inner,
-            group: None,
-        });
-        Ok(())
-    }
-
-    fn in_entry(&mut self, value: NodeId, key_end: u64, mut field: Field) -> Result<()> {
-        if field.number.0 == 1 && field.start >= key_end {
-            let message = "a map entry with two keys, and its value between them";
-            return Err(malformed(message.into(), field.start));
-        }
-        if field.number.0 == 2 && self.planner.types[value.index()].takes(field.wire_type) {
-            return self.meet(value, None, field);
-        }
-        self.hop(&mut field)
-    }
-}
-
-/// The first field of a chunk, and whether it is all there is.
-pub(super) fn first_field<S: ChunkStore + ?Sized>(
-    store: &S,
-    chunk: usize,
-) -> Result<(Field, bool)> {
-    let first = || {
-        let mut cursor = WireCursor::new(ChunkInput::open(store, chunk)?);
-        let Some(field) = cursor.header()? else {
-            return Err(Error::new(
-                ErrorKind::InvalidMessage,
-                "a slice without elements",
-            ));
-        };
-        let all = field.end == cursor.end();
-        Ok((field, all))
-    };
-    first().map_err(|error: Error| error.in_chunk(chunk as u64))
-}
-
-/// The bytes of a leaf chunk that is a value in text, if it has at most `limit`.
-pub(super) fn short_bytes<S: ChunkStore + ?Sized>(
-    store: &S,
-    chunk: usize,
-    limit: u64,
-) -> Result<Option<Vec<u8>>> {
-    let size = store.size(chunk);
-    if size > limit {
-        return Ok(None);
-    }
-    let mut input = ChunkInput::open(store, chunk)?;
-    let want = usize::try_from(size).unwrap_or(usize::MAX);
-    let bytes = crate::wire::Input::fetch(&mut input, 0, want).map(<[u8]>::to_vec);
-    let bytes = bytes.map_err(|error| error.in_chunk(chunk as u64))?;
-    input
-        .finish()
-        .map_err(|error| error.in_chunk(chunk as u64))?;
-    Ok(Some(bytes))
 }
 
 #[cold]
-fn malformed(message: String, offset: u64) -> Error {
+pub(super) fn malformed(message: String, offset: u64) -> Error {
     Error::new(ErrorKind::InvalidMessage, message).at_offset(offset)
 }

@@ -1,0 +1,81 @@
+//! The walk through map entries: the key says whose value follows.
+
+use super::keys::{EntryKey, entry_key};
+use super::state::{Occurrence, Wanted};
+use super::store::ChunkStore;
+use super::tree::NodeId;
+use super::walk::{Level, Place, Walk, malformed};
+use crate::wire::{Field, Input, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// How far into a map entry its key is looked for. Writers put it first.
+const KEY_WINDOW: usize = 64 << 10;
+
+impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
+    pub(super) fn map_entry(&mut self, node: NodeId, mut field: Field) -> Result<()> {
+        if field.wire_type != WireType::Len {
+            return self.pass(node, field);
+        }
+        let len = field.value.end - field.value.start;
+        let want = usize::try_from(len).unwrap_or(usize::MAX).min(KEY_WINDOW);
+        let start = field.value.start;
+        let window = self.cursor.input_mut().fetch(start, want)?;
+        let window = window
+            .get(..usize::try_from(len).unwrap_or(usize::MAX))
+            .unwrap_or(window);
+        let (key, looked) = entry_key(window, len).map_err(|error| {
+            let inner = error.offset().unwrap_or(0);
+            Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
+        })?;
+        if looked < len && key == EntryKey::Absent {
+            let message = format!("a map entry of {len} bytes whose key is not at its front");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
+        }
+        let state = &mut self.planner.states[node.index()];
+        let found = state
+            .wants
+            .iter_mut()
+            .find(|want| want.number == field.number.0)
+            .map(|want| match &mut want.wanted {
+                Wanted::Keyed(table) => table.find(key),
+                _ => (None, false),
+            });
+        let (child, ambiguous) = found.unwrap_or((None, false));
+        if ambiguous {
+            self.planner.need_plain_keys(node, field.number)?;
+        }
+        let Some(child) = child else {
+            return self.pass(node, field);
+        };
+        // Of two entries with one key the last counts, and nothing of the other.
+        self.planner.forget(child);
+        let frame = self.levels.last().and_then(|level| level.frame.clone());
+        let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
+        let inner = entry.inner_frame();
+        self.planner.states[child.index()].entry = Some(entry);
+        self.remember(node, &field)?;
+        if field.value.is_empty() {
+            return self.hop(&mut field);
+        }
+        self.cursor.set_range(field.value.clone());
+        let place = Place::Entry(child, start + looked);
+        self.levels.push(Level {
+            place,
+            end: field.value.end,
+            frame: inner,
+            group: None,
+        });
+        Ok(())
+    }
+
+    pub(super) fn in_entry(&mut self, value: NodeId, key_end: u64, mut field: Field) -> Result<()> {
+        if field.number.0 == 1 && field.start >= key_end {
+            let message = "a map entry with two keys, and its value between them";
+            return Err(malformed(message.into(), field.start));
+        }
+        if field.number.0 == 2 && self.planner.types[value.index()].takes(field.wire_type) {
+            return self.meet(value, None, field);
+        }
+        self.hop(&mut field)
+    }
+}

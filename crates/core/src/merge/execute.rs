@@ -1,0 +1,127 @@
+//! From a plan to the message, compared with what was split.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use super::sink::Sink;
+use super::store::ChunkStore;
+use super::{MergeOptions, MergePlan, write};
+use crate::container::Trailer;
+use crate::{Error, ErrorKind, Result};
+
+/// What was merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Merged {
+    /// The file that was read.
+    pub input: PathBuf,
+    /// Whether that file holds chunks, and not the message itself.
+    pub chunked: bool,
+    /// Bytes of the message.
+    pub size: u64,
+    /// The crc32c of the message.
+    pub crc32c: u32,
+    /// Whether these are the very bytes that were split: they have been compared with the checksum in the file. `None` where the
+    /// file doesn't say what was split.
+    pub byte_exact: Option<bool>,
+    /// The full name of the message's type, if the file says it.
+    pub message_type: Option<String>,
+}
+
+pub(super) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
+    if chunk.len() as u64 != size {
+        let message = format!("{} bytes, where the trailer says {size}", chunk.len());
+        return Err(Error::new(ErrorKind::InvalidTrailer, message));
+    }
+    match crc32c {
+        Some(expected) if expected != crc32c::crc32c(chunk) => {
+            let found = crc32c::crc32c(chunk);
+            let message = format!("crc32c is {found:08x} where the trailer says {expected:08x}");
+            Err(Error::new(ErrorKind::ChecksumMismatch, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn to_bytes<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    options: &MergeOptions,
+) -> Result<Bytes> {
+    let plan = trailer.plan(store, options)?;
+    let mut out = reserve(plan.total_len(), store.stored_len(), options)?;
+    execute(trailer, store, &plan, &mut out)?;
+    Ok(out.into())
+}
+
+/// How many times larger than its file a message is believed to be. Beyond that memory is taken as bytes arrive.
+const BELIEVED_RATIO: u64 = 64;
+
+pub(super) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Vec<u8>> {
+    let too_large = || {
+        let message = format!("a message of {total} bytes doesn't fit in memory");
+        Error::new(ErrorKind::LimitExceeded, message)
+    };
+    if total > options.limits.max_message_size {
+        return Err(too_large());
+    }
+    let believed = usize::try_from(total.min(stored.saturating_mul(BELIEVED_RATIO)));
+    let mut out = Vec::new();
+    out.try_reserve_exact(believed.map_err(|_| too_large())?)
+        .map_err(|_| too_large())?;
+    Ok(out)
+}
+
+/// Executes a plan and compares the result with what was split.
+pub(super) fn execute<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    sink: &mut dyn Write,
+) -> Result<Merged> {
+    let whole = trailer.is_whole();
+    if whole {
+        check_size(trailer, plan.total_len())?;
+    }
+    let mut sink = Sink::new(sink);
+    write::write(plan, store, &mut sink)?;
+    let (size, crc32c) = sink.finish()?;
+    let exact = trailer.is_byte_exact();
+    if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
+        && expected != crc32c
+    {
+        let message =
+            format!("the merge has crc32c {crc32c:08x}, what was split had {expected:08x}");
+        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    }
+    Ok(Merged {
+        input: PathBuf::new(),
+        chunked: true,
+        size,
+        crc32c,
+        byte_exact: trailer
+            .metadata()
+            .source_crc32c
+            .filter(|_| trailer.is_marked() && whole)
+            .map(|_| exact),
+        message_type: trailer.message_type().map(str::to_owned),
+    })
+}
+
+/// The merge is as large as what was split was; smaller only if that had lengths that took more bytes than they need.
+pub(super) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
+    let Some(source) = trailer
+        .metadata()
+        .source_size
+        .filter(|_| trailer.is_marked())
+    else {
+        return Ok(());
+    };
+    if total > source || (trailer.is_byte_exact() && total != source) {
+        let message = format!("the merge has {total} bytes, what was split had {source}");
+        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    }
+    Ok(())
+}
