@@ -65,6 +65,25 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Drops what is only of use while a node is being reduced.
+    fn forget_what_stays(&mut self) {
+        for group in &mut self.groups {
+            group.children.retain(|child| {
+                child.cut != Cut::No
+                    || child
+                        .node
+                        .as_ref()
+                        .is_some_and(|node| !node.groups.is_empty())
+            });
+            group.children.shrink_to_fit();
+        }
+        self.groups
+            .retain(|group| !group.children.is_empty() || !group.slices.is_empty());
+        self.groups.shrink_to_fit();
+    }
+}
+
 /// What other pieces of the same message hold: a singular submessage may be written in several.
 #[derive(Clone, Debug, Default)]
 struct Siblings {

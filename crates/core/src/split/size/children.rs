@@ -146,6 +146,10 @@ impl Engine<'_> {
         if child.entry.is_some() && child.chunkable && inner.chunk_count() > 1 {
             child.cut = Cut::Always;
         }
+        // Only what may not leave as a whole is ever reduced again. Of all else, just what leaves is remembered.
+        if child.chunkable && inner.size <= self.max() {
+            inner.forget_what_stays();
+        }
         child.node = Some(Box::new(inner));
         Ok(())
     }
