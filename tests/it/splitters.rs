@@ -332,3 +332,22 @@ fn a_map_of_scalars_is_cut_between_its_entries() {
         assert!(reflected == message);
     }
 }
+
+#[test]
+fn what_holds_a_type_that_contains_itself_can_be_shown() {
+    let source = text_format(NESTED);
+    let options = SplitOptions::new().max_chunk_size(60).unwrap();
+    let plan = SizeSplitter.plan(&source, &options).unwrap();
+    assert!(format!("{plan:?}").contains("testkit.Sink"));
+    let target = "4"
+        .parse::<FieldPath>()
+        .unwrap()
+        .resolve(&kitchen_sink())
+        .unwrap();
+    assert!(format!("{target:?}").contains("testkit.Sink"));
+    let splitter = By(|cx: &mut SplitContext<'_>| {
+        assert!(format!("{cx:?}").contains("testkit.Sink"));
+        Ok(())
+    });
+    splitter.plan(&source, &options).unwrap_err();
+}

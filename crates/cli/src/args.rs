@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
-use proto_splitter::record_file::Compression;
+use proto_splitter::split::ChunkCompression;
 use proto_splitter::split::LARGEST_MAX_CHUNK_SIZE;
 
 use crate::Exit;
@@ -17,8 +17,8 @@ Splits protobuf messages of any size into one seekable, checksummed file, and
 merges them back.
 
 A message over 2 GiB can't be read by protobuf. Split, it is a .cpb file of
-chunks that each can: TensorFlow reads it as it reads a .pb, and merging gives
-back the same bytes.";
+chunks that each can: TensorFlow's C++ Merger reads it, and merging gives back
+the same bytes.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -141,9 +141,9 @@ pub(crate) struct SplitArgs {
     /// Bytes and strings this large are cut out if anything is, or `none`
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
-    /// none, zstd[:LEVEL], brotli[:LEVEL] or snappy
-    #[arg(long, value_name = "HOW", default_value = "none", value_parser = ValueParser::new(compression))]
-    pub(crate) compression: Compression,
+    /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: ChunkCompression,
     /// Show what would be cut, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -236,9 +236,9 @@ fn value_size(text: &str) -> Result<ValueSize, String> {
     }
 }
 
-fn compression(text: &str) -> Result<Compression, String> {
+fn compression(text: &str) -> Result<ChunkCompression, String> {
     text.parse()
-        .map_err(|error: proto_splitter::record_file::Error| error.to_string())
+        .map_err(|error: proto_splitter::Error| error.to_string())
 }
 
 /// Prints what clap has to say: help and version as results, everything else as wrong usage.

@@ -91,6 +91,8 @@ fn equal_chunks_are_shown_as_one_record() {
         &dir.path("g"),
         &"--max-chunk-size",
         &"1KiB",
+        &"--compression",
+        &"none",
     ])
     .ok();
     let report = run([&"info", &dir.path("g"), &"--json"]).json();

@@ -17,7 +17,7 @@ pub struct Target {
 }
 
 /// The kind of value a path leads to.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum TargetKind {
     /// A message of this type, length-delimited.
     Message(MessageDescriptor),
@@ -25,6 +25,25 @@ pub enum TargetKind {
     Group(MessageDescriptor),
     /// A value that is no message.
     Scalar(Kind),
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl std::fmt::Debug for TargetKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TargetKind::Message(message) => f
+                .debug_tuple("Message")
+                .field(&message.full_name())
+                .finish(),
+            TargetKind::Group(message) => {
+                f.debug_tuple("Group").field(&message.full_name()).finish()
+            }
+            TargetKind::Scalar(kind) => match kind {
+                Kind::Enum(kind) => f.debug_tuple("Scalar").field(&kind.full_name()).finish(),
+                kind => f.debug_tuple("Scalar").field(kind).finish(),
+            },
+        }
+    }
 }
 
 impl FieldPath {

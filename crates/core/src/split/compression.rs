@@ -10,7 +10,7 @@ use super::write::ChunkReader;
 use crate::{Error, ErrorKind, Result};
 
 /// How much smaller a probe must get for [`ChunkCompression::Auto`] to compress the chunk: by one part in this many.
-pub const AUTO_LEAST_SAVING: usize = 16;
+pub const AUTO_LEAST_SAVING: usize = 8;
 
 /// Bytes of each block that is probed.
 const PROBE_BLOCK: u64 = 64 << 10;
@@ -31,8 +31,8 @@ const PROBE_BLOCKS: u64 = 4;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkCompression {
-    /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at all otherwise. Weights mostly don't
-    /// shrink, and are read several times faster as they are; graphs and text do.
+    /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at all otherwise. Weights in
+    /// floating point shrink by less, and are read several times faster as they are; graphs and text shrink by far more.
     Auto {
         /// The level of zstd.
         level: i32,

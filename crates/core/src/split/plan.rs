@@ -93,7 +93,7 @@ impl PlannedChunk {
 /// 0 MESSAGE 52 B
 /// 1 BYTES 4096 B graph_def.node[0].attr["value"].tensor.tensor_content
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SplitPlan {
     pub(crate) descriptor: MessageDescriptor,
     pub(crate) source_size: u64,
@@ -135,6 +135,18 @@ impl SplitPlan {
         self.chunks
             .iter()
             .all(|chunk| matches!(chunk.content, Content::Segments(_)))
+    }
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl fmt::Debug for SplitPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SplitPlan")
+            .field("descriptor", &self.descriptor.full_name())
+            .field("source_size", &self.source_size)
+            .field("byte_exact", &self.byte_exact)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
     }
 }
 

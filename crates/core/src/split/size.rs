@@ -33,7 +33,6 @@ pub(crate) struct Engine<'a> {
 }
 
 /// A message that is reduced: one piece of it on the wire.
-#[derive(Debug)]
 struct Node {
     path: FieldPath,
     descriptor: MessageDescriptor,
@@ -106,7 +105,6 @@ impl Siblings {
 }
 
 /// All occurrences of a field number in a node.
-#[derive(Debug)]
 struct Group {
     number: FieldNumber,
     class: Class,
@@ -129,7 +127,7 @@ struct Group {
 }
 
 /// What the members of a group are.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Class {
     /// A submessage, by itself or repeated.
     Message {
@@ -165,7 +163,6 @@ impl Class {
 }
 
 /// A member of a group that is held, because it is large or all are.
-#[derive(Debug)]
 struct Child {
     /// Which occurrence of its group, in this piece.
     ordinal: u64,

@@ -51,7 +51,7 @@ pub struct View {
 }
 
 /// What a [`View`] shows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ViewKind {
     /// A message of this type.
@@ -60,6 +60,20 @@ pub enum ViewKind {
     Bytes,
     /// An element of a repeated bytes or string field, or such a value in a map; no path can name it alone in a chunk.
     Element,
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl std::fmt::Debug for ViewKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ViewKind::Message(descriptor) => f
+                .debug_tuple("Message")
+                .field(&descriptor.full_name())
+                .finish(),
+            ViewKind::Bytes => f.write_str("Bytes"),
+            ViewKind::Element => f.write_str("Element"),
+        }
+    }
 }
 
 impl View {
