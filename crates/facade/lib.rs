@@ -11,7 +11,8 @@
 pub use proto_splitter_core::{Error, ErrorKind, Result, container, merge, path, split, wire};
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 pub use proto_splitter_saved_model::{
-    ModelForm, SAVED_MODEL, SavedModelDir, SavedModelSplitter, directory, fingerprint,
+    ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,
+    fingerprint,
 };
 pub use record_file;
 

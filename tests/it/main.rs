@@ -10,6 +10,8 @@
 mod fingerprints;
 /// Files that come and go: models and message files made by TensorFlow.
 mod fixtures;
+/// SavedModels as folders.
+mod saved_model_dirs;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
 /// Files by other writers, merged.

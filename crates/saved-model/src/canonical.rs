@@ -104,6 +104,15 @@ impl<'a> Canonical<'a> {
         Ok(found)
     }
 
+    /// The length-delimited occurrences of what a row of fields leads to.
+    pub(crate) fn path(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Vec<Range<u64>>> {
+        let mut at = pieces.to_vec();
+        for number in path {
+            at = self.pieces(&at, *number)?;
+        }
+        Ok(at)
+    }
+
     /// The entries of a map with string keys and message values: where the pieces of their values are.
     pub(crate) fn string_map(
         &mut self,

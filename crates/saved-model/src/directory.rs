@@ -1,14 +1,20 @@
 //! SavedModels as they are on disk: a folder with the model's file and what belongs to it.
 
+mod copy;
+mod in_place;
+mod meta_graph;
 mod model;
+mod save;
 
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::Result;
 use proto_splitter_core::split::Source;
 
+pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
 use model::Model;
 pub use model::ModelForm;
+pub use save::{FingerprintOutcome, MAX_PLAIN_SIZE, Progress, SaveOptions, Saved, TargetForm};
 
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
@@ -58,6 +64,25 @@ impl SavedModelDir {
     /// How many bytes the model has as a `saved_model.pb`. Nothing is merged to know it.
     pub fn message_size(&self) -> u64 {
         self.model.size()
+    }
+
+    /// Its meta graphs.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or the model is malformed.
+    pub fn meta_graphs(&self) -> Result<Vec<MetaGraph>> {
+        meta_graph::meta_graphs(&self.model.data(), self.message_size(), &self.path)
+    }
+
+    /// The meta graph with exactly these tags; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`meta_graphs`](Self::meta_graphs).
+    pub fn meta_graph<T: AsRef<str>>(&self, tags: &[T]) -> Result<Option<MetaGraph>> {
+        let mut meta_graphs = self.meta_graphs()?.into_iter();
+        Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
     }
 
     /// The model, to be split.

@@ -13,5 +13,5 @@ mod merged;
 pub mod proto;
 mod splitter;
 
-pub use directory::{ModelForm, SavedModelDir};
+pub use directory::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
 pub use splitter::{SAVED_MODEL, SavedModelSplitter};

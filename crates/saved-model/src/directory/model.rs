@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use record_file::ReadAt;
 
 use super::model_path;
 use crate::SAVED_MODEL;
+use crate::canonical::{Canonical, Plan};
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
 use crate::merged::MergedMessage;
 
@@ -115,6 +116,16 @@ impl Model {
             Model::Plain(file, _) => file.clone(),
             Model::Text(bytes) => Arc::new(bytes.clone()),
         }
+    }
+
+    /// Writes the message's bytes.
+    pub(super) fn copy_to(&self, sink: &mut dyn Write) -> Result<()> {
+        let data = self.data();
+        let mut reader = Canonical::new(&*data, self.size());
+        let mut plan = Plan::default();
+        let [whole] = reader.whole();
+        plan.put_source(whole);
+        reader.write(&plan, sink)
     }
 
     /// The message to be split; of a `.pb` the file at `path` itself, so that it is noticed when that changes.

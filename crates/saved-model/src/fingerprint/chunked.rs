@@ -116,7 +116,12 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     let targets = [GRAPH_DEF, SIGNATURE_DEF, OBJECT_GRAPH_DEF].map(target);
     let mut fields = Vec::new();
     for field in &message.chunked_fields {
-        let below = field.message.as_ref().map(pruned).unwrap_or_default();
+        let mut below = field.message.as_ref().map(pruned).unwrap_or_default();
+        if field.field_tag.is_empty() {
+            // TensorFlow's Merger doesn't look below a slice of the message itself, and takes chunk 0 where none is named.
+            below.chunk_index.get_or_insert(0);
+            below.chunked_fields.clear();
+        }
         if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
             continue;
         }
@@ -185,7 +190,7 @@ fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
         // A graph has a message in field 2: its library.
         (1, MergedInto::GraphDef) => Ok(MergedInto::Other),
         _ => {
-            let why = "a chunk lies at meta_graphs or at meta_graphs[0] itself";
+            let why = "a chunk lies above the graph, at meta_graphs[0] itself or beside it";
             Err(FingerprintError::refused(why))
         }
     }

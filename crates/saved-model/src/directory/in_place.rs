@@ -1,0 +1,142 @@
+//! Conversion of a SavedModel where it is.
+//!
+//! The order is the promise: the new model's file appears by rename, complete; then `fingerprint.pb` is replaced; then the old
+//! model's file goes. Whenever this is interrupted, the folder has the old model, or the old and the new, which say the same, or the
+//! new. Begun again, it goes on from there.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::copy::is_temporary;
+use super::model::Model;
+use super::save::{
+    FingerprintOutcome, SaveOptions, Saved, TargetForm, sync_folder, update_fingerprint,
+};
+use super::{ModelForm, SavedModelDir, model_path};
+use crate::canonical::{Canonical, Edits};
+use crate::fingerprint::descriptor;
+use crate::{SAVED_MODEL, fingerprint};
+
+impl SavedModelDir {
+    /// Brings the model of the folder `path` into this form, in place.
+    ///
+    /// Safe against being interrupted at any moment: there is always a model that can be read, and it is always the same. Called
+    /// again, it finishes what was begun.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if there is a `saved_model.pb` beside a `saved_model.cpb` and the two are not the same model;
+    /// [`ErrorKind::LimitExceeded`] if the model is too large to be a `saved_model.pb`; [`ErrorKind::Io`] if another conversion is
+    /// at work in the folder; and as for splitting and merging.
+    pub fn convert_in_place(
+        path: impl AsRef<Path>,
+        form: TargetForm,
+        options: &SaveOptions,
+    ) -> Result<Saved> {
+        let path = path.as_ref();
+        let _lock = lock(path)?;
+        remove_unfinished(path)?;
+        let dir = SavedModelDir::open(path)?;
+        let target = dir.resolve(form)?;
+        let message_size = dir.message_size();
+        let saved = |form, fingerprint, changed| Saved {
+            model_path: model_path(path, form),
+            form,
+            message_size,
+            fingerprint,
+            changed,
+        };
+        let is_there = |form| model_path(path, form).is_file();
+        let (old, new) = if is_there(ModelForm::Chunked) && is_there(ModelForm::Plain) {
+            (other(target), target)
+        } else if dir.form() == target {
+            return Ok(saved(target, unchanged(path, options)?, false));
+        } else {
+            (dir.form(), dir.write_model(path, target, options)?)
+        };
+        if old == new {
+            // Nothing had to be cut.
+            return Ok(saved(new, unchanged(path, options)?, false));
+        }
+        // The old one goes for good: not before the new one is known to say the same.
+        check_same(path, old, new)?;
+        let fingerprint = update_fingerprint(path, new, options)?;
+        fs::remove_file(model_path(path, old))?;
+        sync_folder(path)?;
+        Ok(saved(new, fingerprint, true))
+    }
+}
+
+fn other(form: ModelForm) -> ModelForm {
+    match form {
+        ModelForm::Chunked => ModelForm::Plain,
+        ModelForm::Plain | ModelForm::Text => ModelForm::Chunked,
+    }
+}
+
+fn unchanged(path: &Path, options: &SaveOptions) -> Result<FingerprintOutcome> {
+    Ok(match fingerprint::read(path)? {
+        _ if options.keep_fingerprint => FingerprintOutcome::Kept,
+        Some(stored) => FingerprintOutcome::Written(stored),
+        None => FingerprintOutcome::Absent,
+    })
+}
+
+/// Fails unless both files hold the same model.
+fn check_same(path: &Path, old: ModelForm, new: ModelForm) -> Result<()> {
+    let [of_old, of_new] = [old, new].map(|form| -> Result<(u64, u64)> {
+        let model = Model::open_file(&model_path(path, form), form)?;
+        let data = model.data();
+        let mut canonical = Canonical::new(&*data, model.size());
+        let whole = canonical.whole();
+        let plan = canonical.message(&descriptor(SAVED_MODEL)?, &whole, &Edits::none())?;
+        Ok((plan.len(), canonical.hash(&plan)?))
+    });
+    if of_old? == of_new? {
+        return Ok(());
+    }
+    let message = format!(
+        "{}: saved_model.{} and saved_model.{} are two different models",
+        path.display(),
+        old.extension(),
+        new.extension()
+    );
+    Err(Error::new(ErrorKind::AlreadyExists, message))
+}
+
+/// Removes what conversions left that were interrupted. The lock says that none is at work.
+fn remove_unfinished(path: &Path) -> Result<()> {
+    for entry in fs::read_dir(path).map_err(|error| Error::from(error).context(path.display()))? {
+        let entry = entry?.path();
+        if is_temporary(&entry) && entry.is_file() {
+            fs::remove_file(entry)?;
+        }
+    }
+    Ok(())
+}
+
+/// Keeps other conversions out of a folder as long as the file is open.
+fn lock(path: &Path) -> Result<Option<File>> {
+    #[cfg(unix)]
+    {
+        use rustix::fs::{FlockOperation, flock};
+        let at = |error: std::io::Error| Error::from(error).context(path.display());
+        let folder = File::open(path).map_err(at)?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(folder)),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let message = format!("{}: another conversion is at work", path.display());
+                Err(Error::new(ErrorKind::Io, message))
+            }
+            // A file system without locks is no reason not to convert.
+            Err(_) => Ok(None),
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        Ok(None)
+    }
+}

@@ -1,0 +1,343 @@
+//! What is in a model, found by hopping to it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::{DataType, FunctionDef, TensorShapeProto};
+use record_file::ReadAt;
+
+use crate::canonical::Canonical;
+use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
+
+/// A message somewhere in a model: where it is, and its name. Nothing of it is read before it is asked for.
+#[derive(Clone)]
+pub struct Lazy<M> {
+    name: String,
+    data: Arc<dyn ReadAt>,
+    pieces: Vec<Range<u64>>,
+    message: PhantomData<fn() -> M>,
+}
+
+impl<M> fmt::Debug for Lazy<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {} bytes", self.name, self.size())
+    }
+}
+
+impl<M: Message + Default> Lazy<M> {
+    /// Reads the message.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or what is there is no such message.
+    pub fn read(&self) -> Result<M> {
+        decode(&self.bytes()?).map_err(|error| error.context(&self.name))
+    }
+}
+
+impl<M> Lazy<M> {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes of the message.
+    pub fn size(&self) -> u64 {
+        self.pieces
+            .iter()
+            .map(|piece| piece.end - piece.start)
+            .sum()
+    }
+
+    /// Reads the message's bytes.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or they don't fit in memory.
+    pub fn bytes(&self) -> Result<Vec<u8>> {
+        read(&*self.data, &self.pieces)
+    }
+}
+
+/// One of a model's meta graphs.
+#[derive(Clone)]
+pub struct MetaGraph {
+    data: Arc<dyn ReadAt>,
+    size: u64,
+    folder: PathBuf,
+    index: usize,
+    range: Range<u64>,
+    tags: Vec<String>,
+}
+
+/// A variable of a model.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// The type of its elements; `None` in models of TensorFlow 1, which don't say it.
+    pub dtype: Option<DataType>,
+    /// Its shape; `None` as for the type.
+    pub shape: Option<TensorShapeProto>,
+    /// Whether training changes it.
+    pub trainable: bool,
+}
+
+/// A file that a model needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Asset {
+    /// Its name in the model.
+    pub file_name: String,
+    /// The tensor that is given the file's path.
+    pub tensor_name: String,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl fmt::Debug for MetaGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "meta graph {} {:?} of {} bytes",
+            self.index,
+            self.tags,
+            self.size()
+        )
+    }
+}
+
+/// The meta graphs of the model in `data`.
+pub(super) fn meta_graphs(
+    data: &Arc<dyn ReadAt>,
+    size: u64,
+    folder: &Path,
+) -> Result<Vec<MetaGraph>> {
+    let mut reader = Canonical::new(&**data, size);
+    let whole = reader.whole();
+    let mut found = Vec::new();
+    for (index, range) in reader.pieces(&whole, META_GRAPHS)?.into_iter().enumerate() {
+        let tags = reader.path(std::slice::from_ref(&range), &[META_INFO_DEF, TAGS])?;
+        found.push(MetaGraph {
+            data: data.clone(),
+            size,
+            folder: folder.to_owned(),
+            index,
+            range,
+            tags: tags
+                .into_iter()
+                .map(|tag| text(&mut reader, tag))
+                .collect::<Result<_>>()?,
+        });
+    }
+    Ok(found)
+}
+
+impl MetaGraph {
+    /// Its place among the model's meta graphs.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its tags: what it is loaded by.
+    pub fn tags(&self) -> &[String] {
+        &self.tags
+    }
+
+    /// Whether these are its tags, in whatever order.
+    pub fn has_tags<T: AsRef<str>>(&self, tags: &[T]) -> bool {
+        let sorted = |tags: &mut dyn Iterator<Item = &str>| {
+            let mut tags: Vec<String> = tags.map(str::to_owned).collect();
+            tags.sort();
+            tags.dedup();
+            tags
+        };
+        sorted(&mut self.tags.iter().map(String::as_str))
+            == sorted(&mut tags.iter().map(AsRef::as_ref))
+    }
+
+    /// Bytes of the meta graph.
+    pub fn size(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Its signatures, by name.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or the model is malformed.
+    pub fn signatures(&self) -> Result<BTreeMap<String, Lazy<SignatureDef>>> {
+        let mut reader = self.reader();
+        let found = reader.string_map(self.pieces(), SIGNATURE_DEF)?;
+        let signatures = found.into_iter().map(|(name, pieces)| {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            (name.clone(), self.lazy(name, pieces))
+        });
+        Ok(signatures.collect())
+    }
+
+    /// The functions in its library, in the model's order.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or the model is malformed.
+    pub fn functions(&self) -> Result<Vec<Lazy<FunctionDef>>> {
+        let mut reader = self.reader();
+        let functions = reader.path(self.pieces(), &[GRAPH_DEF, LIBRARY, FUNCTION])?;
+        let mut found = Vec::with_capacity(functions.len());
+        for function in functions {
+            let name = reader
+                .path(std::slice::from_ref(&function), &[SIGNATURE, NAME])?
+                .pop();
+            let name = text(&mut reader, name.unwrap_or(0..0))?;
+            found.push(self.lazy(name, vec![function]));
+        }
+        Ok(found)
+    }
+
+    /// Its variables: those of its object graph, or of a model of TensorFlow 1 those in its collections.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or the model is malformed.
+    pub fn variables(&self) -> Result<Vec<Variable>> {
+        let mut reader = self.reader();
+        let range = self.pieces();
+        let mut found = Vec::new();
+        for object in reader.path(range, &[OBJECT_GRAPH_DEF, NODES])? {
+            let pieces = reader.pieces(&[object], VARIABLE)?;
+            if !pieces.is_empty() {
+                let variable: SavedVariable = decode(&read(&*self.data, &pieces)?)?;
+                found.push(Variable {
+                    dtype: Some(variable.dtype()),
+                    name: variable.name,
+                    shape: variable.shape,
+                    trainable: variable.trainable,
+                });
+            }
+        }
+        if !found.is_empty() {
+            return Ok(found);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        let collections = reader.string_map(range, COLLECTION_DEF)?;
+        for name in [
+            "variables",
+            "local_variables",
+            "model_variables",
+            "trainable_variables",
+        ] {
+            let Some(pieces) = collections.get(name.as_bytes()) else {
+                continue;
+            };
+            for value in reader.path(pieces, &[BYTES_LIST, VALUE])? {
+                let variable: VariableDef = decode(&read(&*self.data, &[value])?)?;
+                if seen.insert(variable.variable_name.clone()) {
+                    found.push(Variable {
+                        name: variable.variable_name,
+                        dtype: None,
+                        shape: None,
+                        trainable: variable.trainable,
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The files that it needs.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails or the model is malformed.
+    pub fn assets(&self) -> Result<Vec<Asset>> {
+        let mut found = Vec::new();
+        for range in self.reader().pieces(self.pieces(), ASSET_FILE_DEF)? {
+            let asset: AssetFileDef = decode(&read(&*self.data, &[range])?)?;
+            found.push(Asset {
+                path: self.folder.join("assets").join(&asset.filename),
+                file_name: asset.filename,
+                tensor_name: asset.tensor_info.map(name_of).unwrap_or_default(),
+            });
+        }
+        Ok(found)
+    }
+
+    fn pieces(&self) -> &[Range<u64>] {
+        std::slice::from_ref(&self.range)
+    }
+
+    fn reader(&self) -> Canonical<'_> {
+        Canonical::new(&*self.data, self.size)
+    }
+
+    fn lazy<M>(&self, name: String, pieces: Vec<Range<u64>>) -> Lazy<M> {
+        Lazy {
+            name,
+            data: self.data.clone(),
+            pieces,
+            message: PhantomData,
+        }
+    }
+}
+
+const META_GRAPHS: u32 = 2;
+const META_INFO_DEF: u32 = 1;
+const TAGS: u32 = 4;
+const GRAPH_DEF: u32 = 2;
+const LIBRARY: u32 = 2;
+const FUNCTION: u32 = 1;
+const SIGNATURE: u32 = 1;
+const NAME: u32 = 1;
+const COLLECTION_DEF: u32 = 4;
+const BYTES_LIST: u32 = 2;
+const VALUE: u32 = 1;
+const SIGNATURE_DEF: u32 = 5;
+const ASSET_FILE_DEF: u32 = 6;
+const OBJECT_GRAPH_DEF: u32 = 7;
+const NODES: u32 = 1;
+const VARIABLE: u32 = 7;
+
+fn name_of(tensor: crate::proto::TensorInfo) -> String {
+    match tensor.encoding {
+        Some(crate::proto::tensor_info::Encoding::Name(name)) => name,
+        _ => String::new(),
+    }
+}
+
+fn text(reader: &mut Canonical<'_>, range: Range<u64>) -> Result<String> {
+    Ok(String::from_utf8_lossy(reader.bytes(range)?).into_owned())
+}
+
+fn read(data: &dyn ReadAt, pieces: &[Range<u64>]) -> Result<Vec<u8>> {
+    let size: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
+    let mut bytes = Vec::new();
+    let reserved = usize::try_from(size)
+        .ok()
+        .map(|size| bytes.try_reserve_exact(size));
+    if !matches!(reserved, Some(Ok(()))) {
+        let message = format!("{size} bytes don't fit in memory");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    for piece in pieces {
+        let start = bytes.len();
+        // It fits: all of it does.
+        bytes.resize(
+            start + usize::try_from(piece.end - piece.start).unwrap_or(0),
+            0,
+        );
+        data.read_exact_at(piece.start, &mut bytes[start..])?;
+    }
+    Ok(bytes)
+}
+
+fn decode<M: Message + Default>(bytes: &[u8]) -> Result<M> {
+    M::decode(bytes).map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))
+}

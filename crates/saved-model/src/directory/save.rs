@@ -1,0 +1,354 @@
+//! Whole SavedModels, written anew.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::split::{ComposableSplitter, SplitOptions};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use tempfile::TempDir;
+
+use super::copy::{copy_file, copy_folder};
+use super::model::Model;
+use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
+use crate::fingerprint::{self, FingerprintError, descriptor};
+use crate::proto::FingerprintDef;
+use crate::{SAVED_MODEL, SavedModelSplitter};
+
+/// The largest `saved_model.pb` that TensorFlow reads: protobuf's messages end at 2 GiB.
+pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
+
+/// The form a model is to be in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TargetForm {
+    /// `saved_model.pb` if it is no larger than [`MAX_PLAIN_SIZE`], else `saved_model.cpb`.
+    #[default]
+    Auto,
+    /// `saved_model.pb`.
+    Plain,
+    /// `saved_model.cpb`. A model in which nothing has to be cut is written as a `saved_model.pb`.
+    Chunked,
+}
+
+/// How a SavedModel is written.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SaveOptions {
+    /// How the model is split, where it is.
+    pub split: SplitOptions,
+    /// Whether `fingerprint.pb` is left as it is. TensorFlow would compute another one once the model is in another form.
+    pub keep_fingerprint: bool,
+    /// Whether a SavedModel that is in the way is replaced.
+    pub force: bool,
+    /// Hears of files being copied.
+    pub progress: Progress,
+}
+
+impl SaveOptions {
+    /// The defaults.
+    #[must_use]
+    pub fn new() -> Self {
+        SaveOptions::default()
+    }
+
+    /// How the model is split, where it is.
+    #[must_use]
+    pub fn split(mut self, split: SplitOptions) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Whether `fingerprint.pb` is left as it is (no).
+    #[must_use]
+    pub fn keep_fingerprint(mut self, keep: bool) -> Self {
+        self.keep_fingerprint = keep;
+        self
+    }
+
+    /// Whether a SavedModel that is in the way is replaced (no).
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Is told of every file that is copied, and of how many of its bytes have been.
+    #[must_use]
+    pub fn progress(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
+        self.progress = Progress(Some(Arc::new(report)));
+        self
+    }
+}
+
+type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
+
+/// Who hears of files being copied.
+#[derive(Clone, Default)]
+pub struct Progress(Option<Arc<Report>>);
+
+impl Progress {
+    pub(super) fn report(&self, file: &Path, copied: u64, of: u64) {
+        if let Some(report) = &self.0 {
+            report(file, copied, of);
+        }
+    }
+}
+
+impl std::fmt::Debug for Progress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "heard"
+        } else {
+            "not heard"
+        })
+    }
+}
+
+/// What became of a model's `fingerprint.pb`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FingerprintOutcome {
+    /// It was computed anew, and is this now.
+    Written(FingerprintDef),
+    /// It was left as it is, as was asked for.
+    Kept,
+    /// The model has none, and still has none.
+    Absent,
+    /// It was left as it is: TensorFlow's own code can't compute one for the model in its new form, for this reason.
+    Refused(String),
+}
+
+/// A SavedModel that was written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The model's file.
+    pub model_path: PathBuf,
+    /// The form it is in.
+    pub form: ModelForm,
+    /// Bytes of the model as a message, which is what a `saved_model.pb` has.
+    pub message_size: u64,
+    /// What became of `fingerprint.pb`.
+    pub fingerprint: FingerprintOutcome,
+    /// Whether anything had to be done. Only a conversion in place may find that not.
+    pub changed: bool,
+}
+
+impl SavedModelDir {
+    /// Writes the SavedModel to the folder `to`, with a `saved_model.pb`.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_as`](Self::save_as).
+    pub fn save(&self, to: impl AsRef<Path>, options: &SaveOptions) -> Result<Saved> {
+        self.save_as(to, TargetForm::Plain, options)
+    }
+
+    /// Writes the SavedModel to the folder `to`, with a `saved_model.cpb`.
+    ///
+    /// # Errors
+    ///
+    /// As [`save_as`](Self::save_as).
+    pub fn save_as_chunked(&self, to: impl AsRef<Path>, options: &SaveOptions) -> Result<Saved> {
+        self.save_as(to, TargetForm::Chunked, options)
+    }
+
+    /// Writes the SavedModel to the folder `to`, with its model in this form.
+    ///
+    /// Everything else in the folder is copied. The new folder appears complete, under its name, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, unless it is a SavedModel and `force` is set;
+    /// [`ErrorKind::LimitExceeded`] if the model is too large to be a `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one
+    /// folder lies in the other; and as for splitting and merging.
+    pub fn save_as(
+        &self,
+        to: impl AsRef<Path>,
+        form: TargetForm,
+        options: &SaveOptions,
+    ) -> Result<Saved> {
+        let form = self.resolve(form)?;
+        let to = check_target(self.path(), to.as_ref(), options.force)?;
+        let temporary = tempfile::Builder::new()
+            .prefix(".protosplit-")
+            .suffix(".tmp")
+            .tempdir_in(parent(&to))?;
+        let folder = temporary.path();
+        // What can fail for the data's sake goes first: copying may take long.
+        let written = self.write_model(folder, form, options)?;
+        let models = ModelForm::ALL.map(|form| model_path(self.path(), form));
+        copy_folder(self.path(), folder, &models, &options.progress)?;
+        let fingerprint = update_fingerprint(folder, written, options)?;
+        // Only now: it may be a folder that nothing can be added to.
+        fs::set_permissions(folder, fs::metadata(self.path())?.permissions())?;
+        move_in(temporary, &to)?;
+        Ok(Saved {
+            model_path: model_path(&to, written),
+            form: written,
+            message_size: self.message_size(),
+            fingerprint,
+            changed: true,
+        })
+    }
+
+    /// The form that is meant.
+    pub(super) fn resolve(&self, form: TargetForm) -> Result<ModelForm> {
+        let size = self.message_size();
+        match form {
+            TargetForm::Chunked => Ok(ModelForm::Chunked),
+            TargetForm::Auto if size > MAX_PLAIN_SIZE => Ok(ModelForm::Chunked),
+            TargetForm::Plain if size > MAX_PLAIN_SIZE => {
+                let message = format!(
+                    "a saved_model.pb of {size} bytes: {} more than the {MAX_PLAIN_SIZE} that TensorFlow reads",
+                    size - MAX_PLAIN_SIZE
+                );
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+            TargetForm::Auto | TargetForm::Plain => Ok(ModelForm::Plain),
+        }
+    }
+
+    /// Writes the model's file of this form to a folder, complete or not at all; gives the form that it has in the end.
+    pub(super) fn write_model(
+        &self,
+        folder: &Path,
+        form: ModelForm,
+        options: &SaveOptions,
+    ) -> Result<ModelForm> {
+        let target = model_path(folder, form);
+        match (self.form(), form) {
+            (from, to) if from == to => {
+                copy_file(&self.model_path(), &target, &options.progress)?;
+            }
+            (ModelForm::Chunked, _) => {
+                let prefix = self.path().join(MODEL_STEM);
+                let merging = MergeOptions::new().descriptor(descriptor(SAVED_MODEL)?);
+                Merger::merge_to_file(&target, prefix, &merging, false)?;
+            }
+            (_, ModelForm::Chunked) => {
+                let prefix = folder.join(MODEL_STEM);
+                let split = options.split.clone().force(false);
+                let written = SavedModelSplitter.write_with(self.source()?, prefix, &split)?;
+                if !written.is_split {
+                    return Ok(ModelForm::Plain);
+                }
+            }
+            _ => {
+                let mut file = AtomicFile::create(&target, false)?;
+                self.model.copy_to(file.as_file_mut())?;
+                file.commit()?;
+            }
+        }
+        Ok(form)
+    }
+}
+
+/// Has a folder's `fingerprint.pb` agree with the model of this form that is in it now.
+pub(super) fn update_fingerprint(
+    folder: &Path,
+    form: ModelForm,
+    options: &SaveOptions,
+) -> Result<FingerprintOutcome> {
+    if options.keep_fingerprint {
+        return Ok(FingerprintOutcome::Kept);
+    }
+    let Some(stored) = fingerprint::read(folder)? else {
+        return Ok(FingerprintOutcome::Absent);
+    };
+    let model = Model::open_file(&model_path(folder, form), form)?;
+    let mut computed = match model.hashes() {
+        Ok(hashes) => hashes.in_folder(folder),
+        Err(FingerprintError::Refused(why)) => return Ok(FingerprintOutcome::Refused(why)),
+        Err(FingerprintError::Unreadable(error)) => return Err(error),
+    };
+    computed.uuid.clone_from(&stored.uuid);
+    if computed != stored {
+        fingerprint::write(folder, &computed)?;
+    }
+    Ok(FingerprintOutcome::Written(computed))
+}
+
+/// Where the result may go: nowhere that would lose something.
+fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
+    let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
+    let source = fs::canonicalize(from)?;
+    let target = if fs::symlink_metadata(to).is_ok() {
+        fs::canonicalize(to)?
+    } else {
+        match to.file_name() {
+            Some(name) => fs::canonicalize(parent(to))?.join(name),
+            None => return refuse(ErrorKind::InvalidConfig, "no name for a new folder"),
+        }
+    };
+    if target.starts_with(&source) || source.starts_with(&target) {
+        let why = "the output must be a folder apart from the input";
+        return refuse(ErrorKind::InvalidConfig, why);
+    }
+    match fs::read_dir(&target) {
+        Ok(mut entries) => {
+            let is_model = || {
+                ModelForm::ALL
+                    .iter()
+                    .any(|form| model_path(&target, *form).is_file())
+            };
+            match (entries.next().is_none(), force) {
+                (true, _) => Ok(target),
+                (false, true) if is_model() => Ok(target),
+                (false, false) => refuse(ErrorKind::AlreadyExists, "there already, and not empty"),
+                (false, true) => refuse(
+                    ErrorKind::AlreadyExists,
+                    "not empty, and no SavedModel: it is not replaced",
+                ),
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(target),
+        Err(error) => Err(Error::from(error).context(to.display())),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Puts a finished folder in its place. What was there is put aside first and removed last.
+fn move_in(temporary: TempDir, to: &Path) -> Result<()> {
+    let mut aside = None;
+    if fs::symlink_metadata(to).is_ok() {
+        let old = tempfile::Builder::new()
+            .prefix(".protosplit-")
+            .suffix(".old")
+            .tempdir_in(parent(to))?;
+        fs::rename(to, old.path().join("old"))?;
+        aside = Some(old);
+    }
+    if let Err(error) = fs::rename(temporary.path(), to) {
+        if let Some(old) = aside
+            && let Err(lost) = fs::rename(old.path().join("old"), to)
+        {
+            let kept = old.keep();
+            let message = format!("{lost}; what was there is in {}", kept.display());
+            return Err(Error::new(ErrorKind::Io, message).context(to.display()));
+        }
+        return Err(Error::from(error).context(to.display()));
+    }
+    // It is no longer where it would be looked for to be removed.
+    let _ = temporary.keep();
+    if let Some(old) = aside {
+        old.close()?;
+    }
+    sync_folder(parent(to))
+}
+
+/// Brings what is in a folder, and what isn't any more, to the disk.
+pub(super) fn sync_folder(folder: &Path) -> Result<()> {
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = folder;
+    Ok(())
+}

@@ -1,0 +1,368 @@
+//! SavedModels as folders.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prost_reflect::DynamicMessage;
+use proto_splitter::directory::{FingerprintOutcome, MAX_PLAIN_SIZE};
+use proto_splitter::record_file::Compression;
+use proto_splitter::split::SplitOptions;
+use proto_splitter::{
+    ErrorKind, ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, TargetForm, fingerprint,
+};
+
+use crate::fixtures::{data, descriptor};
+
+const MODELS: [&str; 4] = [
+    "functions_consts",
+    "keras_mlp",
+    "lookup_strings",
+    "tf1_two_metagraphs",
+];
+
+fn model(name: &str) -> PathBuf {
+    data("tensorflow").join(name)
+}
+
+/// Splits of at most this many bytes, with values of a hundred on their own.
+fn options(max: u64) -> SaveOptions {
+    let split = SplitOptions::new().max_chunk_size(max).unwrap();
+    SaveOptions::new().split(split.value_chunk_size(Some(100)))
+}
+
+/// All files below a folder, by their relative paths.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(at) = open.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().to_owned();
+                found.insert(name, fs::read(path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn copy(name: &str, to: &Path) {
+    let dir = SavedModelDir::open(model(name)).unwrap();
+    let options = SaveOptions::new().keep_fingerprint(true);
+    dir.save(to, &options).unwrap();
+    assert_eq!(files(&model(name)), files(to));
+}
+
+/// What a model shows of itself.
+fn listing(dir: &SavedModelDir) -> String {
+    let mut text = String::new();
+    for graph in dir.meta_graphs().unwrap() {
+        text += &format!("{graph:?}\n");
+        for (name, signature) in graph.signatures().unwrap() {
+            assert_eq!(name, signature.name());
+            let read = signature.read().unwrap();
+            text += &format!("{signature:?} {read:?}\n");
+        }
+        for function in graph.functions().unwrap() {
+            let read = function.read().unwrap();
+            let name = read.signature.map(|signature| signature.name);
+            assert_eq!(name.as_deref(), Some(function.name()));
+            text += &format!("{function:?}, {} nodes\n", read.node_def.len());
+        }
+        text += &format!("{:?}\n", graph.variables().unwrap());
+        for asset in graph.assets().unwrap() {
+            assert!(asset.path.is_file(), "{asset:?}");
+            text += &format!("{} for {}\n", asset.file_name, asset.tensor_name);
+        }
+    }
+    text
+}
+
+#[test]
+fn a_model_shows_the_same_in_chunks_as_in_one_piece() {
+    for name in MODELS {
+        let temp = tempfile::tempdir().unwrap();
+        let plain = SavedModelDir::open(model(name)).unwrap();
+        assert_eq!(plain.form(), ModelForm::Plain);
+        let expected = listing(&plain);
+        for (at, compression) in [Compression::None, Compression::ZSTD]
+            .into_iter()
+            .enumerate()
+        {
+            let to = temp.path().join(at.to_string());
+            let mut options = options(5000);
+            options.split = options.split.compression(compression);
+            let saved = plain.save_as_chunked(&to, &options).unwrap();
+            assert_eq!(saved.form, ModelForm::Chunked, "{name}");
+            let chunked = SavedModelDir::open(&to).unwrap();
+            assert_eq!(chunked.message_size(), plain.message_size());
+            assert_eq!(listing(&chunked), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn meta_graphs_are_found_by_their_tags() {
+    let dir = SavedModelDir::open(model("tf1_two_metagraphs")).unwrap();
+    let tags: Vec<_> = dir
+        .meta_graphs()
+        .unwrap()
+        .iter()
+        .map(|g| g.tags().to_vec())
+        .collect();
+    assert_eq!(tags, [["train"], ["serve"]]);
+    assert_eq!(dir.meta_graph(&["serve"]).unwrap().unwrap().index(), 1);
+    assert!(dir.meta_graph(&["serve", "train"]).unwrap().is_none());
+    let variables = dir.meta_graphs().unwrap()[0].variables().unwrap();
+    assert!(!variables.is_empty() && variables.iter().all(|v| v.dtype.is_none()));
+
+    let keras = SavedModelDir::open(model("keras_mlp")).unwrap();
+    let graph = keras.meta_graph(&["serve"]).unwrap().unwrap();
+    assert!(
+        graph
+            .variables()
+            .unwrap()
+            .iter()
+            .any(|v| v.trainable && v.shape.is_some())
+    );
+    let lookup = SavedModelDir::open(model("lookup_strings")).unwrap();
+    let assets = lookup.meta_graphs().unwrap()[0].assets().unwrap();
+    assert_eq!(assets.len(), 1);
+    assert_eq!(assets[0].file_name, "vocab.txt");
+}
+
+#[test]
+fn a_folder_comes_back_as_it_was_fingerprint_included() {
+    for name in MODELS {
+        for max in [1 << 11, 10 << 10] {
+            let temp = tempfile::tempdir().unwrap();
+            let (chunks, whole) = (temp.path().join("chunks"), temp.path().join("whole"));
+            let dir = SavedModelDir::open(model(name)).unwrap();
+            let saved = dir.save_as_chunked(&chunks, &options(max)).unwrap();
+            assert!(!chunks.join("saved_model.pb").exists());
+            let chunked = SavedModelDir::open(&chunks).unwrap();
+            match (name, &saved.fingerprint) {
+                ("tf1_two_metagraphs", FingerprintOutcome::Absent) => {}
+                (_, FingerprintOutcome::Written(written)) => {
+                    let stored = chunked.stored_fingerprint().unwrap().unwrap();
+                    assert_eq!(*written, stored);
+                    assert_eq!(chunked.fingerprint().unwrap(), stored);
+                    let original = dir.stored_fingerprint().unwrap().unwrap();
+                    assert_eq!(stored.uuid, original.uuid);
+                    let differ = fingerprint::differences(&stored, &original);
+                    assert!(
+                        differ.contains(&"version.producer")
+                            && !differ.contains(&"checkpoint_hash")
+                    );
+                }
+                (name, other) => panic!("{name}: {other:?}"),
+            }
+            chunked.save(&whole, &SaveOptions::new()).unwrap();
+            assert_eq!(files(&whole), files(&model(name)), "{name} at {max}");
+        }
+    }
+}
+
+#[test]
+fn a_fingerprint_is_kept_where_that_is_asked_for() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = SavedModelDir::open(model("keras_mlp")).unwrap();
+    let to = temp.path().join("to");
+    let saved = dir
+        .save_as_chunked(&to, &options(10 << 10).keep_fingerprint(true))
+        .unwrap();
+    assert_eq!(saved.fingerprint, FingerprintOutcome::Kept);
+    let kept = SavedModelDir::open(&to).unwrap();
+    assert_eq!(
+        kept.stored_fingerprint().unwrap(),
+        dir.stored_fingerprint().unwrap()
+    );
+    let computed = kept.fingerprint().unwrap();
+    let differ = fingerprint::differences(&computed, &kept.stored_fingerprint().unwrap().unwrap());
+    assert_eq!(differ.len(), 5, "all but the checkpoint's: {differ:?}");
+}
+
+#[test]
+fn a_model_is_converted_in_place_there_and_back() {
+    for name in MODELS {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("model");
+        copy(name, &path);
+        let to_chunks =
+            || SavedModelDir::convert_in_place(&path, TargetForm::Chunked, &options(5000)).unwrap();
+        let saved = to_chunks();
+        assert!(saved.changed && saved.form == ModelForm::Chunked);
+        assert!(!path.join("saved_model.pb").exists());
+        assert!(!to_chunks().changed);
+        let back = SaveOptions::new();
+        let saved = SavedModelDir::convert_in_place(&path, TargetForm::Auto, &back).unwrap();
+        assert!(saved.changed && saved.form == ModelForm::Plain);
+        assert_eq!(files(&path), files(&model(name)), "{name}");
+    }
+}
+
+#[test]
+fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
+    let temp = tempfile::tempdir().unwrap();
+    let (path, chunks) = (temp.path().join("model"), temp.path().join("chunks"));
+    let dir = SavedModelDir::open(model("keras_mlp")).unwrap();
+    dir.save_as_chunked(&chunks, &options(5000)).unwrap();
+    let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
+    let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
+    // Each of the moments that there are: a temporary file, the new model, the new fingerprint beside the old model.
+    for moment in 0..3 {
+        for (form, old, new) in [
+            (TargetForm::Chunked, &plain, &chunked),
+            (TargetForm::Plain, &chunked, &plain),
+        ] {
+            let from = if form == TargetForm::Chunked {
+                model("keras_mlp")
+            } else {
+                chunks.clone()
+            };
+            let keep = SaveOptions::new().keep_fingerprint(true).force(true);
+            let same = SavedModelDir::open(&from).unwrap();
+            let as_is = if form == TargetForm::Chunked {
+                TargetForm::Plain
+            } else {
+                TargetForm::Chunked
+            };
+            same.save_as(&path, as_is, &keep).unwrap();
+            assert_eq!(&files(&path), old);
+            let model = if form == TargetForm::Chunked {
+                "saved_model.cpb"
+            } else {
+                "saved_model.pb"
+            };
+            fs::write(path.join(".protosplit-abc.tmp"), "half").unwrap();
+            if moment > 0 {
+                fs::write(path.join(model), file(new, model)).unwrap();
+            }
+            if moment > 1 {
+                fs::write(path.join("fingerprint.pb"), file(new, "fingerprint.pb")).unwrap();
+            }
+            let between = SavedModelDir::open(&path).unwrap();
+            assert_eq!(between.message_size(), dir.message_size());
+            SavedModelDir::convert_in_place(&path, form, &options(5000)).unwrap();
+            assert_eq!(&files(&path), new, "{form:?} from moment {moment}");
+        }
+    }
+}
+
+#[test]
+fn two_different_models_side_by_side_are_left_alone() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("model");
+    let dir = SavedModelDir::open(model("keras_mlp")).unwrap();
+    dir.save_as_chunked(&path, &options(10 << 10)).unwrap();
+    fs::copy(
+        model("lookup_strings").join("saved_model.pb"),
+        path.join("saved_model.pb"),
+    )
+    .unwrap();
+    let before = files(&path);
+    for form in [TargetForm::Plain, TargetForm::Chunked] {
+        let refused =
+            SavedModelDir::convert_in_place(&path, form, &SaveOptions::new()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        assert!(
+            refused.to_string().contains("two different models"),
+            "{refused}"
+        );
+    }
+    assert_eq!(files(&path), before);
+}
+
+#[test]
+fn nothing_is_replaced_that_is_no_model_and_nothing_without_force() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = SavedModelDir::open(model("keras_mlp")).unwrap();
+    let to = temp.path().join("to");
+    fs::create_dir(&to).unwrap();
+    dir.save(&to, &SaveOptions::new()).unwrap();
+    let refused = dir.save(&to, &SaveOptions::new()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    fs::write(to.join("stale"), "").unwrap();
+    dir.save(&to, &SaveOptions::new().force(true)).unwrap();
+    assert!(!to.join("stale").exists());
+    let home = temp.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("thesis.tex"), "").unwrap();
+    let refused = dir
+        .save(&home, &SaveOptions::new().force(true))
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    let inside = dir
+        .save(model("keras_mlp").join("sub"), &SaveOptions::new())
+        .unwrap_err();
+    assert_eq!(inside.kind(), ErrorKind::InvalidConfig);
+    let left: Vec<_> = fs::read_dir(temp.path()).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_model_as_text_is_read_and_saved_in_either_form() {
+    let temp = tempfile::tempdir().unwrap();
+    let bytes = fs::read(model("functions_consts").join("saved_model.pb")).unwrap();
+    let message = DynamicMessage::decode(descriptor(SAVED_MODEL), bytes.as_slice()).unwrap();
+    let text = temp.path().join("text");
+    fs::create_dir(&text).unwrap();
+    fs::write(text.join("saved_model.pbtxt"), message.to_text_format()).unwrap();
+    let dir = SavedModelDir::open(&text).unwrap();
+    assert_eq!(dir.form(), ModelForm::Text);
+    let plain = SavedModelDir::open(model("functions_consts")).unwrap();
+    let differ =
+        fingerprint::differences(&dir.fingerprint().unwrap(), &plain.fingerprint().unwrap());
+    assert_eq!(differ, ["checkpoint_hash"], "there are no variables");
+    for (form, expected) in [
+        (TargetForm::Plain, ModelForm::Plain),
+        (TargetForm::Chunked, ModelForm::Chunked),
+    ] {
+        let to = temp.path().join(expected.extension());
+        let saved = dir.save_as(&to, form, &options(5000)).unwrap();
+        assert_eq!(saved.form, expected);
+        let read = SavedModelDir::open(&to).unwrap();
+        let hash = |dir: &SavedModelDir| dir.meta_graphs().unwrap()[0].size();
+        assert_eq!(hash(&read), hash(&dir));
+    }
+}
+
+#[test]
+fn a_model_too_large_for_a_pb_says_by_how_much() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("large");
+    fs::create_dir(&path).unwrap();
+    // An unknown field of a meta graph, with a value that is a hole in the file.
+    let size: u64 = 2_200_000_000;
+    let file = fs::File::create(path.join("saved_model.pb")).unwrap();
+    let mut head = Vec::new();
+    for (number, len) in [(2_u64, size + 7), (100, size)] {
+        prost::encoding::encode_varint(number << 3 | 2, &mut head);
+        prost::encoding::encode_varint(len, &mut head);
+    }
+    std::io::Write::write_all(&mut &file, &head).unwrap();
+    file.set_len(head.len() as u64 + size).unwrap();
+    let dir = SavedModelDir::open(&path).unwrap();
+    let refused = dir
+        .save(temp.path().join("to"), &SaveOptions::new())
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
+    let over = (head.len() as u64 + size - MAX_PLAIN_SIZE).to_string();
+    assert!(refused.to_string().contains(&over), "{refused}");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_without_a_model_says_what_is_missing() {
+    let temp = tempfile::tempdir().unwrap();
+    let error = SavedModelDir::open(temp.path()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("no saved_model.cpb, no saved_model.pb"),
+        "{error}"
+    );
+}
