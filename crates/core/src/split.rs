@@ -8,6 +8,7 @@ mod marks;
 mod metadata;
 mod options;
 mod plan;
+mod recent;
 mod records;
 mod size;
 mod source;

@@ -141,9 +141,9 @@ impl SplitContext<'_> {
             )
             .at_path(self.view.display_path()));
         };
-        let fitted =
-            Engine::new(source, options, rules, marks).fit(chain, descriptor, &self.view.path)?;
-        fitted.mark(marks);
+        let engine = Engine::new(source, options, rules, marks);
+        let fitted = engine.fit(chain, descriptor, &self.view.path)?;
+        marks.absorb(fitted);
         Ok(())
     }
 

@@ -69,6 +69,34 @@ impl Marks {
         self.chunks.len()
     }
 
+    /// Adds the marks that were made apart from these.
+    pub(crate) fn absorb(&mut self, other: Marks) {
+        if self.spans.is_empty() {
+            *self = other;
+            return;
+        }
+        let first = self.chunks.len();
+        let renumbered = |id: ChunkId| ChunkId(first + id.0);
+        for (place, mark) in other.spans {
+            let mark = match mark {
+                Mark::Enclose(field) => {
+                    // What these marks cut is no less cut for something inside it leaving as well.
+                    self.spans.entry(place).or_insert(Mark::Enclose(field));
+                    continue;
+                }
+                Mark::Slice(id) => Mark::Slice(renumbered(id)),
+                Mark::Cut(field, id) => Mark::Cut(field, renumbered(id)),
+                Mark::PackedSlice(field, id) => Mark::PackedSlice(field, renumbered(id)),
+            };
+            self.spans.insert(place, mark);
+        }
+        self.chunks.extend(other.chunks);
+        for (path, (field, count)) in other.keyed {
+            self.keyed.entry(path).or_insert((field, 0)).1 += count;
+        }
+        self.reordered |= other.reordered;
+    }
+
     /// The chunk that the value of this field was cut to, if it was.
     pub(crate) fn cut_at(&self, field: &Field) -> Option<ChunkId> {
         match self.spans.get(&field_place(field)) {

@@ -9,6 +9,7 @@ mod pack;
 mod reduce;
 mod scan;
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
@@ -30,6 +31,8 @@ pub(crate) struct Engine<'a> {
     rules: &'a SizeRules,
     /// What splitters have cut already: it is gone from its parent.
     marks: &'a Marks,
+    /// What leaves the messages that are done with.
+    decided: RefCell<Marks>,
 }
 
 /// A message that is reduced: one piece of it on the wire.
@@ -55,31 +58,12 @@ impl Node {
             .iter()
             .map(|group| {
                 let children = group.children.iter().map(|child| {
-                    usize::from(child.cut != Cut::No)
-                        + child.node.as_ref().map_or(0, |node| node.chunk_count())
+                    let inside = child.node.as_ref().map(|node| node.chunk_count());
+                    usize::from(child.cut != Cut::No) + inside.unwrap_or(child.inside)
                 });
                 group.slices.len() + children.sum::<usize>()
             })
             .sum()
-    }
-}
-
-impl Node {
-    /// Drops what is only of use while a node is being reduced.
-    fn forget_what_stays(&mut self) {
-        for group in &mut self.groups {
-            group.children.retain(|child| {
-                child.cut != Cut::No
-                    || child
-                        .node
-                        .as_ref()
-                        .is_some_and(|node| !node.groups.is_empty())
-            });
-            group.children.shrink_to_fit();
-        }
-        self.groups
-            .retain(|group| !group.children.is_empty() || !group.slices.is_empty());
-        self.groups.shrink_to_fit();
     }
 }
 
@@ -177,6 +161,8 @@ struct Child {
     /// What the other pieces hold, if it is one of several.
     siblings: Siblings,
     node: Option<Box<Node>>,
+    /// How many chunks leave it, once it is done with.
+    inside: usize,
     cut: Cut,
     /// Whether its value is a message.
     message: bool,
@@ -192,8 +178,10 @@ enum Cut {
     No,
     /// It leaves because something had to.
     Needed,
-    /// It leaves whatever else does: it is a large value, or a splitter cut it.
+    /// It leaves whatever else does: it is a large value.
     Always,
+    /// A splitter has cut it already.
+    Already,
 }
 
 impl Child {
@@ -260,20 +248,21 @@ impl<'a> Engine<'a> {
             options,
             rules,
             marks,
+            decided: RefCell::default(),
         }
     }
 
-    /// Reduces the message at `chain` until its content is within the maximum, and says what leaves.
+    /// Reduces the message at `chain` until its content is within the maximum, and marks what leaves.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Uncuttable`] with the path and size of what can't be cut.
     pub(crate) fn fit(
-        &self,
+        self,
         chain: &Chain,
         descriptor: &MessageDescriptor,
         path: &FieldPath,
-    ) -> Result<Fitted> {
+    ) -> Result<Marks> {
         let siblings = Siblings::default();
         let depth = 0;
         let mut node = self.scan(chain, descriptor, path, depth, siblings)?;
@@ -282,7 +271,9 @@ impl<'a> Engine<'a> {
         if node.size > max {
             return Err(self.uncuttable(&node));
         }
-        Ok(Fitted { node })
+        let mut marks = self.decided.into_inner();
+        mark_node(&node, &mut marks);
+        Ok(marks)
     }
 
     fn max(&self) -> u64 {
@@ -327,22 +318,10 @@ impl<'a> Engine<'a> {
     }
 }
 
-/// A message that was reduced.
-pub(crate) struct Fitted {
-    node: Node,
-}
-
-impl Fitted {
-    /// Marks what leaves.
-    pub(crate) fn mark(self, marks: &mut Marks) {
-        mark_node(&self.node, marks);
-    }
-}
-
 fn mark_node(node: &Node, marks: &mut Marks) {
     for group in &node.groups {
         for child in &group.children {
-            if child.cut != Cut::No {
+            if matches!(child.cut, Cut::Needed | Cut::Always) {
                 marks.cut(&child.chain, &child.path, child.kind());
             }
             if let Some(inner) = &child.node {

@@ -8,6 +8,7 @@ use prost::Message;
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 use record_file::ReadAt;
 
+use super::recent::Recent;
 use crate::wire::SourceInput;
 use crate::{Error, ErrorKind, Result};
 
@@ -74,7 +75,7 @@ impl Source {
             if !metadata.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
-            let data = Arc::new(file.try_clone()?);
+            let data = Arc::new(Recent::new(file.try_clone()?));
             let modified = metadata.modified().ok();
             let file = OpenFile {
                 file,
@@ -94,7 +95,7 @@ impl Source {
     /// A serialized message that can be read by position, of `size` bytes.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {
-            data,
+            data: Arc::new(Recent::new(data)),
             size,
             descriptor,
             file: None,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use prost_reflect::MessageDescriptor;
 
-use super::{Child, Class, Cut, Engine, Group, Node, Siblings};
+use super::{Child, Class, Cut, Engine, Group, Node, Siblings, mark_node};
 use crate::Result;
 use crate::path::{MapKey, Step};
 use crate::split::view::{key_is_addressable, occurrence, parse_entry};
@@ -62,6 +62,7 @@ impl Engine<'_> {
             entry: None,
             siblings,
             node: None,
+            inside: 0,
             message: false,
             cut: Cut::No,
             chunkable: group.addressable,
@@ -126,7 +127,7 @@ impl Engine<'_> {
             child.cut = Cut::Always;
         }
         if self.marks.cut_at(&child.field).is_some() {
-            child.cut = Cut::Always;
+            child.cut = Cut::Already;
         }
         Ok(Some(child))
     }
@@ -143,12 +144,15 @@ impl Engine<'_> {
         self.reduce(&mut inner, self.max())?;
         child.content = inner.size;
         // More than one chunk under a map key need the value as a chunk of their own to hang below; see `Marks`.
-        if child.entry.is_some() && child.chunkable && inner.chunk_count() > 1 {
+        child.inside = inner.chunk_count();
+        if child.entry.is_some() && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
-        // Only what may not leave as a whole is ever reduced again. Of all else, just what leaves is remembered.
+        // Only what may not leave as a whole is ever reduced again. All else is done with: remembering it would cost more than
+        // what leaves it.
         if child.chunkable && inner.size <= self.max() {
-            inner.forget_what_stays();
+            mark_node(&inner, &mut self.decided.borrow_mut());
+            return Ok(());
         }
         child.node = Some(Box::new(inner));
         Ok(())
