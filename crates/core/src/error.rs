@@ -45,10 +45,14 @@ pub enum ErrorKind {
 /// let error = "a..b".parse::<FieldPath>().unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::InvalidPath);
 /// ```
+#[derive(thiserror::Error)]
+#[error(transparent)]
 pub struct Error {
     inner: Box<Inner>,
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("{}", Line(self))]
 struct Inner {
     kind: ErrorKind,
     message: String,
@@ -140,7 +144,10 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+/// The one line that an error is.
+struct Line<'a>(&'a Inner);
+
+impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner {
             message,
@@ -148,7 +155,7 @@ impl fmt::Display for Error {
             chunk,
             offset,
             ..
-        } = &*self.inner;
+        } = self.0;
         if let Some(path) = path {
             write!(f, "{path}: ")?;
         }
@@ -166,12 +173,6 @@ impl fmt::Display for Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Error({:?}: {self})", self.inner.kind)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.inner.source.as_deref().map(|e| e as _)
     }
 }
 
