@@ -41,6 +41,7 @@ const COPY_LEN: usize = 256 << 10;
 /// Plans canonical forms of messages that lie in one source.
 pub(crate) struct Canonical<'a> {
     source: &'a dyn ReadAt,
+    size: u64,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     schema: Schema,
 }
@@ -50,15 +51,15 @@ impl<'a> Canonical<'a> {
     pub(crate) fn new(source: &'a dyn ReadAt, size: u64) -> Self {
         Canonical {
             source,
+            size,
             cursor: WireCursor::new(SourceInput::new(source, size)),
             schema: Schema::default(),
         }
     }
 
     /// All of the source, as one piece.
-    pub(crate) fn whole(&mut self) -> [Range<u64>; 1] {
-        let size = self.cursor.input_mut().size();
-        std::array::from_fn(|_| 0..size)
+    pub(crate) fn whole(&self) -> [Range<u64>; 1] {
+        std::array::from_fn(|_| 0..self.size)
     }
 
     /// The canonical form of the message whose bytes are those `pieces`, one behind the other.
@@ -136,7 +137,7 @@ impl<'a> Canonical<'a> {
 
     /// Writes what was planned.
     pub(crate) fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
-        let mut buffer = Vec::new();
+        let mut input = SourceInput::new(self.source, self.size);
         for segment in plan.segments() {
             let range = match segment {
                 plan::Segment::Literal(range) => {
@@ -147,19 +148,15 @@ impl<'a> Canonical<'a> {
             };
             let mut position = range.start;
             while position < range.end {
-                let left = usize::try_from(range.end - position).unwrap_or(usize::MAX);
-                buffer.resize(COPY_LEN.min(left), 0);
-                self.source
-                    .read_exact_at(position, &mut buffer)
-                    .map_err(|error| match error.kind() {
-                        std::io::ErrorKind::UnexpectedEof => {
-                            Error::new(ErrorKind::SourceChanged, "the source ended early")
-                                .at_offset(position)
-                        }
-                        _ => error.into(),
-                    })?;
-                sink.write_all(&buffer)?;
-                position += buffer.len() as u64;
+                let want = usize::try_from(range.end - position).unwrap_or(usize::MAX);
+                let bytes = input.fetch(position, want.min(COPY_LEN))?;
+                let bytes = &bytes[..bytes.len().min(want)];
+                if bytes.is_empty() {
+                    let error = Error::new(ErrorKind::SourceChanged, "the source ended early");
+                    return Err(error.at_offset(position));
+                }
+                sink.write_all(bytes)?;
+                position += bytes.len() as u64;
             }
         }
         Ok(())
@@ -172,3 +169,6 @@ impl<'a> Canonical<'a> {
         Ok(hash.finish())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use proto_splitter_core::wire::{Field, FieldNumber, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::edits::Edits;
-use super::numbers::{Encoded, tag_bytes};
+use super::numbers::Encoded;
 use super::plan::{Kept, Plan, span};
 use super::scalar::Scalar;
 use super::schema::{FieldShape, Form, Key, ShapeId, Value, find};
@@ -239,13 +239,17 @@ impl Canonical<'_> {
                         Error::new(ErrorKind::LimitExceeded, message).at_offset(field.start)
                     );
                 };
-                plan.put_bytes(&tag_bytes(field.number, WireType::StartGroup));
+                plan.put_tag(
+                    field.number,
+                    WireType::StartGroup,
+                    field.start..field.tag_end,
+                );
                 self.cursor.set_range(field.value.clone());
                 while let Some(inner) = self.cursor.next()? {
                     self.unknown(&inner, plan, depth)?;
                     self.cursor.set_range(inner.end..field.value.end);
                 }
-                plan.put_bytes(&tag_bytes(field.number, WireType::EndGroup));
+                plan.put_tag(field.number, WireType::EndGroup, field.value.end..field.end);
             }
             // The cursor gives none.
             WireType::EndGroup => {}

@@ -61,6 +61,17 @@ impl Plan {
         }
     }
 
+    /// Adds a tag that the source has at `was`.
+    pub(crate) fn put_tag(&mut self, number: FieldNumber, wire_type: WireType, was: Range<u64>) {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, tag(number, wire_type));
+        if was.end - was.start == bytes.len() as u64 {
+            self.put_source(was);
+        } else {
+            self.put_bytes(&bytes);
+        }
+    }
+
     /// Adds all of another plan.
     pub(crate) fn append(&mut self, other: &Plan) {
         for segment in &other.segments {

@@ -121,7 +121,7 @@ impl Model {
     /// Writes the message's bytes.
     pub(super) fn copy_to(&self, sink: &mut dyn Write) -> Result<()> {
         let data = self.data();
-        let mut reader = Canonical::new(&*data, self.size());
+        let reader = Canonical::new(&*data, self.size());
         let mut plan = Plan::default();
         let [whole] = reader.whole();
         plan.put_source(whole);
