@@ -51,9 +51,19 @@ struct Chunk {
     /// The chunks in the same record chunk, or that are the very same record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shared_with: Vec<usize>,
+    /// How many more of them there are than are listed.
+    #[serde(skip_serializing_if = "is_zero")]
+    shared_with_more: usize,
     compression: String,
     position: u64,
     crc32c: Option<String>,
+}
+
+/// How many other chunks are listed for each that shares a record chunk. A million may share one, and each has all others.
+const MOST_LISTED: usize = 100;
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -118,6 +128,7 @@ fn chunked(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Fa
 }
 
 fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) -> Chunk {
+    let shared = &summary.shared_with;
     let mut paths = summary.places.iter().map(|place| place.path.display(known));
     Chunk {
         index: summary.index,
@@ -126,7 +137,8 @@ fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) -> Chunk {
         other_paths: paths.collect(),
         size: summary.size,
         stored_size: summary.stored_size,
-        shared_with: summary.shared_with,
+        shared_with: shared.iter().take(MOST_LISTED).collect(),
+        shared_with_more: shared.len().saturating_sub(MOST_LISTED),
         compression: summary.compression.to_string(),
         position: summary.position,
         crc32c: summary.crc32c.map(hex),
@@ -193,7 +205,9 @@ impl Report {
                 (Some(bytes), _) => size::show(bytes),
                 (None, []) => "shared".into(),
                 (None, [other]) => format!("with {other}"),
-                (None, [first, others @ ..]) => format!("with {first} +{}", others.len()),
+                (None, [first, others @ ..]) => {
+                    format!("with {first} +{}", others.len() + chunk.shared_with_more)
+                }
             };
             let path = match (&chunk.path, chunk.other_paths.len()) {
                 (None, _) => "nowhere".into(),

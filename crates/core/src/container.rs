@@ -10,10 +10,12 @@
 mod cache;
 mod checked;
 mod file;
+mod summary;
 mod trailer;
 
 pub(crate) use file::open_file;
-pub use file::{ChunkSummary, ChunkedFile};
+pub use file::ChunkedFile;
+pub use summary::{ChunkSummary, SharedWith};
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 
 /// The kind of a chunk, as `ChunkInfo.Type` names it.

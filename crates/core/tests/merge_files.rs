@@ -310,7 +310,8 @@ fn summaries_say_how_chunks_are_stored() {
     let bytes = cpb_with(&sample(), Layout::Together(1 << 20), |_| {});
     let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
     let summaries = file.summaries().unwrap();
-    assert_eq!(summaries[2].shared_with, [0, 1, 3, 4]);
+    assert!(summaries[2].shared_with.iter().eq([0, 1, 3, 4]));
+    assert_eq!(summaries[2].shared_with.len(), 4);
     assert_eq!(summaries[2].stored_size, None);
 }
 
@@ -328,7 +329,7 @@ fn two_chunks_may_be_one_record() {
         cat([len(11, "same"), len(11, "same")])
     );
     let summaries = file.summaries().unwrap();
-    assert_eq!(summaries[1].shared_with, [2]);
+    assert!(summaries[1].shared_with.iter().eq([2]));
     assert_eq!(summaries[1].stored_size, summaries[2].stored_size);
 }
 

@@ -544,6 +544,30 @@ fn verify_finds_every_problem() {
 }
 
 #[test]
+fn verify_reads_records_that_the_trailer_does_not_name() {
+    for compression in [Compression::None, Compression::ZSTD] {
+        let mut chunked = sample();
+        chunked.add(2, b"left over ".repeat(9));
+        let layout = Layout::Alone(compression);
+        let good = cpb_with(&chunked, layout, |m| m.chunks.truncate(3));
+        let problems = |bytes: Vec<u8>| {
+            let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+            let report = file.verify(&MergeOptions::new());
+            assert_eq!(report.records(), 5);
+            let problems = report.problems().iter();
+            problems.map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(problems(good.clone()), [""; 0]);
+        let mut bytes = good;
+        let at = bytes.windows(4).rposition(|window| window == b"left");
+        bytes[at.unwrap() + 2] ^= 1;
+        let problems = problems(bytes);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("hash"), "{problems:?}");
+    }
+}
+
+#[test]
 fn junk_that_parses_never_panics() {
     // Deterministic noise in the trailer's place.
     let mut state = 0x2545_f491_4f6c_dd1du64;

@@ -2,13 +2,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use record_file::{
-    ChunkHeader, CompressionKind, ReadAt, ReaderOptions, RecordFile, RecordPosition,
-};
+use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
 use super::cache::RecordChunkCache;
 use super::checked::CheckedStream;
-use super::{ChunkKind, ChunkPlace, Trailer, TrailerUse};
+use super::{Trailer, TrailerUse};
 use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan};
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
@@ -19,43 +17,19 @@ use crate::{Error, ErrorKind, Result};
 /// that record chunk is decoded, which is when the first of them is read.
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
-    file: RecordFile<S>,
-    trailer: Trailer,
-    records: Vec<Record>,
+    pub(super) file: RecordFile<S>,
+    pub(super) trailer: Trailer,
+    pub(super) records: Vec<Record>,
     cache: RecordChunkCache,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
-    position: RecordPosition,
+pub(super) struct Record {
+    pub(super) position: RecordPosition,
     /// Whether other records are in its record chunk.
-    shared: bool,
+    pub(super) shared: bool,
     /// Bytes of its record chunk as stored.
-    stored_size: u64,
-}
-
-/// How a chunk is stored, and where it belongs.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ChunkSummary {
-    /// Its index.
-    pub index: usize,
-    /// Whether it holds a message or a value.
-    pub kind: ChunkKind,
-    /// Where it belongs: one place, unless the file is unusual.
-    pub places: Vec<ChunkPlace>,
-    /// Bytes, uncompressed.
-    pub size: u64,
-    /// Bytes of it in the file; `None` if other records share its record chunk.
-    pub stored_size: Option<u64>,
-    /// The other chunks in its record chunk: those compressed with it, and those that are the very same record.
-    pub shared_with: Vec<usize>,
-    /// How it is compressed.
-    pub compression: CompressionKind,
-    /// The position of its record.
-    pub position: u64,
-    /// The crc32c of its bytes, if the trailer says it.
-    pub crc32c: Option<u32>,
+    pub(super) stored_size: u64,
 }
 
 impl ChunkedFile<File> {
@@ -158,48 +132,6 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// The position of a chunk's record.
     pub fn position(&self, chunk: usize) -> Option<RecordPosition> {
         self.records.get(chunk).map(|record| record.position)
-    }
-
-    /// What there is to know about every chunk without reading it.
-    ///
-    /// # Errors
-    ///
-    /// If the headers of the records can't be read.
-    pub fn summaries(&self) -> Result<Vec<ChunkSummary>> {
-        let mut by_begin: std::collections::HashMap<u64, Vec<usize>> =
-            std::collections::HashMap::new();
-        for (index, record) in self.records.iter().enumerate() {
-            by_begin
-                .entry(record.position.chunk_begin().0)
-                .or_default()
-                .push(index);
-        }
-        let mut summaries = Vec::with_capacity(self.records.len());
-        for (index, places) in self.trailer.places().into_iter().enumerate() {
-            let (record, info) = (&self.records[index], &self.trailer.metadata().chunks[index]);
-            let together = by_begin.get(&record.position.chunk_begin().0);
-            let stored = self
-                .file
-                .stored(record.position)
-                .map_err(|e| Error::from(e).in_chunk(index as u64))?;
-            summaries.push(ChunkSummary {
-                index,
-                kind: self.trailer.kinds()[index],
-                places,
-                size: info.size,
-                stored_size: (!record.shared).then_some(record.stored_size),
-                shared_with: together
-                    .into_iter()
-                    .flatten()
-                    .copied()
-                    .filter(|&i| i != index)
-                    .collect(),
-                compression: stored.compression,
-                position: record.position.numeric(),
-                crc32c: info.crc32c,
-            });
-        }
-        Ok(summaries)
     }
 
     /// Plans the merge of the file's chunks.

@@ -1,8 +1,9 @@
 //! Checking a file without keeping anything of it.
 
+use std::collections::HashSet;
 use std::io::{self, Read};
 
-use record_file::ReadAt;
+use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordPosition};
 
 use super::execute::{check_size, execute};
 use super::store::ChunkStore;
@@ -83,11 +84,20 @@ impl<S: ReadAt> ChunkedFile<S> {
             problems: Vec::new(),
             merge: MergeCheck::Failed,
         };
-        for header in self.record_file().chunks() {
-            match header {
-                Ok(chunk) => report.records += chunk.header.num_records,
-                Err(error) => report.problems.push(error.into()),
-            }
+        let named: HashSet<_> = (0..self.len())
+            .filter_map(|chunk| self.position(chunk))
+            .map(|position| position.chunk_begin())
+            .collect();
+        for chunk in self.record_file().chunks() {
+            let checked = chunk.map_err(Error::from).and_then(|chunk| {
+                report.records += chunk.header.num_records;
+                match named.contains(&chunk.begin()) {
+                    // Its turn comes with the chunks that are in it.
+                    true => Ok(()),
+                    false => self.check_unnamed(&chunk),
+                }
+            });
+            report.problems.extend(checked.err());
         }
         for chunk in 0..self.len() {
             let read = self.stream(chunk).and_then(|mut stream| {
@@ -119,6 +129,22 @@ impl<S: ReadAt> ChunkedFile<S> {
             Err(error) => report.add(error),
         }
         report
+    }
+
+    /// Reads what no chunk of the message is in: the trailer, file metadata, padding, records that the trailer doesn't name.
+    fn check_unnamed(&self, chunk: &Chunk) -> Result<(), Error> {
+        let file = self.record_file();
+        match (chunk.header.kind, chunk.header.num_records) {
+            // Its 64 bytes were compared when the file was opened.
+            (RecordChunkKind::Signature, _) => {}
+            (RecordChunkKind::Metadata, _) => drop(file.metadata()?),
+            (RecordChunkKind::Simple, 1) => {
+                let record = RecordPosition::new(chunk.begin().0, 0);
+                io::copy(&mut file.record_stream(record)?, &mut io::sink())?;
+            }
+            _ => drop(file.read_chunk(chunk.begin())?),
+        }
+        Ok(())
     }
 
     fn check_merge(&self, plan: &MergePlan) -> Result<MergeCheck, Error> {
