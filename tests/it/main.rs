@@ -12,14 +12,14 @@ mod fingerprint_shapes;
 mod fingerprints;
 /// Files that come and go: models and message files made by TensorFlow.
 mod fixtures;
-/// SavedModels as folders.
-mod saved_model_dirs;
 /// Sources that are malformed, or change while they are read.
 mod hostile_sources;
 /// Files by other writers, merged.
 mod merge_fixtures;
 /// What holds of every split and merge, on messages made at random.
 mod properties;
+/// SavedModels as folders.
+mod saved_model_dirs;
 /// Splitters of one's own.
 mod splitters;
 /// Where files are written, and where not.

@@ -227,3 +227,61 @@ fn chunks_are_compressed_where_it_pays() {
     assert!(written.chunks[4].stored_size < 1000);
     assert!(Merger::merge_to_bytes(&prefix).unwrap() == repetitive());
 }
+
+#[test]
+fn merges_are_the_same_whatever_the_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("out");
+    let large: Vec<u8> = [(); 12].iter().flat_map(|()| repetitive()).collect();
+    for compression in [Compression::None, Compression::ZSTD] {
+        let source = Source::from_bytes(large.clone(), kitchen_sink());
+        let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+        let options = options
+            .compression(compression)
+            .value_chunk_size(None)
+            .force(true);
+        let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
+        assert!(written.chunks.len() > 3);
+        for threads in [1, 2, 3, 16] {
+            let options = MergeOptions::new().threads(threads.try_into().unwrap());
+            let merged = folder.path().join("merged.pb");
+            let report = Merger::merge_to_file(&merged, &prefix, &options, true).unwrap();
+            assert_eq!(report.crc32c, crc32c(&large));
+            assert!(fs::read(&merged).unwrap() == large);
+            let file = ChunkedFile::open(&written.path).unwrap();
+            let mut buffer = vec![0xee; large.len() + 10];
+            let report = file.merge_into(&mut buffer, &options).unwrap();
+            assert_eq!(report.size, large.len() as u64);
+            assert!(buffer[..large.len()] == large && buffer[large.len()..] == [0xee; 10]);
+            let error = file
+                .merge_into(&mut buffer[..large.len() - 1], &options)
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("out");
+    let large: Vec<u8> = [(); 12].iter().flat_map(|()| repetitive()).collect();
+    let source = Source::from_bytes(large, kitchen_sink());
+    let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+    let options = options
+        .compression(Compression::None)
+        .value_chunk_size(None);
+    let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
+    let mut bytes = fs::read(&written.path).unwrap();
+    let last = written.chunks.last().unwrap();
+    bytes[usize::try_from(last.position).unwrap() + 5000] ^= 4;
+    fs::write(&written.path, bytes).unwrap();
+    for threads in [1, 2, 16] {
+        let options = MergeOptions::new().threads(threads.try_into().unwrap());
+        let merged = folder.path().join("merged.pb");
+        let error = Merger::merge_to_file(&merged, &prefix, &options, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Record, "{error}");
+        assert_eq!(error.chunk(), Some(last.index));
+        assert_eq!(names(folder.path()), ["out.cpb"]);
+    }
+}

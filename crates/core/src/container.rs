@@ -13,8 +13,8 @@ mod file;
 mod summary;
 mod trailer;
 
-pub(crate) use file::open_file;
 pub use file::ChunkedFile;
+pub(crate) use file::open_file;
 pub use summary::{ChunkSummary, SharedWith};
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 

@@ -14,6 +14,7 @@ mod keys;
 mod marked;
 mod merger;
 mod options;
+mod parallel;
 mod peek;
 mod plan;
 mod planner;

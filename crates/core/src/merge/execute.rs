@@ -1,13 +1,15 @@
 //! From a plan to the message, compared with what was split.
 
+use std::fs::File;
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 
 use super::sink::Sink;
 use super::store::ChunkStore;
-use super::{MergeOptions, MergePlan, write};
+use super::{MergeOptions, MergePlan, parallel, write};
 use crate::container::Trailer;
 use crate::{Error, ErrorKind, Result};
 
@@ -74,20 +76,58 @@ pub(super) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result
     Ok(out)
 }
 
-/// Executes a plan and compares the result with what was split.
+/// Executes a plan in order, and compares the result with what was split.
 pub(super) fn execute<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
     plan: &MergePlan,
     sink: &mut dyn Write,
 ) -> Result<Merged> {
-    let whole = trailer.is_whole();
-    if whole {
+    if trailer.is_whole() {
         check_size(trailer, plan.total_len())?;
     }
     let mut sink = Sink::new(sink);
     write::write(plan, store, &mut sink)?;
     let (size, crc32c) = sink.finish()?;
+    compared(trailer, size, crc32c)
+}
+
+/// Executes a plan to a file that is empty, on several threads where that pays.
+pub(super) fn execute_to_file<S: ChunkStore + Sync + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    mut file: &File,
+    threads: NonZeroUsize,
+) -> Result<Merged> {
+    if !parallel::is_worthwhile(plan, threads) {
+        return execute(trailer, store, plan, &mut file);
+    }
+    if trailer.is_whole() {
+        check_size(trailer, plan.total_len())?;
+    }
+    let crc32c = parallel::write_to_file(plan, store, file, threads)?;
+    compared(trailer, plan.total_len(), crc32c)
+}
+
+/// Executes a plan to the front of a buffer.
+pub(super) fn execute_into<S: ChunkStore + Sync + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    buffer: &mut [u8],
+    threads: NonZeroUsize,
+) -> Result<Merged> {
+    if trailer.is_whole() {
+        check_size(trailer, plan.total_len())?;
+    }
+    let crc32c = parallel::fill(plan, store, buffer, threads)?;
+    compared(trailer, plan.total_len(), crc32c)
+}
+
+/// Compares a merge with what was split, as far as the file says what that was.
+fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
+    let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();
     if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
         && expected != crc32c

@@ -10,7 +10,9 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::MergeOptions;
-use super::execute::{Merged, check_chunk, execute, reserve, to_bytes};
+use super::execute::{
+    Merged, check_chunk, execute, execute_into, execute_to_file, reserve, to_bytes,
+};
 use super::sink::Sink;
 use crate::atomic::{AtomicFile, check_space, same_file};
 use crate::container::{ChunkedFile, Trailer, TrailerUse, open_file};
@@ -219,8 +221,8 @@ impl Merger {
                     let file = ChunkedFile::open_with(path, &options.limits)?;
                     let plan = file.plan(options)?;
                     check_space(out.target(), plan.total_len())?;
-                    let mut out = out.as_file();
-                    execute(file.trailer(), &file, &plan, &mut out)
+                    let threads = options.thread_count();
+                    execute_to_file(file.trailer(), &file, &plan, out.as_file(), threads)
                 };
                 let merged = merge().map_err(|error| at_file(error, path))?;
                 Merged {
@@ -242,6 +244,23 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// As [`Merger::merge_to_bytes`].
     pub fn merge_to_bytes(&self, options: &MergeOptions) -> Result<Bytes> {
         to_bytes(self.trailer(), self, options)
+    }
+
+    /// Merges the file into the front of `buffer`, on [several threads](MergeOptions::threads).
+    ///
+    /// Memory that was touched before is filled several times faster than fresh memory is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Merger::merge_to_bytes`], and [`ErrorKind::InvalidConfig`] if the buffer is smaller than the message. The buffer's content
+    /// is then unspecified.
+    pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged>
+    where
+        S: Sync,
+    {
+        let plan = self.plan(options)?;
+        let threads = options.thread_count();
+        execute_into(self.trailer(), self, &plan, buffer, threads)
     }
 
     /// Merges the file to `sink`.

@@ -1,3 +1,5 @@
+use std::num::NonZeroUsize;
+
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 
 /// How deep messages may nest along a path: protobuf's own default.
@@ -54,6 +56,8 @@ pub struct MergeOptions {
     pub assume_plain: bool,
     /// What is accepted.
     pub limits: Limits,
+    /// How many threads copy chunks to where they belong; as many as there are cores if `None`. The result is the same.
+    pub threads: Option<NonZeroUsize>,
 }
 
 impl MergeOptions {
@@ -81,6 +85,18 @@ impl MergeOptions {
         self
     }
 
+    /// How many threads copy chunks to where they belong.
+    #[must_use]
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    pub(super) fn thread_count(&self) -> NonZeroUsize {
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads.unwrap_or_else(cores)
+    }
+
     /// What is accepted of the file.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
@@ -97,6 +113,7 @@ impl std::fmt::Debug for MergeOptions {
             .field("descriptor", &descriptor)
             .field("assume_plain", &self.assume_plain)
             .field("limits", &self.limits)
+            .field("threads", &self.threads)
             .finish()
     }
 }

@@ -1,0 +1,303 @@
+//! Executing a plan on several threads: every chunk goes to its places by itself, in any order.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::plan::{MergePlan, SegmentSource};
+use super::store::ChunkStore;
+use crate::{Error, ErrorKind, Result};
+
+/// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
+const COPY_LEN: usize = 256 << 10;
+
+/// How large segments must be on average for positioned writes to a file to pay: each is a call.
+const LEAST_SEGMENT: u64 = 64 << 10;
+
+/// Where a segment's bytes go.
+trait Place: Send {
+    /// Takes the next `len` bytes of `source`, and gives their crc32c.
+    fn fill(&mut self, source: &mut dyn Read, len: u64, buffer: &mut Vec<u8>) -> io::Result<u32>;
+}
+
+/// A place in a file.
+struct InFile<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Place for InFile<'_> {
+    fn fill(&mut self, source: &mut dyn Read, len: u64, buffer: &mut Vec<u8>) -> io::Result<u32> {
+        buffer.resize(COPY_LEN, 0);
+        let mut crc = 0;
+        let mut left = len;
+        while left > 0 {
+            let step = usize::try_from(left).unwrap_or(usize::MAX).min(COPY_LEN);
+            source.read_exact(&mut buffer[..step])?;
+            crc = crc32c::crc32c_append(crc, &buffer[..step]);
+            write_all_at(self.file, &buffer[..step], self.offset)?;
+            self.offset += step as u64;
+            left -= step as u64;
+        }
+        Ok(crc)
+    }
+}
+
+/// A place in memory, which the bytes are read straight into.
+struct InMemory<'a>(&'a mut [u8]);
+
+impl Place for InMemory<'_> {
+    fn fill(&mut self, source: &mut dyn Read, _len: u64, _buffer: &mut Vec<u8>) -> io::Result<u32> {
+        let mut crc = 0;
+        for step in self.0.chunks_mut(COPY_LEN) {
+            source.read_exact(step)?;
+            crc = crc32c::crc32c_append(crc, step);
+        }
+        Ok(crc)
+    }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_write(file, bytes, offset)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => {
+                bytes = &bytes[n..];
+                offset += n as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A chunk, and where each segment of it goes, in the order of its bytes.
+struct Job<P> {
+    chunk: usize,
+    bytes: u64,
+    pieces: Vec<Piece<P>>,
+}
+
+struct Piece<P> {
+    /// Which segment of the plan it is.
+    segment: usize,
+    range: Range<u64>,
+    place: P,
+}
+
+/// Whether a merge to a file is better done in order: one thread, or many small segments.
+pub(super) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -> bool {
+    let segments = plan.segments().len() as u64;
+    threads.get() > 1 && plan.total_len() / segments.max(1) >= LEAST_SEGMENT
+}
+
+/// Writes the planned message to a file that is empty. Gives its crc32c.
+pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    file: &File,
+    threads: NonZeroUsize,
+) -> Result<u32> {
+    file.set_len(plan.total_len())?;
+    let mut crcs = vec![0; plan.segments().len()];
+    let mut jobs = Jobs::new(store);
+    for (at, segment) in plan.segments().iter().enumerate() {
+        match &segment.source {
+            SegmentSource::Literal(range) => {
+                let bytes = plan.literal(range.clone());
+                crcs[at] = crc32c::crc32c(bytes);
+                write_all_at(file, bytes, segment.offset)?;
+            }
+            SegmentSource::Chunk { chunk, range } => {
+                jobs.add(
+                    *chunk,
+                    at,
+                    range.clone(),
+                    InFile {
+                        file,
+                        offset: segment.offset,
+                    },
+                );
+            }
+        }
+    }
+    run(store, jobs, &mut crcs, threads)?;
+    Ok(combined(plan, &crcs))
+}
+
+/// Fills `out`, which is as long as the planned message, with it. Gives its crc32c.
+pub(super) fn fill<S: ChunkStore + Sync + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    out: &mut [u8],
+    threads: NonZeroUsize,
+) -> Result<u32> {
+    let mut crcs = vec![0; plan.segments().len()];
+    let mut jobs = Jobs::new(store);
+    let mut rest = out;
+    for (at, segment) in plan.segments().iter().enumerate() {
+        let len = usize::try_from(segment.len()).unwrap_or(usize::MAX);
+        let Some((place, behind)) = std::mem::take(&mut rest).split_at_mut_checked(len) else {
+            let message = format!(
+                "a buffer of fewer than the message's {} bytes",
+                plan.total_len()
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        };
+        rest = behind;
+        match &segment.source {
+            SegmentSource::Literal(range) => {
+                let bytes = plan.literal(range.clone());
+                crcs[at] = crc32c::crc32c(bytes);
+                place.copy_from_slice(bytes);
+            }
+            SegmentSource::Chunk { chunk, range } => {
+                jobs.add(*chunk, at, range.clone(), InMemory(place));
+            }
+        }
+    }
+    run(store, jobs, &mut crcs, threads)?;
+    Ok(combined(plan, &crcs))
+}
+
+/// The jobs, by chunk.
+struct Jobs<P> {
+    by_chunk: Vec<Option<Job<P>>>,
+}
+
+impl<P> Jobs<P> {
+    fn new<S: ChunkStore + ?Sized>(store: &S) -> Self {
+        Jobs {
+            by_chunk: (0..store.len()).map(|_| None).collect(),
+        }
+    }
+
+    fn add(&mut self, chunk: usize, segment: usize, range: Range<u64>, place: P) {
+        let empty = || Job {
+            chunk,
+            bytes: 0,
+            pieces: Vec::new(),
+        };
+        let job = self.by_chunk[chunk].get_or_insert_with(empty);
+        job.bytes += range.end - range.start;
+        job.pieces.push(Piece {
+            segment,
+            range,
+            place,
+        });
+    }
+
+    /// The largest last, so that it is taken first: what is left at the end is small, and no thread waits long for another.
+    fn into_queue(self) -> Vec<Job<P>> {
+        let mut queue: Vec<Job<P>> = self.by_chunk.into_iter().flatten().collect();
+        for job in &mut queue {
+            job.pieces.sort_by_key(|piece| piece.range.start);
+        }
+        queue.sort_by_key(|job| (job.bytes, std::cmp::Reverse(job.chunk)));
+        queue
+    }
+}
+
+fn run<S: ChunkStore + Sync + ?Sized, P: Place>(
+    store: &S,
+    jobs: Jobs<P>,
+    crcs: &mut [u32],
+    threads: NonZeroUsize,
+) -> Result<()> {
+    let queue = jobs.into_queue();
+    let threads = threads.get().min(queue.len());
+    let queue = Mutex::new(queue);
+    let failed = AtomicBool::new(false);
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let work = || -> Result<Vec<(usize, u32)>> {
+        let mut found = Vec::new();
+        let mut buffer = Vec::new();
+        while !failed.load(Ordering::Relaxed) {
+            let Some(job) = next() else { break };
+            let chunk = job.chunk as u64;
+            if let Err(error) = copy(store, job, &mut found, &mut buffer) {
+                failed.store(true, Ordering::Relaxed);
+                return Err(error.in_chunk(chunk));
+            }
+        }
+        Ok(found)
+    };
+    let results = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut results = vec![work()];
+        results.extend(others.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }));
+        results
+    });
+    for result in results {
+        for (segment, crc) in result? {
+            crcs[segment] = crc;
+        }
+    }
+    Ok(())
+}
+
+fn copy<S: ChunkStore + ?Sized, P: Place>(
+    store: &S,
+    job: Job<P>,
+    found: &mut Vec<(usize, u32)>,
+    buffer: &mut Vec<u8>,
+) -> Result<()> {
+    let mut stream = store.stream(job.chunk)?;
+    let mut position = 0;
+    for Piece {
+        segment,
+        range,
+        mut place,
+    } in job.pieces
+    {
+        if range.start < position {
+            // A chunk that is used twice is read from its front again.
+            io::copy(&mut stream, &mut io::sink())?;
+            stream = store.stream(job.chunk)?;
+            position = 0;
+        }
+        let gap = range.start - position;
+        if io::copy(&mut stream.by_ref().take(gap), &mut io::sink())? != gap {
+            return Err(shorter());
+        }
+        let crc = place.fill(&mut stream, range.end - range.start, buffer);
+        let crc = crc.map_err(|error| match error.kind() {
+            // With nothing inside, it is `read_exact`'s own.
+            io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
+            _ => Error::from(error),
+        })?;
+        found.push((segment, crc));
+        position = range.end;
+    }
+    // To its end, so that it was checked.
+    io::copy(&mut stream, &mut io::sink())?;
+    Ok(())
+}
+
+#[cold]
+fn shorter() -> Error {
+    Error::new(
+        ErrorKind::InvalidTrailer,
+        "the chunk is shorter than the file says",
+    )
+}
+
+fn combined(plan: &MergePlan, crcs: &[u32]) -> u32 {
+    let segments = plan.segments().iter().zip(crcs);
+    segments.fold(0, |crc, (segment, next)| {
+        let len = usize::try_from(segment.len()).unwrap_or(usize::MAX);
+        crc32c::crc32c_combine(crc, *next, len)
+    })
+}
