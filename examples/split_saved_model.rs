@@ -20,6 +20,9 @@ use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 
+/// What all this may take, however large the model is.
+const MOST_MEMORY: u64 = 256 << 20;
+
 struct Args {
     model: Option<PathBuf>,
     folder: PathBuf,
@@ -73,6 +76,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("the merged model is byte for byte the one that was split");
     if let Some(peak) = peak_memory() {
         println!("peak memory of all this: {}", size(peak));
+        if peak > MOST_MEMORY {
+            return Err(format!("that is more than {}", size(MOST_MEMORY)).into());
+        }
     }
     Ok(())
 }
