@@ -151,8 +151,8 @@ impl Trailer {
     /// For every chunk the places that it belongs at: one, unless the file is unusual.
     pub fn places(&self) -> Vec<Vec<ChunkPlace>> {
         let mut places = vec![Vec::new(); self.kinds.len()];
-        for (id, node) in self.tree.nodes() {
-            for c in &node.chunks {
+        for id in self.tree.ids() {
+            for c in self.tree.chunks(id) {
                 places[c.chunk].push(ChunkPlace {
                     path: self.tree.path(id),
                     packed: c.packed,

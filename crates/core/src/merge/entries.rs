@@ -31,16 +31,17 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
             let message = format!("a map entry of {len} bytes whose key is not at its front");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
         }
-        let state = &mut self.planner.states[node.index()];
-        let found = state
-            .wants
-            .iter_mut()
-            .find(|want| want.number == field.number.0)
-            .map(|want| match &mut want.wanted {
-                Wanted::Keyed(table) => table.find(key),
-                _ => (None, false),
-            });
-        let (child, ambiguous) = found.unwrap_or((None, false));
+        let tree = self.planner.tree;
+        let (child, ambiguous) = match self.planner.state(node).want_mut(field.number) {
+            Some(want) => {
+                let entries = want.among(tree.children(node));
+                match &mut want.wanted {
+                    Wanted::Keyed(keys) => keys.find(key, tree, entries),
+                    _ => (None, false),
+                }
+            }
+            None => (None, false),
+        };
         if ambiguous {
             self.planner.need_plain_keys(node, field.number)?;
         }
@@ -52,7 +53,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
         let inner = entry.inner_frame();
-        self.planner.states[child.index()].entry = Some(entry);
+        self.planner.states[child.index()].entry = Some(Box::new(entry));
         self.remember(node, &field)?;
         if field.value.is_empty() {
             return self.hop(&mut field);
@@ -73,7 +74,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
             let message = "a map entry with two keys, and its value between them";
             return Err(malformed(message.into(), field.start));
         }
-        if field.number.0 == 2 && self.planner.types[value.index()].takes(field.wire_type) {
+        if field.number.0 == 2 && self.planner.types.of(value).takes(field.wire_type) {
             return self.meet(value, None, field);
         }
         self.hop(&mut field)

@@ -1,11 +1,11 @@
 //! Keys of map entries, from the wire and onto it.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
 
 use prost_reflect::Kind;
 
-use super::tree::NodeId;
-use crate::path::MapKey;
+use super::tree::{NodeId, PathTree};
+use crate::path::{MapKey, Select};
 use crate::wire::{FieldNumber, WireType, decode_varint, put_varint, tag};
 use crate::{Error, ErrorKind, Result};
 
@@ -147,44 +147,23 @@ fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
     })
 }
 
-/// The keys of one map that paths name.
+/// How the keys of a map that paths lead into are written, as far as that is known.
 #[derive(Debug)]
-pub(super) struct KeyTable {
+pub(super) struct MapKeys {
     pub(super) codec: KeyCodec,
     /// Whether `codec` is the type's word, not just a key's.
     typed: bool,
     /// Whether an entry of the map showed how its keys are written.
     seen: bool,
-    strings: HashMap<Vec<u8>, NodeId>,
-    numbers: HashMap<u64, NodeId>,
-    variant: std::mem::Discriminant<MapKey>,
 }
 
-impl KeyTable {
-    pub(super) fn new(first: &MapKey, codec: Option<KeyCodec>) -> KeyTable {
-        KeyTable {
+impl MapKeys {
+    pub(super) fn new(first: &MapKey, codec: Option<KeyCodec>) -> MapKeys {
+        MapKeys {
             codec: codec.unwrap_or_else(|| KeyCodec::plain(first)),
             typed: codec.is_some(),
             seen: false,
-            strings: HashMap::new(),
-            numbers: HashMap::new(),
-            variant: std::mem::discriminant(first),
         }
-    }
-
-    /// Adds a key; fails if it is not of the type of those before.
-    pub(super) fn add(&mut self, key: &MapKey, node: NodeId) -> Result<()> {
-        if std::mem::discriminant(key) != self.variant {
-            return Err(Error::new(
-                ErrorKind::InvalidTrailer,
-                "keys of different types on one map",
-            ));
-        }
-        match canonical_key(key) {
-            CanonicalKey::String(text) => self.strings.insert(text.to_vec(), node),
-            CanonicalKey::Number(value) => self.numbers.insert(value, node),
-        };
-        Ok(())
     }
 
     /// Whether the map's keys can be written in one way only.
@@ -196,15 +175,19 @@ impl KeyTable {
         }
     }
 
-    /// The node of an entry with this key, and whether only the type could tell that it is this key.
-    pub(super) fn find(&mut self, key: EntryKey<'_>) -> (Option<NodeId>, bool) {
+    /// Which of the `entries` has this key, and whether only the type could tell that it is this key.
+    pub(super) fn find(
+        &mut self,
+        key: EntryKey<'_>,
+        tree: &PathTree,
+        entries: &[NodeId],
+    ) -> (Option<NodeId>, bool) {
         match key {
-            EntryKey::Absent if self.codec == KeyCodec::String => {
-                (self.strings.get(&b""[..]).copied(), false)
-            }
-            EntryKey::Absent => (self.numbers.get(&0).copied(), false),
             EntryKey::Bytes(bytes) if self.codec == KeyCodec::String => {
-                (self.strings.get(bytes).copied(), false)
+                (find(tree, entries, &CanonicalKey::String(bytes)), false)
+            }
+            EntryKey::Absent if self.codec == KeyCodec::String => {
+                (find(tree, entries, &CanonicalKey::String(b"")), false)
             }
             EntryKey::Number(wire, value) if self.codec != KeyCodec::String => {
                 let codec = if self.typed {
@@ -214,19 +197,37 @@ impl KeyTable {
                 };
                 if codec.wire() != wire {
                     // A key field of another wire type is an unknown field, so the entry's key is the default.
-                    return self.find(EntryKey::Absent);
+                    return self.find(EntryKey::Absent, tree, entries);
                 }
                 self.codec = codec;
                 self.seen = true;
                 let ambiguous = !self.typed && codec.has_zigzag_twin();
-                (
-                    self.numbers.get(&codec.canonical(value)).copied(),
-                    ambiguous,
-                )
+                let number = CanonicalKey::Number(codec.canonical(value));
+                (find(tree, entries, &number), ambiguous)
             }
-            _ => self.find(EntryKey::Absent),
+            EntryKey::Absent => (find(tree, entries, &CanonicalKey::Number(0)), false),
+            _ => self.find(EntryKey::Absent, tree, entries),
         }
     }
+}
+
+/// Which of the entries of one map, in the order of their keys, has this one.
+fn find(tree: &PathTree, entries: &[NodeId], wanted: &CanonicalKey<'_>) -> Option<NodeId> {
+    let order = |&entry: &NodeId| {
+        let Select::Key(key) = &tree.step(entry).select else {
+            return Ordering::Less;
+        };
+        match (canonical_key(key), wanted) {
+            (CanonicalKey::String(key), CanonicalKey::String(wanted)) => key.cmp(wanted),
+            (CanonicalKey::Number(number), CanonicalKey::Number(wanted)) => match key {
+                MapKey::I32(_) | MapKey::I64(_) => number.cast_signed().cmp(&wanted.cast_signed()),
+                _ => number.cmp(wanted),
+            },
+            _ => Ordering::Less,
+        }
+    };
+    let at = entries.binary_search_by(order).ok()?;
+    entries.get(at).copied()
 }
 
 /// A map entry's key as it stands on the wire.

@@ -27,10 +27,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         if self.kinds[first.chunk] == ChunkKind::Bytes {
             return self.put_value(node, chunks);
         }
-        let has_children = !self.tree.node(node).children.is_empty();
+        let has_children = !self.tree.children(node).is_empty();
         let at = match &self.states[node.index()].last {
             // The message itself has no placeholder: its first chunk is it.
-            None => self.states[node.index()].end.clone(),
+            None => self.states[node.index()].end().cloned(),
             Some(last) if last.is_empty() && !first.packed => {
                 self.check_single(node, first.chunk)?;
                 Some(last.value_start())
@@ -56,7 +56,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         if last.wire != WireType::Len || !last.is_empty() {
             let message = format!(
                 "chunk {chunk} belongs where {} bytes are instead of an empty placeholder",
-                last.value.end - last.value.start
+                last.value().end - last.value().start
             );
             return self.fail_at(node, &last, message);
         }
@@ -64,7 +64,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         for c in chunks {
             let whole = self.use_whole(c.chunk);
             self.rope
-                .insert(&last.value_start(), 0, vec![Part::Splice(whole)]);
+                .insert(&last.value_start(), 0, Part::Splice(whole));
         }
         Ok(())
     }
@@ -91,9 +91,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 self.fail(ErrorKind::InvalidTrailer, node, message)
                     .map_err(|error: Error| error.in_chunk(c.chunk as u64))
             };
-            let Some(anchor) = self.states[node.index()]
-                .fields
-                .get(first.number.0)
+            let fields = self.states[node.index()].fields();
+            let Some(anchor) = fields
+                .and_then(|fields| fields.get(first.number.0))
                 .cloned()
             else {
                 return fail(format!(
@@ -114,12 +114,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 }
                 let end = run.value_end();
                 let elements = self.rope.new_use(c.chunk, first.value);
-                self.rope.insert(&end, 0, vec![Part::Splice(elements)]);
+                self.rope.insert(&end, 0, Part::Splice(elements));
                 continue;
             }
             let whole = self.use_whole(c.chunk);
-            self.rope
-                .insert(&anchor.behind(), 0, vec![Part::Splice(whole)]);
+            self.rope.insert(&anchor.behind(), 0, Part::Splice(whole));
             let continued = slices[at + 1..].iter().any(|later| later.packed);
             if continued || self.wants_more(node, first.number) {
                 self.slice_tail = None;
@@ -134,28 +133,23 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     /// Whether paths lead into elements of this field that have not been met.
     fn wants_more(&self, node: NodeId, number: FieldNumber) -> bool {
-        let wants = &self.states[node.index()].wants;
-        wants
-            .iter()
-            .find(|want| want.number == number.0)
-            .is_some_and(|want| match &want.wanted {
-                Wanted::Indexed(list, passed) => *passed < list.len(),
-                // The last occurrence counts, wherever it is.
-                Wanted::Single(_) | Wanted::Keyed(_) => true,
-            })
+        let children = self.tree.children(node);
+        let want = self.states[node.index()].want(number);
+        want.is_some_and(|want| match want.wanted {
+            Wanted::Indexed(passed) => passed < want.among(children).len(),
+            // The last occurrence counts, wherever it is.
+            Wanted::Single | Wanted::Keyed(_) => true,
+        })
     }
 
     /// What a path leads to isn't there.
     fn missing<T>(&self, node: NodeId) -> Result<T> {
         let chunk = self.tree.first_chunk(node).unwrap_or(0);
-        let what = match &self.tree.node(node).above {
+        let what = match self.tree.above(node) {
             None => "the message is missing".to_owned(),
             Some((above, step)) => {
-                let wants = &self.states[above.index()].wants;
-                let count = wants
-                    .iter()
-                    .find(|w| w.number == step.field.0)
-                    .map_or(0, |w| w.count);
+                let want = self.states[above.index()].want(step.field);
+                let count = want.map_or(0, |want| want.count);
                 match &step.select {
                     Select::Field => "the field does not occur".to_owned(),
                     Select::Index(index) => {

@@ -59,23 +59,21 @@ pub struct MergePlan {
 impl MergePlan {
     pub(super) fn new(segments: Vec<Segment>, literals: Vec<u8>, chunks: usize) -> Self {
         let total = segments.last().map_or(0, |last| last.offset + last.len());
-        let mut keyed: Vec<(usize, u64, usize)> = segments
-            .iter()
-            .enumerate()
-            .filter_map(|(at, segment)| match &segment.source {
-                SegmentSource::Literal(_) => None,
-                SegmentSource::Chunk { chunk, range } => Some((*chunk, range.start, at)),
-            })
+        let of_chunk = |at: &usize| match &segments[*at].source {
+            SegmentSource::Literal(_) => None,
+            SegmentSource::Chunk { chunk, range } => Some((*chunk, range.start)),
+        };
+        let mut by_chunk: Vec<usize> = (0..segments.len())
+            .filter(|at| of_chunk(at).is_some())
             .collect();
-        keyed.sort_unstable();
+        by_chunk.sort_by_key(of_chunk);
         let mut starts = vec![0; chunks + 1];
-        for (chunk, ..) in &keyed {
+        for (chunk, _) in by_chunk.iter().filter_map(of_chunk) {
             starts[chunk + 1] += 1;
         }
         for chunk in 0..chunks {
             starts[chunk + 1] += starts[chunk];
         }
-        let by_chunk = keyed.into_iter().map(|(.., at)| at).collect();
         MergePlan {
             segments,
             literals,

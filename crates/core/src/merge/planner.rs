@@ -5,8 +5,8 @@ use prost_reflect::MessageDescriptor;
 use super::MergeOptions;
 use super::plan::MergePlan;
 use super::rope::{Part, Pos, Rope, UseId};
-use super::schema::{self, NodeType};
-use super::state::{self, Occurrence, State, Wanted};
+use super::schema::{self, NodeTypes};
+use super::state::{self, LastFields, Occurrence, State, Wanted};
 use super::store::ChunkStore;
 use super::tree::{ChunkRef, NodeId, PathTree};
 use super::walk::{Role, Runs, Walk};
@@ -38,9 +38,9 @@ pub(crate) fn plan<S: ChunkStore + ?Sized>(
     } = layout;
     let types = match &options.descriptor {
         Some(descriptor) if !marked => schema::resolve(tree, kinds, descriptor)?,
-        _ => vec![NodeType::UNKNOWN; tree.len()],
+        _ => NodeTypes::default(),
     };
-    let states = state::states(tree, kinds, &types)?;
+    let states = state::states(layout, &types)?;
     let mut rope = Rope::default();
     let root = rope.new_message();
     let mut planner = Planner {
@@ -54,14 +54,8 @@ pub(crate) fn plan<S: ChunkStore + ?Sized>(
         rope,
         slice_tail: None,
     };
-    let home = Pos {
-        in_use: root,
-        offset: 0,
-        frame: None,
-    };
-    let state = planner.state(NodeId::ROOT);
-    state.begin = Some(home.clone());
-    state.end = Some(home);
+    let home = Pos::start_of(root);
+    planner.state(NodeId::ROOT).open(home.clone(), home);
     let mut open = vec![NodeId::ROOT];
     while let Some(node) = open.pop() {
         if marked {
@@ -69,9 +63,13 @@ pub(crate) fn plan<S: ChunkStore + ?Sized>(
         } else {
             planner.complete_unmarked(node)?;
         }
-        open.extend(tree.node(node).children.values().rev());
+        // Others need of it only whether it was there and what its paths wanted.
+        planner.state(node).content = None;
+        open.extend(tree.children(node).iter().rev());
     }
-    let (segments, literals) = planner.rope.lay_out(root)?;
+    let Planner { rope, states, .. } = planner;
+    drop(states);
+    let (segments, literals) = rope.lay_out(root)?;
     Ok(MergePlan::new(segments, literals, store.len()))
 }
 
@@ -81,7 +79,7 @@ pub(super) struct Planner<'a, S: ?Sized> {
     pub(super) kinds: &'a [ChunkKind],
     pub(super) marked: bool,
     pub(super) options: &'a MergeOptions,
-    pub(super) types: Vec<NodeType>,
+    pub(super) types: NodeTypes,
     pub(super) states: Vec<State>,
     pub(super) rope: Rope,
     /// The last field of the slice that was walked last.
@@ -94,7 +92,7 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
     }
 
     pub(super) fn chunks(&self, node: NodeId) -> &'a [ChunkRef] {
-        &self.tree.node(node).chunks
+        self.tree.chunks(node)
     }
 
     pub(super) fn descriptor(&self) -> Option<&MessageDescriptor> {
@@ -115,11 +113,6 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         Err(Error::new(kind, message).at_path(self.show(node)))
     }
 
-    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put among its fields.
-    pub(super) fn descends(&self, node: NodeId) -> bool {
-        self.states[node.index()].tracked
-    }
-
     pub(super) fn use_whole(&mut self, chunk: usize) -> UseId {
         let size = self.store.size(chunk);
         self.rope.new_use(chunk, 0..size)
@@ -134,10 +127,11 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         walked: bool,
     ) -> Result<()> {
         let whole = self.use_whole(chunk);
-        self.rope.insert(at, 0, vec![Part::Splice(whole)]);
-        let state = self.state(node);
-        if state.fields.is_empty() {
-            state.begin = None;
+        self.rope.insert(at, 0, Part::Splice(whole));
+        if let Some(content) = &mut self.state(node).content
+            && content.fields.is_empty()
+        {
+            content.begin = None;
         }
         if walked {
             self.walk(node, chunk, whole, Role::Content)?;
@@ -157,20 +151,18 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
 
     /// A field of the message at `node` is met that, by the type, clears other members of its oneof.
     pub(super) fn end_others(&mut self, node: NodeId, field: &Field) {
-        let Some(ended) = self
-            .state(node)
-            .ends
-            .get_mut(&field.number.0)
-            .map(std::mem::take)
-        else {
-            return;
-        };
-        for (child, wire) in &ended {
-            if *wire == field.wire_type {
-                self.forget(*child);
+        let children = self.tree.children(node);
+        let met = (field.number.0, field.wire_type);
+        for at in 0..self.states[node.index()].wants.len() {
+            let want = &self.states[node.index()].wants[at];
+            if let Wanted::Single = want.wanted
+                && want.number != field.number.0
+                && let [child] = *want.among(children)
+                && self.types.of(child).oneof.contains(&met)
+            {
+                self.forget(child);
             }
         }
-        self.state(node).ends.insert(field.number.0, ended);
     }
 
     /// Forgets what was seen of a node and of all below it: something later has taken its place.
@@ -187,19 +179,21 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
             }
             state.last = None;
             state.entry = None;
-            state.begin = None;
-            state.end = None;
-            state.fields = Default::default();
+            if let Some(content) = &mut state.content {
+                content.begin = None;
+                content.end = None;
+                content.fields = LastFields::default();
+            }
             if !counts {
                 state.empties = 0;
             }
             for want in &mut state.wants {
                 want.count = 0;
-                if let Wanted::Indexed(_, passed) = &mut want.wanted {
+                if let Wanted::Indexed(passed) = &mut want.wanted {
                     *passed = 0;
                 }
             }
-            open.extend(tree.node(node).children.values());
+            open.extend(tree.children(node));
         }
     }
 
@@ -208,11 +202,10 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         if self.marked || self.options.assume_plain {
             return Ok(());
         }
-        let children = &self.tree.node(node).children;
+        let mut children = self.tree.children(node).iter().copied();
         let child = children
-            .iter()
-            .find(|(step, _)| step.field == field)
-            .map_or(node, |(_, &child)| child);
+            .find(|&child| self.tree.step(child).field == field)
+            .unwrap_or(node);
         self.need_type(child, "how the map's keys are encoded")
     }
 

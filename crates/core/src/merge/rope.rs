@@ -6,12 +6,18 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::plan::{Segment, SegmentSource};
-use crate::wire::{encode_varint, put_varint, varint_len};
+use crate::wire::{FieldNumber, WireType, encode_varint, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
 /// A span of a chunk that is used in one place of the output, or a message that only the merge creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct UseId(usize);
+pub(super) struct UseId(u32);
+
+impl UseId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A length-delimited field that encloses an edit: its length has to be written anew.
 ///
@@ -46,28 +52,48 @@ pub(super) struct Pos {
     pub(super) frame: Option<Rc<Frame>>,
 }
 
+impl Pos {
+    pub(super) fn start_of(message: UseId) -> Pos {
+        Pos {
+            in_use: message,
+            offset: 0,
+            frame: None,
+        }
+    }
+}
+
 /// What is put in somewhere.
 #[derive(Debug)]
 pub(super) enum Part {
-    Literal(Vec<u8>),
+    Literal(Box<[u8]>),
+    /// A length that is written anew.
+    Length(u64),
     /// All of a use.
     Splice(UseId),
-    /// A field made by the merge: its tag, the length of the use unless there's an end tag, the use, the end tag.
+    /// A field made by the merge: a group, or the use with its length in front.
     Field {
-        tag: Vec<u8>,
+        number: FieldNumber,
+        group: bool,
         body: UseId,
-        end_tag: Option<Vec<u8>>,
     },
 }
 
 #[derive(Debug)]
 struct Edit {
     offset: u64,
-    /// Inner messages end before outer ones at the same offset; what is replaced comes behind what is put in front of it.
-    order: (Reverse<u32>, bool, u32, usize),
     remove: u64,
     frame: Option<Rc<Frame>>,
-    parts: Vec<Part>,
+    part: Part,
+    /// How deep the place is in the frames of its use.
+    depth: u32,
+    rank: u32,
+}
+
+impl Edit {
+    /// Inner messages end before outer ones at the same offset; what is replaced comes behind what is put in front of it.
+    fn order(&self) -> (u64, Reverse<u32>, bool, u32) {
+        (self.offset, Reverse(self.depth), self.remove > 0, self.rank)
+    }
 }
 
 #[derive(Debug)]
@@ -79,7 +105,6 @@ struct Use {
 #[derive(Debug, Default)]
 pub(super) struct Rope {
     uses: Vec<Use>,
-    edits: usize,
 }
 
 /// The rank of what has to come behind everything else at its place.
@@ -101,18 +126,19 @@ impl Rope {
             source,
             edits: Vec::new(),
         });
-        UseId(self.uses.len() - 1)
+        // A use takes more memory than four billion of them would leave.
+        UseId(u32::try_from(self.uses.len() - 1).unwrap_or(u32::MAX))
     }
 
     /// Moves the end of a use whose extent wasn't known when it was made.
     pub(super) fn set_end(&mut self, id: UseId, end: u64) {
-        if let Some((_, range)) = &mut self.uses[id.0].source {
+        if let Some((_, range)) = &mut self.uses[id.index()].source {
             range.end = end;
         }
     }
 
     pub(super) fn end(&self, id: UseId) -> u64 {
-        self.uses[id.0]
+        self.uses[id.index()]
             .source
             .as_ref()
             .map_or(0, |(_, range)| range.end)
@@ -120,28 +146,30 @@ impl Rope {
 
     /// The chunk that a use is a span of.
     pub(super) fn chunk(&self, id: UseId) -> Option<usize> {
-        self.uses[id.0].source.as_ref().map(|(chunk, _)| *chunk)
+        self.uses[id.index()]
+            .source
+            .as_ref()
+            .map(|(chunk, _)| *chunk)
     }
 
-    /// Puts `parts` in at `at`: of what is put there, behind what has the same or a lower rank.
-    pub(super) fn insert(&mut self, at: &Pos, rank: u32, parts: Vec<Part>) {
-        self.edit(at, 0, rank, parts);
+    /// Puts `part` in at `at`: of what is put there, behind what has the same or a lower rank.
+    pub(super) fn insert(&mut self, at: &Pos, rank: u32, part: Part) {
+        self.edit(at, 0, rank, part);
     }
 
-    /// Puts `parts` in the place of the `remove` bytes at `at`.
-    pub(super) fn replace(&mut self, at: &Pos, remove: u64, parts: Vec<Part>) {
-        self.edit(at, remove, 0, parts);
+    /// Puts `part` in the place of the `remove` bytes at `at`.
+    pub(super) fn replace(&mut self, at: &Pos, remove: u64, part: Part) {
+        self.edit(at, remove, 0, part);
     }
 
-    fn edit(&mut self, at: &Pos, remove: u64, rank: u32, parts: Vec<Part>) {
-        let depth = at.frame.as_ref().map_or(0, |frame| frame.depth);
-        self.edits += 1;
-        self.uses[at.in_use.0].edits.push(Edit {
+    fn edit(&mut self, at: &Pos, remove: u64, rank: u32, part: Part) {
+        self.uses[at.in_use.index()].edits.push(Edit {
             offset: at.offset,
-            order: (Reverse(depth), remove > 0, rank, self.edits),
             remove,
             frame: at.frame.clone(),
-            parts,
+            part,
+            depth: at.frame.as_ref().map_or(0, |frame| frame.depth),
+            rank,
         });
     }
 
@@ -152,74 +180,80 @@ impl Rope {
         let mut order = vec![root];
         let mut at = 0;
         while let Some(id) = order.get(at) {
-            let parts = self.uses[id.0].edits.iter().flat_map(|edit| &edit.parts);
-            let inner: Vec<UseId> = parts.filter_map(Part::body).collect();
-            order.extend(inner);
+            let edits = &self.uses[id.index()].edits;
+            order.extend(edits.iter().filter_map(|edit| edit.part.body()));
             at += 1;
         }
         for id in order.into_iter().rev() {
-            totals[id.0] = self.uses[id.0].settle(&totals)?;
+            totals[id.index()] = self.uses[id.index()].settle(&totals)?;
         }
         let mut layout = Layout::default();
-        let mut open = vec![Cursor::new(root, &self.uses[root.0])];
+        let mut open = vec![Cursor::new(root, &self.uses[root.index()])];
         while let Some(cursor) = open.last_mut() {
-            let current = &self.uses[cursor.id.0];
+            let current = &self.uses[cursor.id.index()];
             let Some(edit) = current.edits.get(cursor.edit) else {
                 let end = current.source.as_ref().map_or(0, |(_, range)| range.end);
                 layout.copy(current, cursor.position..end);
                 open.pop();
                 continue;
             };
-            if cursor.part == 0 {
-                layout.copy(current, cursor.position..edit.offset);
-                cursor.position = edit.offset + edit.remove;
-            }
-            if let Some(end_tag) = cursor.end_tag.take() {
-                layout.literal(end_tag);
-            }
-            let Some(part) = edit.parts.get(cursor.part) else {
+            if let Some(number) = cursor.end_tag.take() {
+                layout.varint(tag(number, WireType::EndGroup));
                 cursor.edit += 1;
-                cursor.part = 0;
                 continue;
-            };
-            cursor.part += 1;
-            match part {
-                Part::Literal(bytes) => layout.literal(bytes),
-                Part::Splice(id) => open.push(Cursor::new(*id, &self.uses[id.0])),
-                Part::Field { tag, body, end_tag } => {
-                    layout.literal(tag);
-                    match end_tag {
-                        Some(end_tag) => cursor.end_tag = Some(end_tag),
-                        None => {
-                            let (len, count) = encode_varint(totals[body.0]);
-                            layout.literal(&len[..count]);
-                        }
-                    }
-                    open.push(Cursor::new(*body, &self.uses[body.0]));
+            }
+            layout.copy(current, cursor.position..edit.offset);
+            cursor.position = edit.offset + edit.remove;
+            let body = match &edit.part {
+                Part::Literal(bytes) => {
+                    layout.literal(bytes);
+                    None
                 }
+                Part::Length(len) => {
+                    layout.varint(*len);
+                    None
+                }
+                Part::Splice(body) => Some(body),
+                Part::Field {
+                    number,
+                    group: true,
+                    body,
+                } => {
+                    layout.varint(tag(*number, WireType::StartGroup));
+                    cursor.end_tag = Some(*number);
+                    Some(body)
+                }
+                Part::Field { number, body, .. } => {
+                    layout.varint(tag(*number, WireType::Len));
+                    layout.varint(totals[body.index()]);
+                    Some(body)
+                }
+            };
+            // A group's end tag is owed before the next edit.
+            cursor.edit += usize::from(cursor.end_tag.is_none());
+            if let Some(body) = body {
+                open.push(Cursor::new(*body, &self.uses[body.index()]));
             }
         }
         Ok((layout.segments, layout.literals))
     }
 }
 
-struct Cursor<'a> {
+struct Cursor {
     id: UseId,
     position: u64,
     edit: usize,
-    part: usize,
-    /// Owed once the field that was begun last is done.
-    end_tag: Option<&'a [u8]>,
+    /// The group that was begun at the current edit, and has to be ended.
+    end_tag: Option<FieldNumber>,
 }
 
-impl Cursor<'_> {
+impl Cursor {
     fn new(id: UseId, of: &Use) -> Self {
         let position = of.source.as_ref().map_or(0, |(_, range)| range.start);
         Cursor {
             id,
             position,
             edit: 0,
-            part: 0,
             end_tag: None,
         }
     }
@@ -228,45 +262,45 @@ impl Cursor<'_> {
 impl Use {
     /// Adds the edits of the enclosing lengths, sorts all edits, and gives the length that this use takes in the output.
     fn settle(&mut self, totals: &[u64]) -> Result<u64> {
-        // Deepest first, since a length that takes another byte makes its parent grow; a value's start tells frames apart.
-        let mut frames: BTreeMap<(Reverse<u32>, u64), (Rc<Frame>, i128)> = BTreeMap::new();
+        // Deepest first, since a length that takes another byte makes its parent grow.
+        let mut by_depth: BTreeMap<u32, Vec<(Rc<Frame>, i128)>> = BTreeMap::new();
         let mut grown = 0i128;
-        let mut grow = |frames: &mut BTreeMap<_, (Rc<Frame>, i128)>,
-                        frame: Option<&Rc<Frame>>,
-                        by| {
-            match frame {
+        for edit in &mut self.edits {
+            let by = edit.part.len(totals) - i128::from(edit.remove);
+            match edit.frame.take() {
                 None => grown += by,
-                Some(frame) => {
-                    let key = (Reverse(frame.depth), frame.value.start);
-                    frames.entry(key).or_insert_with(|| (frame.clone(), 0)).1 += by;
-                }
+                Some(frame) => by_depth.entry(frame.depth).or_default().push((frame, by)),
             }
-        };
-        for edit in &self.edits {
-            let added: i128 = edit.parts.iter().map(|part| part.len(totals)).sum();
-            grow(
-                &mut frames,
-                edit.frame.as_ref(),
-                added - i128::from(edit.remove),
-            );
         }
-        while let Some((_, (frame, by))) = frames.pop_first() {
-            let len = i128::from(frame.value.end - frame.value.start) + by;
-            let len = to_len(len)?;
-            let mut prefix = Vec::new();
-            put_varint(&mut prefix, len);
-            let remove = frame.value.start - frame.len_start;
-            let prefix_growth = prefix.len() as i128 - i128::from(remove);
-            grow(&mut frames, frame.parent.as_ref(), by + prefix_growth);
-            self.edits.push(Edit {
-                offset: frame.len_start,
-                order: (Reverse(0), true, 0, 0),
-                remove,
-                frame: None,
-                parts: vec![Part::Literal(prefix)],
-            });
+        while let Some((_, mut frames)) = by_depth.pop_last() {
+            // A value's start tells the frames of one depth apart.
+            frames.sort_unstable_by_key(|(frame, _)| frame.value.start);
+            let same = |a: &(Rc<Frame>, _), b: &(Rc<Frame>, _)| a.0.value.start == b.0.value.start;
+            self.edits.reserve_exact(frames.chunk_by(same).count());
+            for grows in frames.chunk_by(same) {
+                let frame = &grows[0].0;
+                let by: i128 = grows.iter().map(|(_, by)| by).sum();
+                let len = to_len(i128::from(frame.value.end - frame.value.start) + by)?;
+                let remove = frame.value.start - frame.len_start;
+                let by = by + varint_len(len) as i128 - i128::from(remove);
+                match &frame.parent {
+                    None => grown += by,
+                    Some(parent) => {
+                        let above = by_depth.entry(parent.depth).or_default();
+                        above.push((Rc::clone(parent), by));
+                    }
+                }
+                self.edits.push(Edit {
+                    offset: frame.len_start,
+                    remove,
+                    frame: None,
+                    part: Part::Length(len),
+                    depth: 0,
+                    rank: 0,
+                });
+            }
         }
-        self.edits.sort_by_key(|edit| (edit.offset, edit.order));
+        self.edits.sort_by_key(Edit::order);
         let len = self
             .source
             .as_ref()
@@ -278,7 +312,7 @@ impl Use {
 impl Part {
     fn body(&self) -> Option<UseId> {
         match self {
-            Part::Literal(_) => None,
+            Part::Literal(_) | Part::Length(_) => None,
             Part::Splice(body) | Part::Field { body, .. } => Some(*body),
         }
     }
@@ -286,14 +320,17 @@ impl Part {
     fn len(&self, totals: &[u64]) -> i128 {
         match self {
             Part::Literal(bytes) => bytes.len() as i128,
-            Part::Splice(id) => i128::from(totals[id.0]),
-            Part::Field { tag, body, end_tag } => {
-                let total = totals[body.0];
-                let around = match end_tag {
-                    Some(end_tag) => end_tag.len(),
-                    None => varint_len(total),
-                };
-                (tag.len() + around) as i128 + i128::from(total)
+            Part::Length(len) => varint_len(*len) as i128,
+            Part::Splice(id) => i128::from(totals[id.index()]),
+            Part::Field {
+                number,
+                group,
+                body,
+            } => {
+                let total = totals[body.index()];
+                let tag_len = varint_len(u64::from(number.0) << 3);
+                let around = if *group { tag_len } else { varint_len(total) };
+                (tag_len + around) as i128 + i128::from(total)
             }
         }
     }
@@ -335,6 +372,11 @@ impl Layout {
             _ => self.push(SegmentSource::Literal(range)),
         }
         self.offset += len;
+    }
+
+    fn varint(&mut self, value: u64) {
+        let (bytes, len) = encode_varint(value);
+        self.literal(&bytes[..len]);
     }
 
     fn copy(&mut self, from: &Use, range: Range<u64>) {

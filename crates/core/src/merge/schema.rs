@@ -3,7 +3,7 @@
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::keys::KeyCodec;
-use super::tree::PathTree;
+use super::tree::{NodeId, PathTree};
 use crate::container::ChunkKind;
 use crate::path::{FieldRef, Select, Step, key_fits};
 use crate::wire::WireType;
@@ -33,8 +33,23 @@ pub(super) struct NodeType {
     pub(super) oneof: Vec<(u32, WireType)>,
 }
 
+/// What is known about every node of the tree.
+#[derive(Debug, Default)]
+pub(super) struct NodeTypes {
+    /// Empty if the type isn't known, or doesn't matter.
+    types: Vec<NodeType>,
+}
+
+static UNKNOWN: NodeType = NodeType::UNKNOWN;
+
+impl NodeTypes {
+    pub(super) fn of(&self, node: NodeId) -> &NodeType {
+        self.types.get(node.index()).unwrap_or(&UNKNOWN)
+    }
+}
+
 impl NodeType {
-    pub(super) const UNKNOWN: NodeType = NodeType {
+    const UNKNOWN: NodeType = NodeType {
         shape: Shape::Unknown,
         key: None,
         oneof: Vec::new(),
@@ -75,10 +90,10 @@ pub(super) fn resolve(
     tree: &PathTree,
     kinds: &[ChunkKind],
     root: &MessageDescriptor,
-) -> Result<Vec<NodeType>> {
+) -> Result<NodeTypes> {
     let mut types = Vec::with_capacity(tree.len());
-    for (id, node) in tree.nodes() {
-        let resolved = match &node.above {
+    for id in tree.ids() {
+        let resolved = match tree.above(id) {
             None => Ok(NodeType {
                 shape: Shape::Message {
                     descriptor: root.clone(),
@@ -92,17 +107,13 @@ pub(super) fn resolve(
         let resolved = resolved.and_then(|resolved| {
             check_kinds(
                 &resolved,
-                node.chunks.iter().map(|c| (c.chunk, kinds[c.chunk])),
-                resolved_is_leaf(node),
+                tree.chunks(id).iter().map(|c| (c.chunk, kinds[c.chunk])),
+                tree.children(id).is_empty(),
             )
         });
         types.push(resolved.map_err(|error| error.at_path(tree.show(id, Some(root))))?);
     }
-    Ok(types)
-}
-
-fn resolved_is_leaf(node: &super::tree::Node) -> bool {
-    node.children.is_empty()
+    Ok(NodeTypes { types })
 }
 
 fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {

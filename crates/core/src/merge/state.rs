@@ -1,56 +1,81 @@
 //! What planning remembers of the message at each node, over all the pieces it comes in.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
+use std::mem::discriminant;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::keys::KeyTable;
+use super::keys::MapKeys;
+use super::planner::Layout;
 use super::rope::{Frame, Pos, UseId};
-use super::schema::NodeType;
+use super::schema::NodeTypes;
 use super::tree::{NodeId, PathTree};
 use crate::container::ChunkKind;
 use crate::path::Select;
-use crate::wire::{Field, WireType};
+use crate::wire::{Field, FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
 /// How many different field numbers of one message are kept track of. Types have hundreds at most; hostile bytes can have millions.
 const MAX_FIELD_NUMBERS: usize = 1 << 16;
 
+/// Up to how many of them are looked through for one.
+const FEW_FIELD_NUMBERS: usize = 8;
+
 /// A field on the wire that is remembered: which use it is in, and what encloses it there.
+///
+/// One is kept for every path, so it is packed: tags and lengths have at most ten bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Occurrence {
-    pub(super) in_use: UseId,
     pub(super) enclosing: Option<Rc<Frame>>,
-    pub(super) wire: WireType,
     pub(super) start: u64,
-    pub(super) tag_end: u64,
-    pub(super) value: Range<u64>,
-    pub(super) end: u64,
+    value_len: u64,
+    pub(super) in_use: UseId,
+    pub(super) wire: WireType,
+    tag_len: u8,
+    /// Bytes of the tag and of the length.
+    head_len: u8,
+    /// Bytes of the end tag.
+    tail_len: u8,
+}
+
+fn short(bytes: u64) -> u8 {
+    u8::try_from(bytes).unwrap_or(u8::MAX)
 }
 
 impl Occurrence {
     pub(super) fn new(in_use: UseId, enclosing: Option<&Rc<Frame>>, field: &Field) -> Occurrence {
         Occurrence {
-            in_use,
             enclosing: enclosing.cloned(),
-            wire: field.wire_type,
             start: field.start,
-            tag_end: field.tag_end,
-            value: field.value.clone(),
-            end: field.end,
+            value_len: field.value.end - field.value.start,
+            in_use,
+            wire: field.wire_type,
+            tag_len: short(field.tag_end - field.start),
+            head_len: short(field.value.start - field.start),
+            tail_len: short(field.end - field.value.end),
         }
     }
 
+    pub(super) fn value(&self) -> Range<u64> {
+        let start = self.start + u64::from(self.head_len);
+        start..start + self.value_len
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.value().end + u64::from(self.tail_len)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.value.is_empty()
+        self.value_len == 0
     }
 
     /// The frame that positions inside its value have.
     pub(super) fn inner_frame(&self) -> Option<Rc<Frame>> {
         match self.wire {
             WireType::Len => Some(Frame::new(
-                self.tag_end,
-                self.value.clone(),
+                self.start + u64::from(self.tag_len),
+                self.value(),
                 self.enclosing.as_ref(),
             )),
             _ => self.enclosing.clone(),
@@ -60,7 +85,7 @@ impl Occurrence {
     pub(super) fn value_start(&self) -> Pos {
         Pos {
             in_use: self.in_use,
-            offset: self.value.start,
+            offset: self.value().start,
             frame: self.inner_frame(),
         }
     }
@@ -68,7 +93,7 @@ impl Occurrence {
     pub(super) fn value_end(&self) -> Pos {
         Pos {
             in_use: self.in_use,
-            offset: self.value.end,
+            offset: self.value().end,
             frame: self.inner_frame(),
         }
     }
@@ -84,7 +109,7 @@ impl Occurrence {
     pub(super) fn behind(&self) -> Pos {
         Pos {
             in_use: self.in_use,
-            offset: self.end,
+            offset: self.end(),
             frame: self.enclosing.clone(),
         }
     }
@@ -94,6 +119,7 @@ impl Occurrence {
 #[derive(Debug, Default)]
 pub(super) struct LastFields {
     slots: Vec<(u32, u64, Occurrence)>,
+    /// Where each number is in `slots`, once they are too many to be looked through.
     by_number: HashMap<u32, usize>,
     recent: usize,
     count: u64,
@@ -118,11 +144,10 @@ impl LastFields {
             && same(last.enclosing.as_ref(), enclosing)
         {
             *at = self.count;
-            last.wire = field.wire_type;
-            last.start = field.start;
-            last.tag_end = field.tag_end;
-            last.value = field.value.clone();
-            last.end = field.end;
+            *last = Occurrence {
+                enclosing: last.enclosing.take(),
+                ..Occurrence::new(in_use, None, field)
+            };
             return Ok(());
         }
         self.see_other(number, Occurrence::new(in_use, enclosing, field))
@@ -130,20 +155,42 @@ impl LastFields {
 
     #[cold]
     fn see_other(&mut self, number: u32, occurrence: Occurrence) -> Result<()> {
-        if self.slots.len() >= MAX_FIELD_NUMBERS && !self.by_number.contains_key(&number) {
+        let known = self.slot(number);
+        if self.slots.len() >= MAX_FIELD_NUMBERS && known.is_none() {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!("more than {MAX_FIELD_NUMBERS} different fields in one message"),
             ));
         }
-        let slot = *self.by_number.entry(number).or_insert(self.slots.len());
+        let slot = known.unwrap_or(self.slots.len());
         let seen = (number, self.count, occurrence);
         match self.slots.get_mut(slot) {
             Some(known) => *known = seen,
-            None => self.slots.push(seen),
+            None => {
+                self.slots.push(seen);
+                self.index(slot);
+            }
         }
         self.recent = slot;
         Ok(())
+    }
+
+    fn slot(&self, number: u32) -> Option<usize> {
+        if self.slots.len() <= FEW_FIELD_NUMBERS {
+            return self.slots.iter().position(|slot| slot.0 == number);
+        }
+        self.by_number.get(&number).copied()
+    }
+
+    /// Has a new slot found by its number.
+    fn index(&mut self, slot: usize) {
+        let first = match slot.cmp(&FEW_FIELD_NUMBERS) {
+            Ordering::Less => return,
+            Ordering::Equal => 0,
+            Ordering::Greater => slot,
+        };
+        let slots = self.slots.iter().enumerate().skip(first);
+        self.by_number.extend(slots.map(|(at, slot)| (slot.0, at)));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -151,7 +198,7 @@ impl LastFields {
     }
 
     pub(super) fn get(&self, number: u32) -> Option<&Occurrence> {
-        self.by_number.get(&number).map(|&slot| &self.slots[slot].2)
+        self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
     /// The field that comes last among those with this number or a lower one. To be asked once all fields were seen.
@@ -189,39 +236,55 @@ fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
 /// Which values of one field paths lead to.
 #[derive(Debug)]
 pub(super) enum Wanted {
-    Single(NodeId),
+    Single,
     /// By index, ascending, and how many of them were passed.
-    Indexed(Vec<(u64, NodeId)>, usize),
-    Keyed(KeyTable),
+    Indexed(usize),
+    Keyed(MapKeys),
 }
 
 /// A field that paths lead into.
 #[derive(Debug)]
 pub(super) struct Want {
     pub(super) number: u32,
+    /// Which of the node's children are reached through it.
+    children: Range<u32>,
     pub(super) wanted: Wanted,
-    /// How many elements there were so far.
-    pub(super) count: u64,
-    /// The wire type they had.
+    /// The wire type of the elements there were so far.
     pub(super) wire: Option<WireType>,
+    /// How many elements there were.
+    pub(super) count: u64,
+}
+
+impl Want {
+    /// The nodes reached through it, of those below its own.
+    pub(super) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
+        &children[self.children.start as usize..self.children.end as usize]
+    }
 }
 
 /// What is known about the message, or the value, at a node.
+///
+/// There are as many as there are nodes, so what most of them don't need is elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The fields that paths lead into, by number.
-    pub(super) wants: Vec<Want>,
-    /// For each member of a oneof in which paths lead to members: those whose value ends when it is met.
-    pub(super) ends: HashMap<u32, Vec<(NodeId, WireType)>>,
-    /// Whether anything may be put among its fields.
-    pub(super) tracked: bool,
-    pub(super) fields: LastFields,
+    pub(super) wants: Box<[Want]>,
     /// Its last piece, if that stands in a chunk.
     pub(super) last: Option<Occurrence>,
     /// The map entry whose value it is.
-    pub(super) entry: Option<Occurrence>,
+    pub(super) entry: Option<Box<Occurrence>>,
     /// How many of its pieces were empty.
     pub(super) empties: u64,
+    /// Where it begins and ends and what is in it, if anything may be put among its fields.
+    pub(super) content: Option<Box<Content>>,
+}
+
+/// What is known about a message that something may be put into.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    /// Whether paths lead to members of oneofs, whose values end when another member is met.
+    pub(super) has_oneofs: bool,
+    pub(super) fields: LastFields,
     /// Where its content begins and, so far, ends.
     pub(super) begin: Option<Pos>,
     pub(super) end: Option<Pos>,
@@ -233,72 +296,102 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn is_present(&self) -> bool {
-        self.end.is_some()
+        self.last.is_some() || self.end().is_some()
+    }
+
+    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put among its fields.
+    pub(super) fn descends(&self) -> bool {
+        self.content.is_some() || !self.wants.is_empty()
+    }
+
+    pub(super) fn end(&self) -> Option<&Pos> {
+        self.content
+            .as_ref()
+            .and_then(|content| content.end.as_ref())
+    }
+
+    pub(super) fn fields(&self) -> Option<&LastFields> {
+        self.content.as_ref().map(|content| &content.fields)
+    }
+
+    pub(super) fn want(&self, number: FieldNumber) -> Option<&Want> {
+        let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
+        at.ok().map(|at| &self.wants[at])
+    }
+
+    pub(super) fn want_mut(&mut self, number: FieldNumber) -> Option<&mut Want> {
+        let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
+        at.ok().map(|at| &mut self.wants[at])
+    }
+
+    /// Another piece of the content begins.
+    pub(super) fn open(&mut self, begin: Pos, end: Pos) {
+        if let Some(content) = &mut self.content {
+            content.begin.get_or_insert(begin);
+            content.end = Some(end);
+        }
     }
 }
 
 /// The states of all nodes, and how they are reached from each other.
-pub(super) fn states(
-    tree: &PathTree,
-    kinds: &[ChunkKind],
-    types: &[NodeType],
-) -> Result<Vec<State>> {
+pub(super) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<State>> {
+    let Layout { tree, kinds, .. } = layout;
     let mut states = Vec::with_capacity(tree.len());
-    for (id, node) in tree.nodes() {
-        let spliced = node
-            .chunks
-            .iter()
-            .any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // A value is looked at only from outside.
-        let tracked = spliced || !node.children.is_empty();
-        let mut state = State {
-            tracked,
+    for id in tree.ids() {
+        let chunks = tree.chunks(id);
+        let children = tree.children(id);
+        let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
+        // A value is looked at only from outside. Placeholders say where things go, so that only slices are put among fields.
+        let filled = spliced || (!layout.marked && !children.is_empty());
+        let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
+        let content = (filled || id == NodeId::ROOT).then(|| {
+            Box::new(Content {
+                has_oneofs,
+                ..Content::default()
+            })
+        });
+        states.push(State {
+            wants: wants(tree, children, types)?,
+            content,
             ..State::default()
-        };
-        for (step, &child) in &node.children {
-            let number = step.field.0;
-            let known = state.wants.last_mut().filter(|want| want.number == number);
-            let mixed = || {
-                let message =
-                    "paths with and without an index, or with indices and keys, into one field";
-                Error::new(ErrorKind::InvalidTrailer, message).at_path(tree.path(child))
-            };
-            match (&step.select, known.map(|want| &mut want.wanted)) {
-                (Select::Index(index), Some(Wanted::Indexed(list, _))) => {
-                    list.push((*index, child))
-                }
-                (Select::Key(key), Some(Wanted::Keyed(table))) => {
-                    table
-                        .add(key, child)
-                        .map_err(|error| error.at_path(tree.path(child)))?;
-                }
-                (_, Some(_)) => return Err(mixed()),
-                (select, None) => {
-                    let wanted = match select {
-                        Select::Field => Wanted::Single(child),
-                        Select::Index(index) => Wanted::Indexed(vec![(*index, child)], 0),
-                        Select::Key(key) => {
-                            let mut table = KeyTable::new(key, types[child.index()].key);
-                            table.add(key, child)?;
-                            Wanted::Keyed(table)
-                        }
-                    };
-                    state.wants.push(Want {
-                        number,
-                        wanted,
-                        count: 0,
-                        wire: None,
-                    });
-                }
-            }
-            for (member, wire) in &types[child.index()].oneof {
-                if *member != number {
-                    state.ends.entry(*member).or_default().push((child, *wire));
-                }
-            }
-        }
-        debug_assert_eq!(id.index(), states.len());
-        states.push(state);
+        });
     }
     Ok(states)
+}
+
+/// The fields through which a node's children are reached.
+fn wants(tree: &PathTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[Want]>> {
+    let mut wants = Vec::new();
+    let mut start = 0;
+    for same_field in children.chunk_by(|&a, &b| tree.step(a).field == tree.step(b).field) {
+        let first = &tree.step(same_field[0]).select;
+        for &child in same_field {
+            let message = match (first, &tree.step(child).select) {
+                (Select::Key(a), Select::Key(b)) if discriminant(a) != discriminant(b) => {
+                    "keys of different types on one map"
+                }
+                (a, b) if discriminant(a) != discriminant(b) => {
+                    "paths with and without an index, or with indices and keys, into one field"
+                }
+                _ => continue,
+            };
+            return Err(Error::new(ErrorKind::InvalidTrailer, message).at_path(tree.path(child)));
+        }
+        let wanted = match first {
+            Select::Field => Wanted::Single,
+            Select::Index(_) => Wanted::Indexed(0),
+            Select::Key(key) => Wanted::Keyed(MapKeys::new(key, types.of(same_field[0]).key)),
+        };
+        // The tree counts its nodes with 32 bits.
+        let end = start + u32::try_from(same_field.len()).unwrap_or(u32::MAX);
+        wants.push(Want {
+            number: tree.step(same_field[0]).field.0,
+            children: start..end,
+            wanted,
+            wire: None,
+            count: 0,
+        });
+        start = end;
+    }
+    Ok(wants.into())
 }

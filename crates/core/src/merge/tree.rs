@@ -1,25 +1,25 @@
 //! Where chunks belong: every path of a `ChunkedMessage`, nested ones made absolute, as one tree.
 
-use std::collections::BTreeMap;
+mod build;
+
+use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
-use super::Limits;
-use crate::container::ChunkKind;
-use crate::path::{FieldPath, Step};
-use crate::proto::{ChunkedField, ChunkedMessage};
-use crate::{Error, ErrorKind, Result};
+pub(crate) use build::TreeOptions;
+
+use crate::path::{FieldPath, Select, Step};
 
 /// A place in the message that a path names, or that lies on the way to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct NodeId(usize);
+pub(crate) struct NodeId(u32);
 
 impl NodeId {
     /// The message itself.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
     pub(crate) fn index(self) -> usize {
-        self.0
+        self.0 as usize
     }
 }
 
@@ -31,202 +31,33 @@ pub(crate) struct ChunkRef {
     pub(crate) packed: bool,
 }
 
-#[derive(Debug, Default)]
-pub(crate) struct Node {
-    /// The node above, and the step from there; the root has none.
-    pub(crate) above: Option<(NodeId, Step)>,
-    /// In the order in which they are merged.
-    pub(crate) chunks: Vec<ChunkRef>,
-    pub(crate) children: BTreeMap<Step, NodeId>,
-    depth: usize,
+#[derive(Debug)]
+struct Node {
+    /// The root's own step, and what it is above, mean nothing.
+    above: NodeId,
+    step: Step,
+    depth: u32,
+    /// Which of the tree's `chunks` and `children` are the node's.
+    chunks: Range<u32>,
+    children: Range<u32>,
 }
 
 /// All places that chunks belong at. Node ids ascend from parents to children.
+///
+/// There may be a million of them, so they share three lists instead of having lists and maps of their own.
 #[derive(Debug)]
 pub(crate) struct PathTree {
     nodes: Vec<Node>,
-}
-
-/// How a tree is read from a `ChunkedMessage`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TreeOptions<'a> {
-    /// The kind of every chunk there is.
-    pub(crate) kinds: &'a [ChunkKind],
-    /// Placeholders were left.
-    pub(crate) marked: bool,
-    /// Several BYTES chunks at one path follow each other in list order, as join version 1 says.
-    pub(crate) concatenates: bool,
-    pub(crate) limits: &'a Limits,
+    chunks: Vec<ChunkRef>,
+    children: Vec<NodeId>,
 }
 
 impl PathTree {
-    pub(crate) fn build(message: &ChunkedMessage, options: TreeOptions<'_>) -> Result<PathTree> {
-        let mut tree = PathTree {
-            nodes: vec![Node::default()],
-        };
-        if let Some(index) = message.chunk_index {
-            tree.add_chunk(NodeId::ROOT, index, false, &options)?;
-        }
-        let has_base = message.chunk_index.is_some();
-        // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a stack is.
-        let mut open = vec![(NodeId::ROOT, message, 0)];
-        while let Some((above, message, nesting)) = open.pop() {
-            if nesting > options.limits.max_nesting {
-                let message = format!(
-                    "chunked messages nest deeper than {}",
-                    options.limits.max_nesting
-                );
-                return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(tree.path(above)));
-            }
-            for field in &message.chunked_fields {
-                let node = tree.add_field(above, field, &options)?;
-                if let Some(nested) = field
-                    .message
-                    .as_ref()
-                    .filter(|m| !m.chunked_fields.is_empty())
-                {
-                    open.push((node, nested, nesting + 1));
-                }
-            }
-        }
-        tree.sort(has_base, &options);
-        tree.check(&options)?;
-        Ok(tree)
-    }
-
-    fn add_field(
-        &mut self,
-        above: NodeId,
-        field: &ChunkedField,
-        options: &TreeOptions<'_>,
-    ) -> Result<NodeId> {
-        let path = FieldPath::from_tags(&field.field_tag)
-            .map_err(|error| error.at_path(self.path(above)))?;
-        let mut node = above;
-        for step in path.steps() {
-            node = self.child(node, step, options.limits)?;
-        }
-        let nested = field.message.as_ref();
-        match nested.and_then(|message| message.chunk_index) {
-            Some(index) => self.add_chunk(node, index, field.packed, options)?,
-            None if nested.is_none_or(|message| message.chunked_fields.is_empty()) => {
-                let message = "a chunked field with neither a chunk nor fields below it";
-                return Err(invalid(message).at_path(self.path(node)));
-            }
-            None => {}
-        }
-        Ok(node)
-    }
-
-    fn child(&mut self, node: NodeId, step: &Step, limits: &Limits) -> Result<NodeId> {
-        if let Some(&child) = self.nodes[node.0].children.get(step) {
-            return Ok(child);
-        }
-        let depth = self.nodes[node.0].depth + 1;
-        if depth > limits.max_message_depth {
-            let message = format!("the path is longer than {} steps", limits.max_message_depth);
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(self.path(node)));
-        }
-        let child = NodeId(self.nodes.len());
-        self.nodes.push(Node {
-            above: Some((node, step.clone())),
-            depth,
-            ..Node::default()
-        });
-        self.nodes[node.0].children.insert(step.clone(), child);
-        Ok(child)
-    }
-
-    fn add_chunk(
-        &mut self,
-        node: NodeId,
-        index: u64,
-        packed: bool,
-        options: &TreeOptions<'_>,
-    ) -> Result<()> {
-        let count = options.kinds.len();
-        match usize::try_from(index) {
-            Ok(chunk) if chunk < count => {
-                self.nodes[node.0].chunks.push(ChunkRef { chunk, packed });
-                Ok(())
-            }
-            _ => {
-                let message =
-                    format!("chunk index {index} is out of range: there are {count} chunks");
-                Err(invalid(message).at_path(self.path(node)))
-            }
-        }
-    }
-
-    /// Puts the chunks of every node in the order of merging: the base first, the others by index.
-    fn sort(&mut self, has_base: bool, options: &TreeOptions<'_>) {
-        for (at, node) in self.nodes.iter_mut().enumerate() {
-            let first = usize::from(at == 0 && has_base);
-            let chunks = &mut node.chunks[first..];
-            let values = options.concatenates
-                && chunks
-                    .iter()
-                    .all(|c| options.kinds[c.chunk] == ChunkKind::Bytes);
-            if !values {
-                chunks.sort_by_key(|c| c.chunk);
-            }
-        }
-    }
-
-    fn check(&self, options: &TreeOptions<'_>) -> Result<()> {
-        let mut used = vec![false; options.kinds.len()];
-        for (id, node) in self.nodes() {
-            let kind = |c: &ChunkRef| options.kinds[c.chunk];
-            if let Some(value) = node.chunks.iter().find(|c| kind(c) == ChunkKind::Bytes) {
-                let fail = |message: String| {
-                    Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(value.chunk as u64))
-                };
-                if id == NodeId::ROOT {
-                    return fail("a BYTES chunk where the message itself belongs".into());
-                }
-                if !node.children.is_empty() {
-                    return fail("a BYTES chunk with chunked fields below it".into());
-                }
-                if let Some(other) = node.chunks.iter().find(|c| kind(c) == ChunkKind::Message) {
-                    return fail(format!(
-                        "a BYTES chunk at the path of MESSAGE chunk {}",
-                        other.chunk
-                    ));
-                }
-                if node.chunks.len() > 1 && !options.concatenates {
-                    let count = node.chunks.len();
-                    return fail(format!(
-                        "{count} BYTES chunks at one path, which join version 0 has not"
-                    ));
-                }
-            }
-            for c in &node.chunks {
-                if c.packed && (!options.marked || kind(c) == ChunkKind::Bytes) {
-                    let message = "a packed slice that is no slice of a marked file";
-                    return Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(c.chunk as u64));
-                }
-                if std::mem::replace(&mut used[c.chunk], true) && options.marked {
-                    let message = "the chunk is used in two places";
-                    return Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(c.chunk as u64));
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The first chunk that belongs nowhere.
     pub(crate) fn first_unused(&self, chunks: usize) -> Option<usize> {
         let mut used = vec![false; chunks];
-        for node in &self.nodes {
-            for c in &node.chunks {
-                used[c.chunk] = true;
-            }
+        for c in &self.chunks {
+            used[c.chunk] = true;
         }
         used.iter().position(|used| !used)
     }
@@ -235,27 +66,55 @@ impl PathTree {
         self.nodes.len()
     }
 
-    pub(crate) fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.0]
+    /// All nodes, parents before their children.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        (0..count).map(NodeId)
     }
 
-    /// All nodes, parents before their children.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes
-            .iter()
-            .enumerate()
-            .map(|(at, node)| (NodeId(at), node))
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// The node above, and the step from there; the root has none.
+    pub(crate) fn above(&self, id: NodeId) -> Option<(NodeId, &Step)> {
+        let node = self.node(id);
+        (id != NodeId::ROOT).then_some((node.above, &node.step))
+    }
+
+    /// The step that leads to a node from the one above. Only the root's means nothing.
+    pub(crate) fn step(&self, id: NodeId) -> &Step {
+        &self.node(id).step
+    }
+
+    /// The index that leads to a node, for one that an index leads to.
+    pub(crate) fn index(&self, id: NodeId) -> u64 {
+        match self.step(id).select {
+            Select::Index(index) => index,
+            _ => u64::MAX,
+        }
+    }
+
+    /// The chunks at a node, in the order in which they are merged.
+    pub(crate) fn chunks(&self, id: NodeId) -> &[ChunkRef] {
+        of(&self.chunks, &self.node(id).chunks)
+    }
+
+    /// The nodes right below a node, by their steps, ascending.
+    pub(crate) fn children(&self, id: NodeId) -> &[NodeId] {
+        of(&self.children, &self.node(id).children)
     }
 
     /// The absolute path of a node.
     pub(crate) fn path(&self, id: NodeId) -> FieldPath {
-        let mut steps = Vec::new();
+        let mut steps = Vec::with_capacity(self.node(id).depth as usize);
         let mut at = id;
-        while let Some((above, step)) = &self.nodes[at.0].above {
+        while let Some((above, step)) = self.above(at) {
             steps.push(step.clone());
-            at = *above;
+            at = above;
         }
-        steps.into_iter().rev().collect()
+        steps.reverse();
+        FieldPath::from_iter(steps)
     }
 
     /// The path as text, with names if the type is known.
@@ -267,17 +126,15 @@ impl PathTree {
     pub(crate) fn first_chunk(&self, id: NodeId) -> Option<usize> {
         let mut open = vec![id];
         while let Some(id) = open.pop() {
-            let node = self.node(id);
-            if let Some(c) = node.chunks.first() {
+            if let Some(c) = self.chunks(id).first() {
                 return Some(c.chunk);
             }
-            open.extend(node.children.values().rev());
+            open.extend(self.children(id).iter().rev());
         }
         None
     }
 }
 
-#[cold]
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::InvalidTrailer, message)
+fn of<'a, T>(list: &'a [T], range: &Range<u32>) -> &'a [T] {
+    &list[range.start as usize..range.end as usize]
 }

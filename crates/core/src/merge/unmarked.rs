@@ -17,7 +17,7 @@ use super::tree::NodeId;
 use super::walk::Role;
 use crate::container::ChunkKind;
 use crate::path::{FieldRef, MapKey, Select, Step};
-use crate::wire::{FieldNumber, WireType, put_varint, tag};
+use crate::wire::{FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
 impl<S: ChunkStore + ?Sized> Planner<'_, S> {
@@ -28,7 +28,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
         self.merge_chunks(node)?;
         let tree = self.tree;
-        for (step, &child) in &tree.node(node).children {
+        for &child in tree.children(node) {
+            let step = tree.step(child);
             if self.is_value(child) {
                 self.set_value(node, step, child)?;
             } else if !self.states[child.index()].is_present() {
@@ -39,7 +40,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     }
 
     fn is_value(&self, node: NodeId) -> bool {
-        match &self.types[node.index()].shape {
+        match &self.types.of(node).shape {
             Shape::Value(_) => true,
             Shape::Message { .. } => false,
             Shape::Unknown => self
@@ -51,9 +52,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     fn merge_chunks(&mut self, node: NodeId) -> Result<()> {
         let chunks = self.chunks(node);
-        let has_children = !self.tree.node(node).children.is_empty();
+        let has_children = !self.tree.children(node).is_empty();
         for (at, c) in chunks.iter().enumerate() {
-            let state = &self.states[node.index()];
+            let Some(state) = &self.states[node.index()].content else {
+                return Ok(());
+            };
             let Some(end) = state.end.clone() else {
                 return Ok(());
             };
@@ -61,7 +64,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 self.fill(node, c.chunk, &end, has_children || at + 1 < chunks.len())?;
                 continue;
             }
-            let typed = matches!(self.types[node.index()].shape, Shape::Message { .. });
+            let typed = matches!(self.types.of(node).shape, Shape::Message { .. });
             let at_end = !typed || state.at_end;
             let whole = self.use_whole(c.chunk);
             if at_end {
@@ -82,8 +85,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             }
             for run in runs.runs {
                 let (at, rank) = self.place(node, run.number);
-                self.rope.insert(&at, rank, vec![Part::Splice(run.part)]);
-                self.state(node).placed.insert(run.number);
+                self.rope.insert(&at, rank, Part::Splice(run.part));
+                self.mark_placed(node, run.number);
             }
         }
         Ok(())
@@ -96,31 +99,34 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         parts: impl IntoIterator<Item = super::rope::UseId>,
     ) {
         for part in parts {
-            self.rope.insert(end, LAST_RANK, vec![Part::Splice(part)]);
+            self.rope.insert(end, LAST_RANK, Part::Splice(part));
         }
-        self.state(node).at_end = true;
+        if let Some(content) = &mut self.state(node).content {
+            content.at_end = true;
+        }
+    }
+
+    fn mark_placed(&mut self, node: NodeId, number: u32) {
+        if let Some(content) = &mut self.state(node).content {
+            content.placed.insert(number);
+        }
     }
 
     /// Where among the fields of the message at `node` more of this field goes: behind what it has of it, or behind the last field
     /// with a lower number; a member of a oneof behind all other members, which it clears.
     fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
-        let state = &mut self.states[node.index()];
-        let start = state.begin.clone().or_else(|| state.end.clone());
-        let Some(start) = start else {
+        let content = self.states[node.index()].content.as_mut();
+        let start = content
+            .as_ref()
+            .and_then(|content| content.begin.clone().or_else(|| content.end.clone()));
+        let (Some(state), Some(start)) = (content, start) else {
             // Only nodes that are there, or were just made, are put into.
-            return (
-                Pos {
-                    in_use: self.rope.new_message(),
-                    offset: 0,
-                    frame: None,
-                },
-                number,
-            );
+            return (Pos::start_of(self.rope.new_message()), number);
         };
         if state.at_end {
             return (state.end.clone().unwrap_or(start), LAST_RANK);
         }
-        let members = match &self.types[node.index()].shape {
+        let members = match &self.types.of(node).shape {
             Shape::Message { descriptor, .. } => oneof_members(descriptor, number),
             _ => Vec::new(),
         };
@@ -144,40 +150,30 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     fn create(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
         let wire = self.new_wire(node, step, child)?;
         let body = self.rope.new_message();
-        let at = Pos {
-            in_use: body,
-            offset: 0,
-            frame: None,
-        };
+        let at = Pos::start_of(body);
         let number = if let Select::Key(_) = step.select {
             FieldNumber(2)
         } else {
             step.field
         };
-        let end_tag = (wire == WireType::StartGroup).then(|| tag_bytes(number, WireType::EndGroup));
         let field = Part::Field {
-            tag: tag_bytes(number, wire),
+            number,
+            group: wire == WireType::StartGroup,
             body,
-            end_tag,
         };
         self.put_new(node, step, child, field)?;
-        let state = self.state(child);
-        state.begin = Some(at.clone());
-        state.end = Some(at);
+        self.state(child).open(at.clone(), at);
         Ok(())
     }
 
     /// How a message that is not there yet has to be written.
     fn new_wire(&self, node: NodeId, step: &Step, child: NodeId) -> Result<WireType> {
-        match &self.types[child.index()].shape {
+        match &self.types.of(child).shape {
             Shape::Message { group: true, .. } => Ok(WireType::StartGroup),
             Shape::Message { .. } | Shape::Value(_) => Ok(WireType::Len),
             Shape::Unknown => {
-                let wants = &self.states[node.index()].wants;
-                let seen = wants
-                    .iter()
-                    .find(|w| w.number == step.field.0)
-                    .and_then(|w| w.wire);
+                let want = self.states[node.index()].want(step.field);
+                let seen = want.and_then(|want| want.wire);
                 match (&step.select, seen) {
                     // The value of a map entry is never a group, and the elements that are there show what one more is.
                     (Select::Key(_), _) => Ok(WireType::Len),
@@ -193,14 +189,13 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     /// `field` is that of its value.
     fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
         let number = step.field;
-        let parts = match &step.select {
+        let part = match &step.select {
             Select::Field => {
                 self.end_later(node, step);
-                vec![field]
+                field
             }
             Select::Index(index) => {
-                let wants = &mut self.states[node.index()].wants;
-                let want = wants.iter_mut().find(|want| want.number == number.0);
+                let want = self.states[node.index()].want_mut(number);
                 let count = want.as_ref().map_or(0, |want| want.count);
                 if *index != count {
                     let message =
@@ -210,41 +205,40 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 if let Some(want) = want {
                     want.count += 1;
                 }
-                vec![field]
+                field
             }
             Select::Key(key) => {
                 if let Some(entry) = &self.states[child.index()].entry {
                     let at = entry.value_end();
-                    self.rope.insert(&at, 2, vec![field]);
+                    self.rope.insert(&at, 2, field);
                     return Ok(());
                 }
                 let key = self.new_key(node, number, child, key)?;
                 let entry = self.rope.new_message();
-                let at = Pos {
-                    in_use: entry,
-                    offset: 0,
-                    frame: None,
-                };
-                self.rope.insert(&at, 1, vec![Part::Literal(key)]);
-                self.rope.insert(&at, 2, vec![field]);
-                vec![Part::Field {
-                    tag: tag_bytes(number, WireType::Len),
+                let at = Pos::start_of(entry);
+                self.rope.insert(&at, 1, Part::Literal(key.into()));
+                self.rope.insert(&at, 2, field);
+                Part::Field {
+                    number,
+                    group: false,
                     body: entry,
-                    end_tag: None,
-                }]
+                }
             }
         };
         let (at, rank) = self.place(node, number.0);
-        self.rope.insert(&at, rank, parts);
-        self.state(node).placed.insert(number.0);
+        self.rope.insert(&at, rank, part);
+        self.mark_placed(node, number.0);
         Ok(())
     }
 
     /// A member of a oneof is set: of the members that come after it in the order of merging, nothing is left to be merged into.
     fn end_later(&mut self, node: NodeId, step: &Step) {
         let tree = self.tree;
-        for (later, &sibling) in tree.node(node).children.range(step..) {
-            let oneof = &self.types[sibling.index()].oneof;
+        let children = tree.children(node);
+        let from = children.partition_point(|&child| tree.step(child) < step);
+        for &sibling in &children[from..] {
+            let later = tree.step(sibling);
+            let oneof = &self.types.of(sibling).oneof;
             if later != step && oneof.iter().any(|(member, _)| *member == step.field.0) {
                 self.forget(sibling);
             }
@@ -258,17 +252,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         child: NodeId,
         key: &MapKey,
     ) -> Result<Vec<u8>> {
-        let wants = &self.states[node.index()].wants;
-        let table = wants
-            .iter()
-            .find(|w| w.number == number.0)
-            .and_then(|want| match &want.wanted {
-                Wanted::Keyed(table) => Some(table),
-                _ => None,
-            });
-        match table {
-            Some(table) if table.is_certain() || self.options.assume_plain => {
-                Ok(table.codec.encode(key))
+        let want = self.states[node.index()].want(number);
+        match want.map(|want| &want.wanted) {
+            Some(Wanted::Keyed(keys)) if keys.is_certain() || self.options.assume_plain => {
+                Ok(keys.codec.encode(key))
             }
             _ => self.need_type(child, "how the map's keys are encoded"),
         }
@@ -282,7 +269,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         } else {
             step.field
         };
-        let field = match self.types[child.index()].shape.clone() {
+        let field = match self.types.of(child).shape.clone() {
             Shape::Value(kind) if !matches!(kind, Kind::String | Kind::Bytes) => {
                 self.text_field(child, number, &kind)?
             }
@@ -306,7 +293,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         match last {
             Some(last) => {
                 self.rope
-                    .replace(&last.before(), last.end - last.start, vec![field]);
+                    .replace(&last.before(), last.end() - last.start, field);
                 Ok(())
             }
             None => self.put_new(node, step, child, field),
@@ -315,19 +302,15 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
 
     fn bytes_field(&mut self, child: NodeId, number: FieldNumber) -> Part {
         let body = self.rope.new_message();
-        let at = Pos {
-            in_use: body,
-            offset: 0,
-            frame: None,
-        };
+        let at = Pos::start_of(body);
         for c in self.chunks(child) {
             let whole = self.use_whole(c.chunk);
-            self.rope.insert(&at, 0, vec![Part::Splice(whole)]);
+            self.rope.insert(&at, 0, Part::Splice(whole));
         }
         Part::Field {
-            tag: tag_bytes(number, WireType::Len),
+            number,
+            group: false,
             body,
-            end_tag: None,
         }
     }
 
@@ -347,9 +330,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
         let chunk = self.chunks(child).first().map_or(0, |c| c.chunk as u64);
         let field = field_from_text(number, kind, &text);
-        Ok(Part::Literal(field.map_err(|e| {
-            e.at_path(self.show(child)).in_chunk(chunk)
-        })?))
+        let field = field.map_err(|e| e.at_path(self.show(child)).in_chunk(chunk))?;
+        Ok(Part::Literal(field.into()))
     }
 }
 
@@ -360,10 +342,4 @@ fn oneof_members(descriptor: &prost_reflect::MessageDescriptor, number: u32) -> 
         }
         _ => Vec::new(),
     }
-}
-
-fn tag_bytes(number: FieldNumber, wire: WireType) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_varint(&mut out, tag(number, wire));
-    out
 }

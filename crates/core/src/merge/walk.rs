@@ -101,7 +101,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 offset: size,
                 frame: None,
             };
-            walk.open_content(node, begin, end);
+            walk.planner.state(node).open(begin, end);
         }
         walk.go().map_err(|error| {
             let node = match walk.levels.last().map(|level| &level.place) {
@@ -200,7 +200,9 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         let state = &mut self.planner.states[node.index()];
         state.empties += u64::from(occurrence.is_empty());
         state.last = Some(occurrence);
-        state.end = Some(end);
+        if let Some(content) = &mut state.content {
+            content.end = Some(end);
+        }
         if let Some(above) = above {
             self.remember(above, &group)?;
         }
@@ -252,47 +254,50 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
 
     #[inline]
     fn in_message(&mut self, node: NodeId, field: Field) -> Result<()> {
-        let state = &mut self.planner.states[node.index()];
-        if !state.ends.is_empty() {
+        let state = &self.planner.states[node.index()];
+        if state
+            .content
+            .as_ref()
+            .is_some_and(|content| content.has_oneofs)
+        {
             self.planner.end_others(node, &field);
         }
-        let state = &mut self.planner.states[node.index()];
-        let number = field.number.0;
-        let Ok(at) = state
-            .wants
-            .binary_search_by_key(&number, |want| want.number)
-        else {
+        let tree = self.planner.tree;
+        let Some(want) = self.planner.states[node.index()].want_mut(field.number) else {
             return self.pass_run(node, field, u64::MAX).map(drop);
         };
-        let want = &mut state.wants[at];
+        let children = want.among(tree.children(node));
         let child = match &mut want.wanted {
-            Wanted::Single(child) => *child,
-            Wanted::Indexed(list, passed) => {
-                let takes = list.first().is_some_and(|(_, child)| {
-                    self.planner.types[child.index()].takes(field.wire_type)
-                });
-                if !takes {
+            Wanted::Single => children[0],
+            Wanted::Indexed(passed) => {
+                if !self.planner.types.of(children[0]).takes(field.wire_type) {
                     return self.pass(node, field);
                 }
                 want.wire = Some(field.wire_type);
                 let index = want.count;
                 want.count += 1;
-                match list.get(*passed) {
-                    Some(&(next, child)) if next == index => {
+                let next = children
+                    .get(*passed)
+                    .map(|&child| (tree.index(child), child));
+                match next {
+                    Some((next, child)) if next == index => {
                         *passed += 1;
                         child
                     }
                     next => {
                         let most = next.map_or(u64::MAX, |(next, _)| next - want.count);
+                        let number = field.number;
                         let more = self.pass_run(node, field, most)?;
-                        self.planner.states[node.index()].wants[at].count += more;
+                        if let Some(want) = self.planner.state(node).want_mut(number) {
+                            want.count += more;
+                        }
                         return Ok(());
                     }
                 }
             }
             Wanted::Keyed(_) => return self.map_entry(node, field),
         };
-        if self.planner.types[child.index()].takes(field.wire_type) {
+        if self.planner.types.of(child).takes(field.wire_type) {
             return self.meet(child, Some(node), field);
         }
         self.pass(node, field)
@@ -343,10 +348,11 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     /// Keeps the last field of each number, where something may be put behind it.
     #[inline]
     pub(super) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
-        let state = &mut self.planner.states[node.index()];
         // What is put in has a place of its own behind what was there before; only a slice's own last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
-        if state.tracked && own {
+        if let Some(content) = &mut self.planner.states[node.index()].content
+            && own
+        {
             let frame = self.levels.last().and_then(|level| level.frame.as_ref());
             if self.levels.len() == 1
                 && let Role::Slice(_) = self.role
@@ -355,7 +361,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 self.planner.slice_tail = Some(occurrence);
                 return Ok(());
             }
-            state
+            content
                 .fields
                 .see(self.in_use, frame, field)
                 .map_err(|e| e.at_offset(field.start))?;
@@ -372,14 +378,14 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     ) -> Result<()> {
         let frame = self.levels.last().and_then(|level| level.frame.clone());
         let state = &mut self.planner.states[child.index()];
-        let tracked = state.tracked;
+        let descends = state.descends();
         let occurrence = Occurrence::new(self.in_use, frame.as_ref(), &field);
         match field.wire_type {
             WireType::StartGroup => {
                 // Its end is known once it comes; what lies in it is enclosed by what encloses the group.
                 let begin = occurrence.value_start();
                 let end = self.cursor.end();
-                self.open_content(child, begin.clone(), begin);
+                state.open(begin.clone(), begin);
                 self.levels.push(Level {
                     place: Place::Message(child),
                     end,
@@ -390,7 +396,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             }
             WireType::Len => {
                 state.empties += u64::from(occurrence.is_empty());
-                let inner = (tracked).then(|| occurrence.inner_frame()).flatten();
+                let inner = descends.then(|| occurrence.inner_frame()).flatten();
                 let at = |offset| Pos {
                     in_use: self.in_use,
                     offset,
@@ -399,11 +405,11 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 let (begin, end) = (at(field.value.start), at(field.value.end));
                 let value = field.value.clone();
                 state.last = Some(occurrence);
-                self.open_content(child, begin, end);
+                state.open(begin, end);
                 if let Some(above) = above {
                     self.remember(above, &field)?;
                 }
-                if self.planner.descends(child) && !value.is_empty() {
+                if descends && !value.is_empty() {
                     self.cursor.set_range(value.clone());
                     let place = Place::Message(child);
                     self.levels.push(Level {
@@ -419,7 +425,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
             _ => {
                 let at = occurrence.before();
                 state.last = Some(occurrence);
-                self.open_content(child, at.clone(), at);
+                state.open(at.clone(), at);
                 self.hop(&mut field)?;
                 match above {
                     Some(above) => self.remember(above, &field),
@@ -427,13 +433,6 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 }
             }
         }
-    }
-
-    /// Another piece of the content at a node begins.
-    fn open_content(&mut self, node: NodeId, begin: Pos, end: Pos) {
-        let state = &mut self.planner.states[node.index()];
-        state.begin.get_or_insert(begin);
-        state.end = Some(end);
     }
 }
 
