@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use prost_reflect::DynamicMessage;
-use proto_splitter::directory::{FingerprintOutcome, MAX_PLAIN_SIZE};
+use proto_splitter::directory::{FingerprintOutcome, MAX_PLAIN_SIZE, rebuild};
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::SplitOptions;
 use proto_splitter::{
-    ErrorKind, ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, TargetForm, fingerprint,
+    Error, ErrorKind, ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, TargetForm, fingerprint,
 };
 
 use crate::fixtures::{data, descriptor};
@@ -294,13 +295,78 @@ fn nothing_is_replaced_that_is_no_model_and_nothing_without_force() {
     let refused = dir
         .save(&home, &SaveOptions::new().force(true))
         .unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    assert_eq!(refused.kind(), ErrorKind::InvalidConfig);
     let inside = dir
         .save(model("keras_mlp").join("sub"), &SaveOptions::new())
         .unwrap_err();
     assert_eq!(inside.kind(), ErrorKind::InvalidConfig);
     let left: Vec<_> = fs::read_dir(temp.path()).unwrap().collect();
     assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_failure_leaves_nothing_behind() {
+    let temp = tempfile::tempdir().unwrap();
+    let to = temp.path().join("to");
+    let failed = rebuild(&model("keras_mlp"), &to, &SaveOptions::new(), |prefix| {
+        fs::write(prefix.with_extension("cpb"), "half").unwrap();
+        Err::<(), _>(Error::new(ErrorKind::Io, "no"))
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "no");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_are_followed_but_not_in_circles_and_modes_are_kept() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let temp = tempfile::tempdir().unwrap();
+    let (from, to) = (temp.path().join("from"), temp.path().join("to"));
+    copy("lookup_strings", &from);
+    symlink("vocab.txt", from.join("assets/link")).unwrap();
+    fs::set_permissions(from.join("assets"), fs::Permissions::from_mode(0o555)).unwrap();
+    let dir = SavedModelDir::open(&from).unwrap();
+    dir.save(&to, &SaveOptions::new()).unwrap();
+    let link = fs::symlink_metadata(to.join("assets/link")).unwrap();
+    assert!(link.is_file());
+    let mode = fs::metadata(to.join("assets"))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o555);
+    for folder in [&from, &to] {
+        fs::set_permissions(folder.join("assets"), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    symlink("..", from.join("assets/up")).unwrap();
+    let refused = dir
+        .save(temp.path().join("other"), &SaveOptions::new())
+        .unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .ends_with("a link to a folder that it is in"),
+        "{refused}"
+    );
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn copying_tells_how_far_it_is() {
+    let temp = tempfile::tempdir().unwrap();
+    let told = Arc::new(Mutex::new(BTreeMap::new()));
+    let told_of = told.clone();
+    let options = SaveOptions::new().progress(move |file, copied, of| {
+        assert!(copied <= of);
+        told_of.lock().unwrap().insert(file.to_owned(), copied);
+    });
+    let dir = SavedModelDir::open(model("keras_mlp")).unwrap();
+    dir.save_as_chunked(temp.path().join("to"), &options)
+        .unwrap();
+    let told = told.lock().unwrap();
+    for name in ["variables/variables.index", "fingerprint.pb"] {
+        let file = model("keras_mlp").join(name);
+        assert_eq!(told[&file], fs::metadata(&file).unwrap().len());
+    }
 }
 
 #[test]

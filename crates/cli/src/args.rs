@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use proto_splitter::split::ChunkCompression;
 use proto_splitter::split::LARGEST_MAX_CHUNK_SIZE;
 
@@ -27,6 +27,8 @@ Examples:
   protosplit info small/                           what became of it
   protosplit verify small/ --against model/saved_model.pb
   protosplit merge small/ -o whole/                and back
+  protosplit convert model/ --in-place --to cpb    the same without a copy
+  protosplit fingerprint model/                    as TensorFlow computes it
 
 Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
 that can't be read or written. `protosplit COMMAND --help` tells more.";
@@ -35,7 +37,8 @@ const SPLIT: &str = "\
 INPUT is a .pb file, and OUTPUT a prefix: OUTPUT.cpb is written, or OUTPUT.pb if
 the message is within the maximum chunk size, so that nothing has to be cut.
 Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
-copied there, with saved_model.cpb in place of saved_model.pb.
+copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.pb
+is what TensorFlow would write for it.
 
 The input is never changed or removed. Files appear complete or not at all.
 A chunk of bytes or of a string is never cut, and can be larger than the maximum.
@@ -55,8 +58,8 @@ Examples:
 const MERGE: &str = "\
 INPUT is a .cpb file, or the prefix of one, and OUTPUT a file. Or INPUT is the
 folder of a SavedModel, and OUTPUT a new folder: everything is copied there, with
-saved_model.pb in place of saved_model.cpb. If OUTPUT ends in .pb, only the message
-is written.
+saved_model.pb in place of saved_model.cpb, and with the fingerprint.pb that goes with
+it. If OUTPUT ends in .pb, only the message is written.
 
 Every checksum is verified on the way. Files that protosplit wrote need no type.
 Others may: it is asked for where the merge depends on it.
@@ -96,6 +99,33 @@ Examples:
   protosplit info small/ --json | jq '.chunks | max_by(.size).path'
       The largest chunk's place in the message.";
 
+const FINGERPRINT: &str = "\
+Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and says whether
+fingerprint.pb agrees. The model is read, not loaded: it may have any size.
+
+Exit status 1 if fingerprint.pb differs, or if TensorFlow's own code can't compute
+the fingerprint of this model.
+
+Examples:
+  protosplit fingerprint model/
+  protosplit fingerprint model/ --json | jq -r .singleprint";
+
+const CONVERT: &str = "\
+Writes a SavedModel with its model in another form: saved_model.pb, or saved_model.cpb
+in chunks. Everything else is copied, and fingerprint.pb made to agree.
+
+In place, the new model appears beside the old one first, complete and checked, then
+fingerprint.pb is replaced, and the old model goes last. Interrupted at any moment,
+the folder has a model that can be read; run again, the conversion goes on.
+
+Examples:
+  protosplit convert model/ small/ --to cpb
+  protosplit convert model/ --in-place --to cpb --max-chunk-size 512MiB
+  protosplit convert small/ whole/
+      A .pb if the model is under 2 GiB, which is the most that protobuf reads.
+  protosplit convert small/ whole/ --to pb
+      A .pb, or an error that says by how much it would be too large.";
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "protosplit", version, about = ABOUT, after_help = EXAMPLES)]
@@ -123,6 +153,12 @@ pub(crate) enum Command {
     /// List the chunks of a .cpb file
     #[command(after_help = INFO)]
     Info(InfoArgs),
+    /// Write a SavedModel with its model in another form
+    #[command(after_help = CONVERT)]
+    Convert(ConvertArgs),
+    /// Compute a SavedModel's fingerprint
+    #[command(after_help = FINGERPRINT)]
+    Fingerprint(FingerprintArgs),
 }
 
 #[derive(Args, Debug)]
@@ -144,6 +180,9 @@ pub(crate) struct SplitArgs {
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
+    /// Leave a SavedModel's fingerprint.pb as it is
+    #[arg(long)]
+    pub(crate) keep_fingerprint: bool,
     /// Show what would be cut, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -164,6 +203,9 @@ pub(crate) struct MergeArgs {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    /// Leave a SavedModel's fingerprint.pb as it is
+    #[arg(long)]
+    pub(crate) keep_fingerprint: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -210,6 +252,56 @@ pub(crate) struct InfoArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct FingerprintArgs {
+    /// The folder of a SavedModel
+    pub(crate) folder: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ConvertArgs {
+    /// The folder of a SavedModel
+    pub(crate) input: PathBuf,
+    /// The folder to write
+    #[arg(required_unless_present = "in_place", conflicts_with = "in_place")]
+    pub(crate) output: Option<PathBuf>,
+    /// The form of the model; auto: pb if it is under 2 GiB, else cpb
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) to: To,
+    /// Convert the folder itself
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// For a .cpb, the most that the chunk of a message may have
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
+    pub(crate) max_chunk_size: u64,
+    /// Bytes and strings this large are cut out if anything is, or `none`
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
+    pub(crate) value_chunk_size: ValueSize,
+    /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: ChunkCompression,
+    /// Leave fingerprint.pb as it is
+    #[arg(long)]
+    pub(crate) keep_fingerprint: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace a SavedModel that is in the way
+    #[arg(long, conflicts_with = "in_place")]
+    pub(crate) force: bool,
+}
+
+/// The form of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum To {
+    Auto,
+    Pb,
+    Cpb,
 }
 
 /// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an option that can be left out.

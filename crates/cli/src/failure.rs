@@ -78,6 +78,13 @@ impl Failure {
     }
 }
 
+/// An error that says itself what it is about.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::of(Path::new(""), &error)
+    }
+}
+
 /// Whether the message has this path in it, at the beginning of a word.
 fn names(message: &str, path: &str) -> bool {
     let mut found = message.match_indices(path).map(|(at, _)| at);

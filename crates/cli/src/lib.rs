@@ -1,4 +1,4 @@
-//! The `protosplit` command: split, merge, verify and describe protobuf messages of any size.
+//! The `protosplit` command: split, merge, verify, describe and fingerprint protobuf messages of any size.
 //!
 //! [`run`] is the whole command as a function that takes its arguments and its writers; the binary calls it and does nothing else.
 //!
@@ -15,8 +15,9 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod args;
-mod directory;
+mod convert;
 mod failure;
+mod fingerprint;
 mod info;
 mod input;
 mod merge;
@@ -92,5 +93,7 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Merge(args) => merge::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Info(args) => info::run(args, output),
+        Command::Convert(args) => convert::run(args, output),
+        Command::Fingerprint(args) => fingerprint::run(args, output),
     }
 }

@@ -2,14 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
+use proto_splitter::SaveOptions;
 use proto_splitter::container::ChunkedFile;
+use proto_splitter::directory::rebuild;
 use proto_splitter::merge::{MergeOptions, Merged, Merger};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{MergeArgs, ReadingArgs};
-use crate::directory;
 use crate::failure::Failure;
+use crate::fingerprint::note_refusal;
 use crate::input::{self, CHUNKED, Form, Input, PLAIN, with_extension};
 use crate::output::Output;
 use crate::size;
@@ -47,11 +49,13 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let (target, merged) = match &input.folder {
         Some(folder) if !to_file => {
             let plain = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
-            let merged = directory::rebuild(folder, &args.output, args.force, plain)?;
-            (
-                with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN),
-                merged,
-            )
+            let saving = SaveOptions::new()
+                .force(args.force)
+                .keep_fingerprint(args.keep_fingerprint);
+            let rebuilt = rebuild(folder, &args.output, &saving, plain)?;
+            note_refusal(&rebuilt.fingerprint, output);
+            let target = with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN);
+            (target, rebuilt.filled)
         }
         _ => (args.output.clone(), merge(&args.output, args.force)?),
     };

@@ -4,14 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
+use proto_splitter::SaveOptions;
+use proto_splitter::directory::rebuild;
 use proto_splitter::path::FieldPath;
 use proto_splitter::split::{ComposableSplitter, Source, SplitOptions, SplitPlan, Written};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::SplitArgs;
-use crate::directory;
 use crate::failure::Failure;
+use crate::fingerprint::note_refusal;
 use crate::input::{CHUNKED, PLAIN, prefix_of, with_extension};
 use crate::output::Output;
 use crate::size;
@@ -220,7 +222,12 @@ impl Job {
         };
         let written = match (&args.output, &self.prefix) {
             (Some(folder), _) if self.is_folder => {
-                let mut written = directory::rebuild(&args.input, folder, args.force, write)?;
+                let saving = SaveOptions::new()
+                    .force(args.force)
+                    .keep_fingerprint(args.keep_fingerprint);
+                let rebuilt = rebuild(&args.input, folder, &saving, write)?;
+                note_refusal(&rebuilt.fingerprint, output);
+                let mut written = rebuilt.filled;
                 if let Some(name) = written.path.file_name() {
                     written.path = folder.join(name);
                 }

@@ -4,6 +4,7 @@ mod copy;
 mod in_place;
 mod meta_graph;
 mod model;
+mod rebuild;
 mod save;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use proto_splitter_core::split::Source;
 pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
 use model::Model;
 pub use model::ModelForm;
+pub use rebuild::{Rebuilt, rebuild};
 pub use save::{FingerprintOutcome, MAX_PLAIN_SIZE, Progress, SaveOptions, Saved, TargetForm};
 
 use crate::fingerprint::{self, FingerprintError};

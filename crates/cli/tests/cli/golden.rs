@@ -34,7 +34,7 @@ fn help_teaches() {
     let dir = Dir::new();
     expect(&dir, "help.txt", &["--help"]);
     expect(&dir, "no-command.txt", &[]);
-    for command in ["split", "merge", "verify", "info"] {
+    for command in ["split", "merge", "verify", "info", "convert", "fingerprint"] {
         expect(&dir, &format!("help-{command}.txt"), &[command, "--help"]);
     }
 }
@@ -98,6 +98,25 @@ fn results_read_well() {
         &["verify", "saved_model.cpb", "--against", "other.pb"],
     );
     expect(&dir, "verify-no-type.txt", &["verify", "theirs.cpb"]);
+}
+
+#[test]
+fn fingerprints_read_well() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path("model")).unwrap();
+    for name in ["saved_model.pb", "fingerprint.pb"] {
+        let to = format!("model/{name}");
+        dir.copy(&fixture("keras_mlp").join(name), &to);
+    }
+    let model = "model/";
+    expect(&dir, "fingerprint-differs.txt", &["fingerprint", model]);
+    expect(&dir, "fingerprint.json", &["fingerprint", model, "--json"]);
+    let convert = ["convert", model, "--to", "cpb", "--max-chunk-size", "10KiB"];
+    expect(&dir, "convert.txt", &[&convert[..], &["small"]].concat());
+    expect(&dir, "fingerprint.txt", &["fingerprint", "small"]);
+    let back = ["convert", "small", "--in-place", "--json"];
+    expect(&dir, "convert.json", &back);
+    expect(&dir, "convert-again.txt", &back[..3]);
 }
 
 #[test]

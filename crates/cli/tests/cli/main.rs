@@ -3,9 +3,11 @@
 
 mod support;
 
+mod convert;
 mod folder;
 mod golden;
 mod info;
+mod kill;
 mod merge;
 mod process;
 mod split;

@@ -1,6 +1,6 @@
 //! Whole SavedModels, written anew.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::merge::{MergeOptions, Merger};
 use proto_splitter_core::split::{ComposableSplitter, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
-use tempfile::TempDir;
 
-use super::copy::{copy_file, copy_folder};
+use super::copy::copy_file;
 use super::model::Model;
+use super::rebuild::{parent, rebuild};
 use super::{MODEL_STEM, ModelForm, SavedModelDir, model_path};
 use crate::fingerprint::{self, FingerprintError, descriptor};
 use crate::proto::FingerprintDef;
@@ -170,27 +170,24 @@ impl SavedModelDir {
         options: &SaveOptions,
     ) -> Result<Saved> {
         let form = self.resolve(form)?;
-        let to = check_target(self.path(), to.as_ref(), options.force)?;
-        let temporary = tempfile::Builder::new()
-            .prefix(".protosplit-")
-            .suffix(".tmp")
-            .tempdir_in(parent(&to))?;
-        let folder = temporary.path();
-        // What can fail for the data's sake goes first: copying may take long.
-        let written = self.write_model(folder, form, options)?;
-        let models = ModelForm::ALL.map(|form| model_path(self.path(), form));
-        copy_folder(self.path(), folder, &models, &options.progress)?;
-        let fingerprint = update_fingerprint(folder, written, options)?;
-        // Only now: it may be a folder that nothing can be added to.
-        fs::set_permissions(folder, fs::metadata(self.path())?.permissions())?;
-        move_in(temporary, &to)?;
+        let fill = |prefix: &Path| self.write_model(parent(prefix), form, options);
+        let rebuilt = rebuild(self.path(), to.as_ref(), options, fill)?;
         Ok(Saved {
-            model_path: model_path(&to, written),
-            form: written,
+            model_path: model_path(to.as_ref(), rebuilt.filled),
+            form: rebuilt.filled,
             message_size: self.message_size(),
-            fingerprint,
+            fingerprint: rebuilt.fingerprint,
             changed: true,
         })
+    }
+
+    /// Has `fingerprint.pb` agree with the model, where there is one. Its uuid stays.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`], and what is wrong with the model or with what is stored.
+    pub fn rewrite_fingerprint(&self) -> Result<FingerprintOutcome> {
+        update_fingerprint(self.path(), self.form(), &SaveOptions::new())
     }
 
     /// The form that is meant.
@@ -268,80 +265,6 @@ pub(super) fn update_fingerprint(
         fingerprint::write(folder, &computed)?;
     }
     Ok(FingerprintOutcome::Written(computed))
-}
-
-/// Where the result may go: nowhere that would lose something.
-fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
-    let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
-    let source = fs::canonicalize(from)?;
-    let target = if fs::symlink_metadata(to).is_ok() {
-        fs::canonicalize(to)?
-    } else {
-        match to.file_name() {
-            Some(name) => fs::canonicalize(parent(to))?.join(name),
-            None => return refuse(ErrorKind::InvalidConfig, "no name for a new folder"),
-        }
-    };
-    if target.starts_with(&source) || source.starts_with(&target) {
-        let why = "the output must be a folder apart from the input";
-        return refuse(ErrorKind::InvalidConfig, why);
-    }
-    match fs::read_dir(&target) {
-        Ok(mut entries) => {
-            let is_model = || {
-                ModelForm::ALL
-                    .iter()
-                    .any(|form| model_path(&target, *form).is_file())
-            };
-            match (entries.next().is_none(), force) {
-                (true, _) => Ok(target),
-                (false, true) if is_model() => Ok(target),
-                (false, false) => refuse(ErrorKind::AlreadyExists, "there already, and not empty"),
-                (false, true) => refuse(
-                    ErrorKind::AlreadyExists,
-                    "not empty, and no SavedModel: it is not replaced",
-                ),
-            }
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(target),
-        Err(error) => Err(Error::from(error).context(to.display())),
-    }
-}
-
-fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
-}
-
-/// Puts a finished folder in its place. What was there is put aside first and removed last.
-fn move_in(temporary: TempDir, to: &Path) -> Result<()> {
-    let mut aside = None;
-    if fs::symlink_metadata(to).is_ok() {
-        let old = tempfile::Builder::new()
-            .prefix(".protosplit-")
-            .suffix(".old")
-            .tempdir_in(parent(to))?;
-        fs::rename(to, old.path().join("old"))?;
-        aside = Some(old);
-    }
-    if let Err(error) = fs::rename(temporary.path(), to) {
-        if let Some(old) = aside
-            && let Err(lost) = fs::rename(old.path().join("old"), to)
-        {
-            let kept = old.keep();
-            let message = format!("{lost}; what was there is in {}", kept.display());
-            return Err(Error::new(ErrorKind::Io, message).context(to.display()));
-        }
-        return Err(Error::from(error).context(to.display()));
-    }
-    // It is no longer where it would be looked for to be removed.
-    let _ = temporary.keep();
-    if let Some(old) = aside {
-        old.close()?;
-    }
-    sync_folder(parent(to))
 }
 
 /// Brings what is in a folder, and what isn't any more, to the disk.

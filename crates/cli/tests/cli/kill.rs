@@ -1,0 +1,116 @@
+//! Conversions in place, killed.
+
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Instant;
+
+use proto_splitter::{ModelForm, SavedModelDir};
+
+use crate::support::{Dir, files, fixture};
+
+const KILLS: usize = 200;
+
+fn convert(model: &Path, to: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+    command
+        .arg("convert")
+        .arg(model)
+        .args(["--in-place", "--to", to]);
+    command.args(["--max-chunk-size", "256KiB", "--value-chunk-size", "64KiB"]);
+    command.stdout(Stdio::null());
+    command
+}
+
+fn field(number: u64, content: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    prost_reflect::prost::encoding::encode_varint(number << 3 | 2, &mut bytes);
+    prost_reflect::prost::encoding::encode_varint(content.len() as u64, &mut bytes);
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+/// A fixture with one more meta graph, so large that a conversion takes its time.
+fn large_model(dir: &Dir) -> Vec<u8> {
+    let mut bytes = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
+    let mut nodes = Vec::new();
+    for at in 0..16_u8 {
+        let content = field(4, &vec![at; 200_000]);
+        let value = field(2, &field(8, &content));
+        let attr = field(5, &[field(1, b"value"), value].concat());
+        nodes.extend(field(
+            1,
+            &[field(1, &[b'a' + at]), field(2, b"Const"), attr].concat(),
+        ));
+    }
+    bytes.extend(field(2, &field(2, &nodes)));
+    fs::create_dir(dir.path("model")).unwrap();
+    dir.file("model/saved_model.pb", &bytes);
+    dir.copy(
+        &fixture("functions_consts/fingerprint.pb"),
+        "model/fingerprint.pb",
+    );
+    bytes
+}
+
+/// The model as a message, whatever form it is in.
+fn content(model: &Path) -> Vec<u8> {
+    let to = tempfile::tempdir().unwrap();
+    let dir = SavedModelDir::open(model).unwrap();
+    let options = proto_splitter::SaveOptions::new().keep_fingerprint(true);
+    dir.save(to.path(), &options).unwrap();
+    fs::read(to.path().join("saved_model.pb")).unwrap()
+}
+
+#[test]
+fn killed_at_any_moment_the_model_is_there_and_the_next_run_finishes() {
+    let dir = Dir::new();
+    let expected = large_model(&dir);
+    let model = dir.path("model");
+    let started = Instant::now();
+    assert!(convert(&model, "cpb").status().unwrap().success());
+    let whole_run = started.elapsed();
+    let (mut killed, mut side_by_side) = (0, 0);
+    let mut to = "pb";
+    // Steps that share no factor with the number of kills go everywhere, in no order.
+    for kill in 0..KILLS {
+        let mut child = convert(&model, to).stderr(Stdio::null()).spawn().unwrap();
+        let share = u32::try_from(kill * 73 % KILLS).unwrap();
+        sleep(whole_run * share / u32::try_from(KILLS).unwrap());
+        child.kill().unwrap();
+        let done = child.wait().unwrap().success();
+        killed += usize::from(!done);
+        let forms = ["cpb", "pb"].map(|form| model.join(format!("saved_model.{form}")).is_file());
+        assert!(forms[0] || forms[1]);
+        side_by_side += usize::from(forms == [true, true]);
+        assert!(content(&model) == expected, "after kill {kill}, to {to}");
+        if done || kill % 3 == 0 {
+            let ran = convert(&model, to).output().unwrap();
+            assert!(
+                ran.status.success(),
+                "{}",
+                String::from_utf8_lossy(&ran.stderr)
+            );
+            let now = SavedModelDir::open(&model).unwrap();
+            assert_eq!(now.form() == ModelForm::Plain, to == "pb");
+            assert_eq!(
+                now.fingerprint().unwrap(),
+                now.stored_fingerprint().unwrap().unwrap()
+            );
+            let name = format!("saved_model.{to}");
+            assert_eq!(
+                files(&model),
+                ["fingerprint.pb", name.as_str()],
+                "nothing is left over"
+            );
+            assert!(content(&model) == expected);
+            to = if to == "pb" { "cpb" } else { "pb" };
+        }
+    }
+    // Else the machine was too fast or too slow for this to show anything.
+    let seen = format!("{killed} of {KILLS} were killed, {side_by_side} left both forms");
+    assert!(killed > KILLS / 4 && side_by_side > 0, "{seen}");
+}
