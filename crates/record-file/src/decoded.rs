@@ -61,6 +61,13 @@ impl DecodedChunk {
         self.ends.last().copied().unwrap_or(0)
     }
 
+    /// The memory, to be used again, if nobody shares it.
+    pub(crate) fn recycle(self) -> Vec<u8> {
+        let mut memory: Vec<u8> = self.data.try_into_mut().map(Vec::from).unwrap_or_default();
+        memory.clear();
+        memory
+    }
+
     fn range(&self, index: usize) -> Option<std::ops::Range<usize>> {
         let end = *self.ends.get(index)?;
         let begin = match index.checked_sub(1) {

@@ -123,6 +123,16 @@ impl Error {
         self
     }
 
+    /// The same again, for what stays an error; without what an I/O error holds.
+    pub(crate) fn again(&self) -> Self {
+        let Inner { kind, offset, .. } = *self.inner;
+        let detail = match &self.inner.source {
+            Some(source) => source.to_string().into(),
+            None => self.inner.detail.clone(),
+        };
+        Error::new(kind, offset, detail, None)
+    }
+
     /// The kind of error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

@@ -1,7 +1,7 @@
 //! Random access to the records of a file.
 use bytes::Bytes;
 
-use crate::block::{BLOCK_HEADER_LEN, BlockHeader, block_of, is_chunk_boundary};
+use crate::block::is_chunk_boundary;
 use crate::chunk::{Chunk, ChunkKind, file_start};
 use crate::codec::Decoders;
 use crate::compression::CompressionKind;
@@ -229,33 +229,8 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(None)
     }
 
-    /// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the header
-    /// of the block that `pos` is in.
     fn chunk_before(&self, pos: u64) -> Result<u64> {
-        let block = block_of(pos);
-        let mut stored = [0; BLOCK_HEADER_LEN];
-        self.source
-            .read_exact_at(block, &mut stored)
-            .map_err(|error| match error.kind() {
-                std::io::ErrorKind::UnexpectedEof => {
-                    Error::truncated(block, "the file ends inside a block header")
-                }
-                _ => Error::io(Some(block), error),
-            })?;
-        let header = BlockHeader::decode(&stored, block)?;
-        // A chunk that begins with the block begins there; else one reaches into the block, and the next one
-        // begins where it says.
-        let next = block.checked_add(header.next_chunk);
-        let before = block.checked_sub(header.previous_chunk);
-        let begin = match (header.previous_chunk, next, before) {
-            (0, ..) => Some(block),
-            (_, Some(next), _) if next <= pos => Some(next),
-            (_, Some(_), before) => before,
-            _ => None,
-        };
-        begin
-            .filter(|&begin| is_chunk_boundary(begin))
-            .ok_or_else(|| Error::corrupt(block, "block header of an impossible chunk"))
+        Ok(payload::chunk_before(&mut &self.source, pos)?)
     }
 
     /// Reads and decodes a chunk, all of it.

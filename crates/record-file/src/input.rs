@@ -15,6 +15,10 @@ pub trait Input: sealed::Sealed {
     #[doc(hidden)]
     fn as_slice(&self) -> Option<&[u8]>;
 
+    /// Whether what was read can be read again.
+    #[doc(hidden)]
+    fn goes_back(&self) -> bool;
+
     /// The number of bytes, unless only reading can tell.
     #[doc(hidden)]
     fn size(&self) -> io::Result<Option<u64>>;
@@ -35,6 +39,10 @@ impl<S: ReadAt> Input for S {
         ReadAt::as_slice(self)
     }
 
+    fn goes_back(&self) -> bool {
+        true
+    }
+
     fn size(&self) -> io::Result<Option<u64>> {
         ReadAt::size(self).map(Some)
     }
@@ -51,6 +59,8 @@ pub struct Sequential<R> {
     pos: u64,
     /// The last of them.
     kept: Vec<u8>,
+    /// Whether `inner` had no more when it was last read.
+    ended: bool,
 }
 
 impl<R: Read> Sequential<R> {
@@ -60,6 +70,7 @@ impl<R: Read> Sequential<R> {
             inner,
             pos: 0,
             kept: Vec::new(),
+            ended: false,
         }
     }
 
@@ -81,6 +92,7 @@ impl<R: Read> Sequential<R> {
                 Err(error) => break Err(error),
             }
         };
+        self.ended = result.as_ref().is_ok_and(|&filled| filled < buf.len());
         // Also after an error: the stream has moved.
         self.pos += filled as u64;
         let tail = &buf[filled.saturating_sub(KEPT)..filled];
@@ -120,8 +132,96 @@ impl<R: Read> Input for Sequential<R> {
         None
     }
 
+    fn goes_back(&self) -> bool {
+        false
+    }
+
     fn size(&self) -> io::Result<Option<u64>> {
-        Ok(None)
+        Ok(self.ended.then_some(self.pos))
+    }
+}
+
+/// How much is read ahead of small requests.
+const AHEAD: usize = 256 << 10;
+
+/// An input that serves small requests, such as for headers, from a larger read.
+#[derive(Debug)]
+pub(crate) struct ReadAhead<I> {
+    pub(crate) inner: I,
+    begin: u64,
+    buf: Vec<u8>,
+    /// A size the input had once: it may have grown.
+    size: u64,
+}
+
+impl<I: Input> ReadAhead<I> {
+    pub(crate) fn new(inner: I) -> Self {
+        ReadAhead {
+            inner,
+            begin: 0,
+            buf: Vec::new(),
+            size: 0,
+        }
+    }
+
+    /// Whether there are bytes up to `end`, and if not, how many there are.
+    pub(crate) fn reaches(&mut self, end: u64) -> io::Result<Result<(), u64>> {
+        if end <= self.size {
+            return Ok(Ok(()));
+        }
+        let mut size = self.inner.size()?;
+        if size.is_none() {
+            // Only reading tells.
+            let got = self.read_full(end.saturating_sub(1), &mut [0])?;
+            size = if got == 1 {
+                Some(end)
+            } else {
+                self.inner.size()?
+            };
+        }
+        let size = size.unwrap_or(end);
+        self.size = size;
+        Ok(if end <= size { Ok(()) } else { Err(size) })
+    }
+
+    fn buffered(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let at = usize::try_from(offset.checked_sub(self.begin)?).ok()?;
+        self.buf.get(at..)?.get(..len)
+    }
+}
+
+impl<I: Input> sealed::Sealed for ReadAhead<I> {}
+
+impl<I: Input> Input for ReadAhead<I> {
+    fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(bytes) = self.buffered(offset, buf.len()) {
+            buf.copy_from_slice(bytes);
+            return Ok(buf.len());
+        }
+        // A stream keeps what it needs itself, and must not be read further than asked.
+        if self.inner.as_slice().is_some() || !self.goes_back() || buf.len() > AHEAD / 2 {
+            return self.inner.read_full(offset, buf);
+        }
+        self.buf.resize(AHEAD, 0);
+        self.begin = offset;
+        let got = self.inner.read_full(offset, &mut self.buf);
+        self.buf.truncate(*got.as_ref().unwrap_or(&0));
+        got?;
+        let n = self.buf.len().min(buf.len());
+        buf[..n].copy_from_slice(&self.buf[..n]);
+        Ok(n)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        self.inner.as_slice()
+    }
+
+    fn goes_back(&self) -> bool {
+        self.inner.goes_back()
+    }
+
+    fn size(&self) -> io::Result<Option<u64>> {
+        self.inner.size()
     }
 }
 

@@ -15,6 +15,7 @@ mod options;
 mod payload;
 mod position;
 mod read_at;
+mod reader;
 mod simple;
 mod stream;
 mod transpose;
@@ -32,6 +33,7 @@ pub use options::{
 };
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
+pub use reader::{Found, Guide, RecordReader, SkippedRegion};
 pub use stream::RecordStream;
 pub use transpose::FieldProjection;
 pub use writer::{

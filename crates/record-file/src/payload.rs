@@ -1,7 +1,7 @@
 //! Reading a chunk: its header, and its data past the block headers that cut into it.
 use crate::block::{
-    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, block_of, is_boundary, payload_end,
-    payload_position,
+    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, block_of, is_boundary, is_chunk_boundary,
+    payload_end, payload_position,
 };
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,7 +15,6 @@ const WINDOW: u64 = 4 * BLOCK;
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) error: Error,
-    #[expect(dead_code, reason = "for resynchronising")]
     pub(crate) place: Place,
 }
 
@@ -44,7 +43,7 @@ impl Fault {
         }
     }
 
-    fn truncated(begin: u64, detail: String) -> Self {
+    pub(crate) fn truncated(begin: u64, detail: String) -> Self {
         Fault {
             error: Error::truncated(begin, detail),
             place: Place::Truncated,
@@ -56,6 +55,50 @@ impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         fault.error
     }
+}
+
+/// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the header of the
+/// block that `pos` is in.
+pub(crate) fn chunk_before<I: Input + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
+    let block = block_of(pos);
+    let header = read_block_header(input, block)?;
+    // A chunk that begins with the block begins there; else one reaches into the block, and the next one
+    // begins where it says.
+    let next = block.checked_add(header.next_chunk);
+    let before = block.checked_sub(header.previous_chunk);
+    let begin = match (header.previous_chunk, next, before) {
+        (0, ..) => Some(block),
+        (_, Some(next), _) if next <= pos => Some(next),
+        (_, Some(_), before) => before,
+        _ => None,
+    };
+    begin
+        .filter(|&begin| is_chunk_boundary(begin))
+        .ok_or_else(|| Fault {
+            error: Error::corrupt(block, "block header of an impossible chunk"),
+            place: Place::BlockHeader { block },
+        })
+}
+
+/// Reads the header of the block that begins at `block`.
+pub(crate) fn read_block_header<I: Input + ?Sized>(
+    input: &mut I,
+    block: u64,
+) -> Result<BlockHeader, Fault> {
+    let mut stored = [0; BLOCK_HEADER_LEN];
+    let got = input
+        .read_full(block, &mut stored)
+        .map_err(|error| Fault::io(block, error))?;
+    if got < stored.len() {
+        return Err(Fault::truncated(
+            block,
+            "the file ends inside a block header".to_owned(),
+        ));
+    }
+    BlockHeader::decode(&stored, block).map_err(|error| Fault {
+        error,
+        place: Place::BlockHeader { block },
+    })
 }
 
 /// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.

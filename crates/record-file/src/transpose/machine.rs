@@ -292,7 +292,8 @@ fn place_buffers(
             used = 0;
         }
     }
-    if !buckets.is_empty() && !(bucket + 1 == buckets.len() && full(bucket, used)) {
+    let filled = buckets.is_empty() || bucket + 1 == buckets.len() && full(bucket, used);
+    if !filled {
         return Err(Error::corrupt(
             begin,
             "transposed chunk: buffers don't fill the buckets",

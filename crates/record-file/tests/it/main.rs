@@ -3,6 +3,8 @@
 
 mod fixtures;
 mod positions;
+mod reading;
+mod seeking;
 mod streams;
 mod support;
 mod writing;

@@ -1,0 +1,400 @@
+//! Reading one record after the other.
+mod recover;
+mod search;
+mod seek;
+
+use std::io::Read;
+
+use bytes::Bytes;
+
+pub use recover::SkippedRegion;
+pub use search::{Found, Guide};
+
+use crate::chunk::{Chunk, ChunkKind};
+use crate::codec::{Decoders, TRUSTED_SIZE};
+use crate::decoded::{self, DecodedChunk};
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::{Input, ReadAhead, Sequential};
+use crate::options::ReaderOptions;
+use crate::payload::{Fault, Payload, Place, check_limit, read_header};
+use crate::position::RecordPosition;
+use crate::transpose::FieldProjection;
+
+/// Reads the records of a file in order, and moves around in it.
+///
+/// Any [`ReadAt`](crate::ReadAt) source will do, or with [`from_read`](RecordReader::from_read) a plain stream, in
+/// which one can only go forward. Damage is an error, and stays one however often one reads on; with a
+/// [recovery callback](Self::on_damage) what is damaged is reported and skipped.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::{ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+///
+/// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+/// writer.write_record(b"first")?;
+/// writer.write_record(b"second")?;
+/// let file = writer.finish()?;
+///
+/// let mut reader = RecordReader::new(&file, ReaderOptions::new());
+/// while let Some(record) = reader.read_record()? {
+///     println!("{} bytes", record.len());
+/// }
+/// let last = reader.last_position().expect("a record was read");
+/// assert!(reader.seek_back()?);
+/// assert_eq!(reader.read_record()?, Some(&b"second"[..]));
+/// reader.seek_numeric(last.numeric())?;
+/// assert_eq!(reader.read_record()?, Some(&b"second"[..]));
+/// # Ok::<(), record_file::Error>(())
+/// ```
+pub struct RecordReader<I> {
+    input: ReadAhead<I>,
+    options: ReaderOptions,
+    projection: FieldProjection,
+    decoders: Decoders,
+    /// Where the current chunk begins, or the next one if none is loaded.
+    begin: u64,
+    loaded: Option<Loaded>,
+    /// The record of the current chunk that is next.
+    index: usize,
+    last: Option<RecordPosition>,
+    recovery: Option<Callback>,
+    skipped: Option<SkippedRegion>,
+    /// What a stream ended with, which it can't come back to.
+    failed: Option<Error>,
+    memory: Vec<u8>,
+}
+
+type Callback = Box<dyn FnMut(&SkippedRegion) -> bool + Send>;
+
+#[derive(Debug)]
+struct Loaded {
+    end: u64,
+    records: DecodedChunk,
+}
+
+impl<R: Read> RecordReader<Sequential<R>> {
+    /// A reader of a plain stream, from where it stands.
+    pub fn from_read(stream: R, options: ReaderOptions) -> Self {
+        RecordReader::new(Sequential::new(stream), options)
+    }
+}
+
+impl<I: Input> RecordReader<I> {
+    /// A reader at the beginning of the file. Nothing is read yet.
+    pub fn new(input: I, options: ReaderOptions) -> Self {
+        RecordReader {
+            input: ReadAhead::new(input),
+            options,
+            projection: FieldProjection::all(),
+            decoders: Decoders::default(),
+            begin: 0,
+            loaded: None,
+            index: 0,
+            last: None,
+            recovery: None,
+            skipped: None,
+            failed: None,
+            memory: Vec::new(),
+        }
+    }
+
+    /// Has damage reported to `callback` and skipped, instead of being an error.
+    ///
+    /// The regions that are reported follow each other in the file. If the callback returns `false`, the read that
+    /// found the damage ends as at the end of the file; reading on goes on behind the region.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    ///
+    /// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+    /// for record in [b"one", b"two"] {
+    ///     writer.write_record_alone(record, Compression::None)?;
+    /// }
+    /// let mut file = writer.finish()?;
+    /// file[105] ^= 1;
+    /// let mut reader = RecordReader::new(file, ReaderOptions::new()).on_damage(|region| {
+    ///     assert_eq!((region.begin, region.end), (64, 110));
+    ///     true
+    /// });
+    /// assert_eq!(reader.read_record()?, Some(&b"two"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub fn on_damage(
+        mut self,
+        callback: impl FnMut(&SkippedRegion) -> bool + Send + 'static,
+    ) -> Self {
+        self.recovery = Some(Box::new(callback));
+        self
+    }
+
+    /// Has only some fields of the records in transposed chunks read, from the current chunk on.
+    pub fn set_field_projection(&mut self, projection: FieldProjection) {
+        self.projection = projection;
+        // Decoded again, with the same record next.
+        let index = self.index;
+        self.unload();
+        self.index = index;
+    }
+
+    /// Gives the input back.
+    pub fn into_inner(self) -> I {
+        self.input.inner
+    }
+
+    /// The input.
+    pub fn get_ref(&self) -> &I {
+        &self.input.inner
+    }
+
+    /// The position of the next record, or of the end of the chunk if it has no more.
+    #[must_use]
+    pub fn position(&self) -> RecordPosition {
+        RecordPosition::new(self.begin, self.index as u64)
+    }
+
+    /// The position of the record read last; `None` before the first, and after seeking.
+    #[must_use]
+    pub fn last_position(&self) -> Option<RecordPosition> {
+        self.last
+    }
+
+    /// The region that was skipped last.
+    #[must_use]
+    pub fn last_skipped(&self) -> Option<&SkippedRegion> {
+        self.skipped.as_ref()
+    }
+
+    /// Reads the next record; `None` at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a chunk is
+    /// [`Truncated`](ErrorKind::Truncated). [`Io`](ErrorKind::Io), [`LimitExceeded`](ErrorKind::LimitExceeded). The
+    /// reader stays where it is, so that what may pass (a file that still grows) can be tried again.
+    pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
+        if !self.load_record()? {
+            return Ok(None);
+        }
+        Ok(self.take_record().0)
+    }
+
+    /// As [`read_record`](Self::read_record), with a record that shares the memory of its chunk.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_record`](Self::read_record).
+    pub fn read_record_bytes(&mut self) -> Result<Option<Bytes>> {
+        if !self.load_record()? {
+            return Ok(None);
+        }
+        let index = self.take_record().1;
+        let loaded = self.loaded.as_ref();
+        Ok(loaded.and_then(|loaded| loaded.records.record_bytes(index)))
+    }
+
+    /// The next record, which is loaded, and its index.
+    fn take_record(&mut self) -> (Option<&[u8]>, usize) {
+        let index = self.index;
+        self.last = Some(self.position());
+        self.index += 1;
+        let loaded = self.loaded.as_ref();
+        (
+            loaded.and_then(|loaded| loaded.records.record(index)),
+            index,
+        )
+    }
+
+    /// Makes sure that the next record is loaded; false at the end.
+    fn load_record(&mut self) -> Result<bool> {
+        if let Some(error) = &self.failed {
+            return Err(error.again());
+        }
+        let result = self.find_record();
+        if let Err(error) = &result
+            && !self.input.goes_back()
+        {
+            self.failed = Some(error.again());
+        }
+        result
+    }
+
+    fn find_record(&mut self) -> Result<bool> {
+        loop {
+            if let Some(loaded) = &self.loaded {
+                if self.index < loaded.records.len() {
+                    return Ok(true);
+                }
+                self.begin = loaded.end;
+                self.unload();
+            }
+            match self.load() {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(fault) => {
+                    if !self.recover(fault)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads the chunk at `begin`; false at the end of the file.
+    fn load(&mut self) -> Result<bool, Fault> {
+        let Some(chunk) = self.header_at(self.begin)? else {
+            self.index = 0;
+            return Ok(false);
+        };
+        let records = match chunk.header.kind {
+            ChunkKind::Simple | ChunkKind::Transposed => self.decode(&chunk)?,
+            // Metadata, padding: verified, though nothing in it is of use here.
+            _ => {
+                self.read_data(&chunk)?;
+                DecodedChunk::default()
+            }
+        };
+        self.index = self.index.min(records.len());
+        self.loaded = Some(Loaded {
+            end: chunk.end,
+            records,
+        });
+        Ok(true)
+    }
+
+    /// The header of the chunk at `begin`, which lies in the file as a whole.
+    fn header_at(&mut self, begin: u64) -> Result<Option<Chunk>, Fault> {
+        let Some(chunk) = read_header(&mut self.input, begin)? else {
+            return Ok(None);
+        };
+        let claims = chunk.header.check_claims(begin).and_then(|()| {
+            if begin == 0 && chunk.header.kind != ChunkKind::Signature {
+                return Err(Error::at(
+                    ErrorKind::NotARecordFile,
+                    0,
+                    "not a record file: it doesn't begin with a signature",
+                ));
+            }
+            Ok(())
+        });
+        claims.map_err(|error| Fault {
+            error,
+            place: Place::Data { end: chunk.end },
+        })?;
+        Ok(Some(chunk))
+    }
+
+    fn decode(&mut self, chunk: &Chunk) -> Result<DecodedChunk, Fault> {
+        let data = self.read_data(chunk)?;
+        decoded::decode(
+            chunk,
+            data,
+            &mut self.decoders,
+            &self.options,
+            &self.projection,
+        )
+        .map_err(|error| Fault {
+            error,
+            place: Place::Data { end: chunk.end },
+        })
+    }
+
+    fn read_data(&mut self, chunk: &Chunk) -> Result<Vec<u8>, Fault> {
+        let size = chunk.header.data_size;
+        let reaches = |input: &mut ReadAhead<I>| match input.reaches(chunk.end) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(have)) => Err(Fault::truncated(
+                chunk.begin,
+                format!(
+                    "the file ends at {have:#x}, inside a chunk that goes on to {:#x}",
+                    chunk.end
+                ),
+            )),
+            Err(error) => Err(Fault::io(chunk.begin, error)),
+        };
+        let known = self.input.goes_back();
+        if known {
+            reaches(&mut self.input)?;
+        }
+        check_limit(chunk, size, self.options.max_chunk_memory).map_err(|error| Fault {
+            error,
+            place: Place::Data { end: chunk.end },
+        })?;
+        let mut data = std::mem::take(&mut self.memory);
+        let trusted = if known { size } else { size.min(TRUSTED_SIZE) };
+        data.reserve(usize::try_from(trusted).unwrap_or(0));
+        let mut payload = Payload::hashed(*chunk);
+        payload.append(&mut self.input, size, &mut data)?;
+        payload.finish(&mut self.input)?;
+        if !known {
+            reaches(&mut self.input)?;
+        }
+        Ok(data)
+    }
+
+    fn unload(&mut self) {
+        if let Some(loaded) = self.loaded.take() {
+            self.memory = loaded.records.recycle();
+        }
+        self.index = 0;
+    }
+
+    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is none. The reader
+    /// must be at the beginning, and then is behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; as
+    /// [`read_record`](Self::read_record).
+    pub fn read_metadata(&mut self) -> Result<Option<Bytes>> {
+        if self.begin != 0 || self.index != 0 {
+            return Err(Error::at(
+                ErrorKind::InvalidPosition,
+                self.begin,
+                "metadata is at the beginning of a file only",
+            ));
+        }
+        loop {
+            match self.load_metadata() {
+                Ok(metadata) => return Ok(metadata),
+                Err(fault) => {
+                    if !self.recover(fault)? || self.begin > 64 {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn load_metadata(&mut self) -> Result<Option<Bytes>, Fault> {
+        if self.begin == 0 {
+            let Some(signature) = self.header_at(0)? else {
+                return Ok(None);
+            };
+            self.begin = signature.end;
+        }
+        let Some(chunk) = self.header_at(self.begin)? else {
+            return Ok(None);
+        };
+        if chunk.header.kind != ChunkKind::Metadata {
+            return Ok(None);
+        }
+        let metadata = self.decode(&chunk)?.record_bytes(0);
+        self.begin = chunk.end;
+        Ok(metadata)
+    }
+}
+
+impl<I> std::fmt::Debug for RecordReader<I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecordReader")
+            .field(
+                "position",
+                &RecordPosition::new(self.begin, self.index as u64),
+            )
+            .finish_non_exhaustive()
+    }
+}

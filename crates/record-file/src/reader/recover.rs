@@ -1,0 +1,98 @@
+//! Getting past damage.
+//!
+//! A chunk whose header can be trusted says where the next one begins. Without that, the header of the next block
+//! does: every block names the chunk that reaches into it.
+use super::RecordReader;
+use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
+use crate::error::{Error, ErrorKind, Result};
+use crate::input::Input;
+use crate::payload::{Fault, Place, read_block_header};
+
+/// A part of a file that was skipped because it is damaged.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct SkippedRegion {
+    /// Where it begins, in bytes.
+    pub begin: u64,
+    /// Where it ends: here reading goes on.
+    pub end: u64,
+    /// What was wrong.
+    pub error: Error,
+}
+
+impl<I: Input> RecordReader<I> {
+    /// Reports what is wrong at `begin` to the callback, and moves past it. False if reading is to end there.
+    pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {
+        if self.recovery.is_none() || !is_damage(&fault) {
+            return Err(fault.error);
+        }
+        let region = self.resync(self.begin, fault)?;
+        self.unload();
+        self.begin = region.end;
+        let go_on = match &mut self.recovery {
+            Some(callback) => callback(&region),
+            None => false,
+        };
+        self.skipped = Some(region);
+        Ok(go_on)
+    }
+
+    /// How far what is wrong with the chunk at `begin` reaches.
+    pub(super) fn resync(&mut self, begin: u64, fault: Fault) -> Result<SkippedRegion> {
+        let Fault { mut error, place } = fault;
+        let after = |block: u64| block.saturating_add(BLOCK);
+        let mut block = match place {
+            Place::Data { end } => return self.region(begin, end, error),
+            Place::Truncated => return self.region(begin, u64::MAX, error),
+            Place::Io => return Err(error),
+            Place::ChunkHeader => next_boundary(begin.saturating_add(1)),
+            Place::BlockHeader { block } => after(block),
+            Place::OtherChunk { block, header } => {
+                let next = block.saturating_add(header.next_chunk);
+                let here = header.previous_chunk == block - begin;
+                // A header that is right about where this chunk begins, but not where it ends, can't be relied
+                // on, and one that leads far away would skip more than there is reason to.
+                if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
+                    return self.region(begin, next, error);
+                }
+                after(block)
+            }
+        };
+        loop {
+            match read_block_header(&mut self.input, block) {
+                Ok(header) => {
+                    let found = if header.previous_chunk == 0 {
+                        block
+                    } else {
+                        block.saturating_add(header.next_chunk)
+                    };
+                    if found >= block && is_chunk_boundary(found) {
+                        return self.region(begin, found, error);
+                    }
+                }
+                Err(fault) => match fault.place {
+                    Place::Io => return Err(fault.error),
+                    Place::Truncated => return self.region(begin, u64::MAX, error),
+                    _ => error = fault.error,
+                },
+            }
+            block = after(block);
+        }
+    }
+
+    /// A region that ends at `end`, or with the file.
+    fn region(&mut self, begin: u64, end: u64, error: Error) -> Result<SkippedRegion> {
+        let reached = self.input.reaches(end);
+        let end = match reached.map_err(|error| Error::io(Some(begin), error))? {
+            Ok(()) => end,
+            Err(size) => size,
+        };
+        Ok(SkippedRegion { begin, end, error })
+    }
+}
+
+/// Whether skipping helps: not if the source failed, or a limit of ours.
+fn is_damage(fault: &Fault) -> bool {
+    fault.place != Place::Io
+        && (fault.error.is_corrupt() || fault.error.kind() == ErrorKind::Unsupported)
+}

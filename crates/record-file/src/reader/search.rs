@@ -1,0 +1,231 @@
+//! Binary search.
+use std::cmp::Ordering;
+
+use super::RecordReader;
+use crate::chunk::Chunk;
+use crate::error::Result;
+use crate::payload::Fault;
+use crate::position::RecordPosition;
+use crate::read_at::ReadAt;
+
+/// What a test says of a record that is compared with the one searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guide {
+    /// It comes before, between, or after what is searched for.
+    Order(Ordering),
+    /// It can't be compared: others around it may.
+    Unordered,
+    /// The search is to end.
+    Stop,
+}
+
+impl From<Ordering> for Guide {
+    fn from(order: Ordering) -> Self {
+        Guide::Order(order)
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// A record for which the test says equal; it is read next.
+    Equal,
+    /// None; the first one after it is read next.
+    Greater,
+    /// None, nor one after it; the reader is at the end.
+    Nothing,
+    /// The test ended the search; the reader is at the record it saw last.
+    Stopped,
+}
+
+/// A chunk, by its first record that can be compared.
+enum Judged {
+    Order(Ordering, usize),
+    Unordered,
+    Stop(usize),
+}
+
+impl<S: ReadAt> RecordReader<S> {
+    /// Looks for a record in a file whose records are sorted, reading few of its chunks.
+    ///
+    /// `test` compares a record with what is searched for: [`Ordering::Less`] if the record comes before it.
+    /// Chunks that are damaged count as [`Guide::Unordered`].
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](crate::ErrorKind::Io), [`LimitExceeded`](crate::ErrorKind::LimitExceeded).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Found, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    ///
+    /// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new().chunk_size(100))?;
+    /// for number in 0..1000u32 {
+    ///     writer.write_record(&(2 * number).to_be_bytes())?;
+    /// }
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// let found = reader.search(|record| record.cmp(&777u32.to_be_bytes()).into())?;
+    /// assert_eq!(found, Found::Greater);
+    /// assert_eq!(reader.read_record()?, Some(&778u32.to_be_bytes()[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    pub fn search(&mut self, mut test: impl FnMut(&[u8]) -> Guide) -> Result<Found> {
+        self.last = None;
+        let recovery = self.recovery.take();
+        let result = self.search_chunks(&mut test);
+        self.recovery = recovery;
+        result
+    }
+
+    fn search_chunks(&mut self, test: &mut dyn FnMut(&[u8]) -> Guide) -> Result<Found> {
+        let size = self.size()?;
+        let (mut low, mut high) = (0, size);
+        // The last chunk known to begin before, with a record that is, and the first position after.
+        let mut less = None;
+        let mut greater = RecordPosition::new(size, 0);
+        let mut any_greater = false;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut at = self.begin_of_chunk_at(middle)?.max(low);
+            // What lies before may be damaged, all the way from the middle.
+            let first = at.min(middle);
+            let mut decided = false;
+            // Past chunks that say nothing, to one that does.
+            while at < high {
+                let (judged, end) = self.judge(at, test)?;
+                let position = |index: usize| RecordPosition::new(at, index as u64);
+                match judged {
+                    Judged::Order(Ordering::Equal, index) => {
+                        return self.go_to(position(index), Found::Equal);
+                    }
+                    Judged::Stop(index) => return self.go_to(position(index), Found::Stopped),
+                    Judged::Order(Ordering::Less, index) => {
+                        less = Some((at, index));
+                        low = end;
+                        decided = true;
+                    }
+                    Judged::Order(Ordering::Greater, index) => {
+                        greater = position(index);
+                        any_greater = true;
+                        high = first;
+                        decided = true;
+                    }
+                    Judged::Unordered => {
+                        at = end;
+                        continue;
+                    }
+                }
+                break;
+            }
+            if !decided {
+                high = first;
+            }
+        }
+        if let Some((begin, index)) = less {
+            match self.search_in_chunk(begin, index + 1, test)? {
+                Judged::Order(Ordering::Equal, index) => {
+                    return self.go_to(RecordPosition::new(begin, index as u64), Found::Equal);
+                }
+                Judged::Order(_, index) => {
+                    return self.go_to(RecordPosition::new(begin, index as u64), Found::Greater);
+                }
+                Judged::Stop(index) => {
+                    return self.go_to(RecordPosition::new(begin, index as u64), Found::Stopped);
+                }
+                Judged::Unordered => {}
+            }
+        }
+        let found = if any_greater {
+            Found::Greater
+        } else {
+            Found::Nothing
+        };
+        self.go_to(greater, found)
+    }
+
+    fn go_to(&mut self, position: RecordPosition, found: Found) -> Result<Found> {
+        self.seek(position)?;
+        self.last = None;
+        Ok(found)
+    }
+
+    /// Where the chunk around `pos` begins, or what follows the damage there.
+    fn begin_of_chunk_at(&mut self, pos: u64) -> Result<u64> {
+        match self.chunk_at(pos) {
+            Ok(chunk) => Ok(chunk.map_or(pos, |chunk: Chunk| chunk.begin)),
+            Err((begin, fault)) => self.past(begin, fault),
+        }
+    }
+
+    fn past(&mut self, begin: u64, fault: Fault) -> Result<u64> {
+        Ok(self.resync(begin, fault)?.end)
+    }
+
+    /// Judges the chunk at `at`, and says where it ends.
+    fn judge(&mut self, at: u64, test: &mut dyn FnMut(&[u8]) -> Guide) -> Result<(Judged, u64)> {
+        self.unload();
+        self.begin = at;
+        match self.load() {
+            Ok(true) => {}
+            Ok(false) => return Ok((Judged::Unordered, u64::MAX)),
+            Err(fault) => return Ok((Judged::Unordered, self.past(at, fault)?)),
+        }
+        let Some(loaded) = &self.loaded else {
+            return Ok((Judged::Unordered, u64::MAX));
+        };
+        for (index, record) in loaded.records.records().enumerate() {
+            match test(record) {
+                Guide::Order(order) => return Ok((Judged::Order(order, index), loaded.end)),
+                Guide::Stop => return Ok((Judged::Stop(index), loaded.end)),
+                Guide::Unordered => {}
+            }
+        }
+        Ok((Judged::Unordered, loaded.end))
+    }
+
+    /// The first record from `low` on, in the chunk at `begin`, that isn't less.
+    fn search_in_chunk(
+        &mut self,
+        begin: u64,
+        mut low: usize,
+        test: &mut dyn FnMut(&[u8]) -> Guide,
+    ) -> Result<Judged> {
+        if self.loaded.is_none() || self.begin != begin {
+            self.unload();
+            self.begin = begin;
+            self.load()?;
+        }
+        let Some(loaded) = &self.loaded else {
+            return Ok(Judged::Unordered);
+        };
+        let records = &loaded.records;
+        let mut high = records.len();
+        let mut greater = None;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let mut at = middle;
+            loop {
+                let Some(record) = records.record(at).filter(|_| at < high) else {
+                    high = middle;
+                    break;
+                };
+                match test(record) {
+                    Guide::Order(Ordering::Equal) => return Ok(Judged::Order(Ordering::Equal, at)),
+                    Guide::Stop => return Ok(Judged::Stop(at)),
+                    Guide::Order(Ordering::Less) => {
+                        low = at + 1;
+                        break;
+                    }
+                    Guide::Order(Ordering::Greater) => {
+                        greater = Some(at);
+                        high = middle;
+                        break;
+                    }
+                    Guide::Unordered => at += 1,
+                }
+            }
+        }
+        Ok(greater.map_or(Judged::Unordered, |at| Judged::Order(Ordering::Greater, at)))
+    }
+}

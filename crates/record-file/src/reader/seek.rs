@@ -1,0 +1,181 @@
+//! Moving around.
+use super::RecordReader;
+use crate::chunk::Chunk;
+use crate::error::{Error, ErrorKind, Result};
+use crate::payload::{Fault, chunk_before};
+use crate::position::RecordPosition;
+use crate::read_at::ReadAt;
+
+impl<S: ReadAt> RecordReader<S> {
+    /// Bytes in the file, now.
+    ///
+    /// # Errors
+    ///
+    /// [`Io`](ErrorKind::Io).
+    pub fn size(&self) -> Result<u64> {
+        self.input
+            .inner
+            .size()
+            .map_err(|error| Error::io(None, error))
+    }
+
+    /// Moves to a record. An index beyond the records of the chunk is its end.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the chunk would begin beyond the end of the file, or where
+    /// no chunk can; what reading the chunk can give, unless the index is 0.
+    pub fn seek(&mut self, position: RecordPosition) -> Result<()> {
+        let begin = position.chunk_begin().0;
+        self.check_within(begin)?;
+        if !crate::block::is_chunk_boundary(begin) {
+            return Err(Error::at(
+                ErrorKind::InvalidPosition,
+                begin,
+                "no chunk can begin here",
+            ));
+        }
+        self.last = None;
+        if begin != self.begin || self.loaded.is_none() {
+            self.unload();
+            self.begin = begin;
+        }
+        self.index = usize::try_from(position.record_index()).unwrap_or(usize::MAX);
+        match &self.loaded {
+            Some(loaded) => self.index = self.index.min(loaded.records.len()),
+            None if self.index > 0 => {
+                if let Err(fault) = self.load() {
+                    self.recover(fault)?;
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Moves to the record with this number, or if there is none to the next one after it.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the number is beyond the end of the file; what reading
+    /// headers and the chunk can give.
+    pub fn seek_numeric(&mut self, numeric: u64) -> Result<()> {
+        self.check_within(numeric)?;
+        self.last = None;
+        if let Some(loaded) = &self.loaded
+            && (self.begin..loaded.end).contains(&numeric)
+        {
+            return self.seek(RecordPosition::new(self.begin, numeric - self.begin));
+        }
+        self.unload();
+        match self.chunk_at(numeric) {
+            Ok(Some(chunk)) if numeric - chunk.begin < chunk.header.num_records => {
+                self.seek(RecordPosition::new(chunk.begin, numeric - chunk.begin))
+            }
+            // Also at the chunk boundary, where an empty chunk may begin.
+            Ok(Some(chunk)) if numeric == chunk.begin => self.seek(RecordPosition::new(numeric, 0)),
+            Ok(Some(chunk)) => {
+                self.begin = chunk.end;
+                Ok(())
+            }
+            Ok(None) => {
+                self.begin = self.size()?;
+                Ok(())
+            }
+            Err((begin, fault)) => {
+                self.begin = begin;
+                self.recover(fault)?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves one record back, so that it is read next. False, without moving, if there is none.
+    ///
+    /// # Errors
+    ///
+    /// What reading headers and a chunk can give.
+    pub fn seek_back(&mut self) -> Result<bool> {
+        self.last = None;
+        if self.index > 0 && self.loaded.is_none() && !self.load_record()? {
+            return Ok(false);
+        }
+        if self.index > 0 {
+            self.index -= 1;
+            return Ok(true);
+        }
+        let mut end = self.begin;
+        while end > 0 {
+            match self.last_chunk_with_records(end) {
+                Ok((start, None)) => end = start,
+                Ok((_, Some(chunk))) => {
+                    let index = chunk.header.num_records - 1;
+                    self.seek(RecordPosition::new(chunk.begin, index))?;
+                    return Ok(self.begin == chunk.begin);
+                }
+                Err((begin, fault)) => {
+                    // What can't be read is passed over backwards, if at all.
+                    if self.recovery.is_none() || begin >= end {
+                        return Err(fault.error);
+                    }
+                    let region = self.resync(begin, fault)?;
+                    if let Some(callback) = &mut self.recovery
+                        && !callback(&region)
+                    {
+                        return Ok(false);
+                    }
+                    self.skipped = Some(region);
+                    end = begin;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// The last chunk with records that ends by `end`, among those that the header of the last block before leads
+    /// to; and where these begin.
+    fn last_chunk_with_records(&mut self, end: u64) -> Result<(u64, Option<Chunk>), (u64, Fault)> {
+        let before = crate::block::block_of(end - 1);
+        let start = chunk_before(&mut self.input, end - 1).map_err(|fault| (before, fault))?;
+        let mut begin = start;
+        let mut last = None;
+        while begin < end {
+            let chunk = self.header_at(begin).map_err(|fault| (begin, fault))?;
+            let Some(chunk) = chunk else { break };
+            if chunk.header.num_records > 0 {
+                last = Some(chunk);
+            }
+            begin = chunk.end;
+        }
+        Ok((start, last))
+    }
+
+    /// The chunk that spans `numeric`, or where it should have been and what is wrong there.
+    pub(super) fn chunk_at(&mut self, numeric: u64) -> Result<Option<Chunk>, (u64, Fault)> {
+        if matches!(self.size(), Ok(size) if size == numeric) {
+            return Ok(None);
+        }
+        let block = crate::block::block_of(numeric);
+        let mut begin = chunk_before(&mut self.input, numeric).map_err(|fault| (block, fault))?;
+        loop {
+            let chunk = self.header_at(begin).map_err(|fault| (begin, fault))?;
+            let Some(chunk) = chunk else { return Ok(None) };
+            if numeric < chunk.end {
+                return Ok(Some(chunk));
+            }
+            begin = chunk.end;
+        }
+    }
+
+    fn check_within(&self, position: u64) -> Result<()> {
+        let size = self.size()?;
+        if position <= size {
+            return Ok(());
+        }
+        Err(Error::at(
+            ErrorKind::InvalidPosition,
+            position,
+            format!("the file ends at {size:#x}"),
+        ))
+    }
+}
