@@ -6,6 +6,8 @@
                rebuilds the source
   special      the same for messages that its Merger is easily confused by (special.py)
   merge        every file in tests/data/tensorflow_cpb, merged by protosplit: equal to its source as a message
+  fingerprint  every SavedModel, in one piece and cut in many ways, and models as no serializer writes them (scrambled.py):
+               protosplit's fingerprint is TensorFlow's, and what it stores agrees; where TensorFlow has none, it says so
 
 Run by run.sh, which sets up what this needs. Exit 1 if anything failed.
 """
@@ -24,6 +26,7 @@ from pathlib import Path
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from scrambled import scrambled
 from special import specials
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -215,7 +218,7 @@ def check_descriptors(report, tensorflow):
 def message_maker(tensorflow):
     """Gives `new(name)`, with message classes of TensorFlow's own descriptors."""
     pool = descriptor_pool.DescriptorPool()
-    for file in tensorflow.descriptors([]).file:
+    for file in tensorflow.descriptors(["tensorflow/core/protobuf/fingerprint.proto"]).file:
         pool.Add(file)
     return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))()
 
@@ -428,9 +431,78 @@ def check_merge(protosplit, report, tensorflow):
         report.check("merge", entry["file"], difference(got, wanted[entry["source"]]))
 
 
+# Fingerprints
+
+HASHES = ["saved_model_checksum", "graph_def_program_hash", "signature_def_hash", "saved_object_graph_hash", "checkpoint_hash"]
+SCRAMBLED_MODELS = 300
+
+
+def fingerprint_folders(protosplit, report, new):
+    """SavedModels' folders, with labels: fixtures, special and scrambled models, and all of them cut."""
+    models = [(folder.parent.name, folder.parent) for folder in sorted(FIXTURES.glob("*/saved_model.pb"))]
+    contents = [(s.name, s.data) for s in specials(new) if s.message == "tensorflow.SavedModel"]
+    descriptor = new("tensorflow.SavedModel").DESCRIPTOR
+    contents += [(f"scrambled {seed}", scrambled(descriptor, seed)) for seed in range(SCRAMBLED_MODELS)]
+    for at, (name, data) in enumerate(contents):
+        folder = protosplit.scratch / f"model.{at}"
+        folder.mkdir()
+        (folder / "saved_model.pb").write_bytes(data)
+        models.append((name, folder))
+    for at, (name, folder) in enumerate(models):
+        yield name, folder
+        size = (folder / "saved_model.pb").stat().st_size
+        for parts in (2, 10, 40):
+            out = protosplit.scratch / f"cut.{at}.{parts}"
+            options = ["--max-chunk-size", str(max(size // parts, 20)), "--value-chunk-size", "100"]
+            ran = protosplit.run("convert", folder, out, "--to", "cpb", *options)
+            if ran.returncode == 0 and (out / "saved_model.cpb").exists():
+                yield f"{name}, cut by {parts}", out
+            elif ran.returncode not in (0, 1):
+                report.check("fingerprint", f"{name}, cut by {parts}", f"exit {ran.returncode}: {ran.stderr.strip()}")
+    for file in sorted(FOREIGN.glob("*.cpb")):
+        if not file.name.startswith("graphdef"):
+            folder = protosplit.scratch / file.name
+            folder.mkdir()
+            (folder / "saved_model.cpb").write_bytes(file.read_bytes())
+            yield file.name, folder
+
+
+def check_fingerprint(protosplit, report, tensorflow, new):
+    folders = list(fingerprint_folders(protosplit, report, new))
+    results = tensorflow.read((folder, "fingerprint") for _, folder in folders)
+    refused = 0
+    for (label, folder), theirs in zip(folders, results):
+        ran = protosplit.run("fingerprint", folder, "--json")
+        problem = None
+        if ran.returncode not in (0, 1) or not ran.stdout:
+            problem = f"exit {ran.returncode}: {ran.stderr.strip()}" if not isinstance(theirs, str) else None
+        elif isinstance(theirs, str):
+            if json.loads(ran.stdout)["refused"] is None:
+                problem = f"there is one, though {theirs}"
+        else:
+            problem = fingerprint_problem(json.loads(ran.stdout), theirs, new)
+        refused += isinstance(theirs, str)
+        report.check("fingerprint", label, problem)
+    print(f"fingerprint: {len(folders)} models, of which TensorFlow has no fingerprint of {refused}")
+
+
+def fingerprint_problem(answer, theirs, new):
+    fingerprint = new("tensorflow.FingerprintDef")
+    fingerprint.ParseFromString(theirs)
+    wanted = {name: str(getattr(fingerprint, name)) for name in HASHES} | {"producer": fingerprint.version.producer}
+    if answer["computed"] is None:
+        return f"refused: {answer['refused']}"
+    differing = [name for name, value in wanted.items() if answer["computed"][name] != value]
+    if differing:
+        return f"differs in {', '.join(differing)}"
+    if answer["agrees"] is False:
+        return f"what is stored differs in {', '.join(answer['differs_in'])}"
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = ["descriptors", "split", "special", "merge"]
+    groups = ["descriptors", "split", "special", "merge", "fingerprint"]
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which checks to make; default all: {', '.join(groups)}")
     parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
     parser.add_argument("--keep", type=Path, help="an empty or new folder for all files written, to look at afterwards")
@@ -457,6 +529,8 @@ def main():
             check_special(protosplit, message_maker(tensorflow))
         if "merge" in chosen:
             check_merge(protosplit, report, tensorflow)
+        if "fingerprint" in chosen:
+            check_fingerprint(protosplit, report, tensorflow, message_maker(tensorflow))
         if tensorflow.reads:
             print(f"TensorFlow read {tensorflow.reads} files in {tensorflow.seconds:.2f} seconds")
         return report.close()
