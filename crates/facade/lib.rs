@@ -8,7 +8,9 @@
 //! needs more memory for a larger one.
 #![forbid(unsafe_code)]
 
-pub use proto_splitter_core::{Error, ErrorKind, Result, container, merge, path, split, wire};
+pub use proto_splitter_core::{
+    Error, ErrorKind, Result, atomic, container, lazy, merge, path, split, wire,
+};
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 pub use proto_splitter_saved_model::{
     ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,

@@ -27,6 +27,7 @@
 pub mod atomic;
 pub mod container;
 mod error;
+pub mod lazy;
 pub mod merge;
 pub mod path;
 pub mod proto;

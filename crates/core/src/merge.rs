@@ -10,6 +10,7 @@
 
 mod entries;
 mod execute;
+mod input;
 mod keys;
 mod marked;
 mod merger;
@@ -40,5 +41,10 @@ pub use plan::{MergePlan, Segment, SegmentSource};
 pub use store::ChunkStore;
 pub use verify::{MergeCheck, SourceCheck, Verification};
 
+pub(crate) use execute::reserve;
+pub(crate) use input::PlanInput;
+pub(crate) use keys::{EntryKey, KeyCodec, entry_key, is_key};
 pub(crate) use planner::{Layout, plan};
+pub(crate) use schema::wire_type;
 pub(crate) use tree::{PathTree, TreeOptions};
+pub(crate) use write::write;

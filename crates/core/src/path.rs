@@ -20,7 +20,7 @@ use std::fmt;
 
 use prost_reflect::MessageDescriptor;
 
-pub(crate) use resolve::{FieldRef, key_fits};
+pub(crate) use resolve::{FieldRef, key_fits, message_below};
 pub use resolve::{Target, TargetKind};
 
 use crate::wire::FieldNumber;

@@ -173,6 +173,25 @@ impl Trailer {
         chunks: &S,
         options: &MergeOptions,
     ) -> Result<MergePlan> {
+        self.plan_tree(chunks, &self.tree, options)
+    }
+
+    /// Plans a merge in which only what lies at `path` is sure to be right.
+    pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
+        &self,
+        chunks: &S,
+        path: &FieldPath,
+        options: &MergeOptions,
+    ) -> Result<MergePlan> {
+        self.plan_tree(chunks, &self.tree.cut(path)?, options)
+    }
+
+    fn plan_tree<S: ChunkStore + ?Sized>(
+        &self,
+        chunks: &S,
+        tree: &PathTree,
+        options: &MergeOptions,
+    ) -> Result<MergePlan> {
         if chunks.len() != self.kinds.len() {
             let message = format!(
                 "{} chunks, where the trailer has {}",
@@ -182,7 +201,7 @@ impl Trailer {
             return Err(invalid(message));
         }
         let layout = Layout {
-            tree: &self.tree,
+            tree,
             kinds: &self.kinds,
             marked: self.is_marked(),
         };

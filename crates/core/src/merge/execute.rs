@@ -61,7 +61,7 @@ pub(super) fn to_bytes<S: ChunkStore + ?Sized>(
 /// How many times larger than its file a message is believed to be. Beyond that memory is taken as bytes arrive.
 const BELIEVED_RATIO: u64 = 64;
 
-pub(super) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Vec<u8>> {
+pub(crate) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Vec<u8>> {
     let too_large = || {
         let message = format!("a message of {total} bytes doesn't fit in memory");
         Error::new(ErrorKind::LimitExceeded, message)

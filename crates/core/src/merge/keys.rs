@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// How a map's keys are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum KeyCodec {
+pub(crate) enum KeyCodec {
     String,
     Bool,
     Int32,
@@ -27,7 +27,7 @@ pub(super) enum KeyCodec {
 }
 
 impl KeyCodec {
-    pub(super) fn of_kind(kind: &Kind) -> Option<KeyCodec> {
+    pub(crate) fn of_kind(kind: &Kind) -> Option<KeyCodec> {
         Some(match kind {
             Kind::String => KeyCodec::String,
             Kind::Bool => KeyCodec::Bool,
@@ -99,6 +99,34 @@ impl KeyCodec {
             }
             KeyCodec::Sint64 => unzigzag(wire),
             _ => wire,
+        }
+    }
+
+    /// The key that an entry has, in the type that paths have for it.
+    pub(crate) fn key(self, entry: EntryKey<'_>) -> MapKey {
+        let number = match entry {
+            EntryKey::Number(wire, value) if self.wire() == wire => self.canonical(value),
+            _ => 0,
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the canonical form of a 32-bit key has 32 bits that count"
+        )]
+        let low = number as u32;
+        match self {
+            KeyCodec::String => MapKey::String(match entry {
+                EntryKey::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+                _ => String::new(),
+            }),
+            KeyCodec::Bool => MapKey::Bool(number != 0),
+            KeyCodec::Int32 | KeyCodec::Sint32 | KeyCodec::Sfixed32 => {
+                MapKey::I32(low.cast_signed())
+            }
+            KeyCodec::Int64 | KeyCodec::Sint64 | KeyCodec::Sfixed64 => {
+                MapKey::I64(number.cast_signed())
+            }
+            KeyCodec::Uint32 | KeyCodec::Fixed32 => MapKey::U32(low),
+            KeyCodec::Uint64 | KeyCodec::Fixed64 => MapKey::U64(number),
         }
     }
 
@@ -211,6 +239,21 @@ impl MapKeys {
     }
 }
 
+/// Whether an entry's key is this one; without the map's type, as it is plainly written.
+pub(crate) fn is_key(wanted: &MapKey, codec: Option<KeyCodec>, key: EntryKey<'_>) -> bool {
+    let plain = KeyCodec::plain(wanted);
+    match (canonical_key(wanted), key) {
+        (CanonicalKey::String(wanted), EntryKey::Bytes(key)) => wanted == key,
+        (CanonicalKey::String(wanted), _) => wanted.is_empty(),
+        (CanonicalKey::Number(wanted), EntryKey::Number(wire, value)) => {
+            let codec = codec.unwrap_or_else(|| plain.with_wire(wire));
+            let value = (codec.wire() == wire).then(|| codec.canonical(value));
+            wanted == value.unwrap_or(0)
+        }
+        (CanonicalKey::Number(wanted), _) => wanted == 0,
+    }
+}
+
 /// Which of the entries of one map, in the order of their keys, has this one.
 fn find(tree: &PathTree, entries: &[NodeId], wanted: &CanonicalKey<'_>) -> Option<NodeId> {
     let order = |&entry: &NodeId| {
@@ -232,7 +275,7 @@ fn find(tree: &PathTree, entries: &[NodeId], wanted: &CanonicalKey<'_>) -> Optio
 
 /// A map entry's key as it stands on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EntryKey<'a> {
+pub(crate) enum EntryKey<'a> {
     Absent,
     Bytes(&'a [u8]),
     Number(WireType, u64),
@@ -241,7 +284,7 @@ pub(super) enum EntryKey<'a> {
 /// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to where the entry was looked through.
 ///
 /// The key that counts is the last. Writers put it first; how much of the entry is looked at is for the caller to bound.
-pub(super) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
+pub(crate) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
     let cut = |at: usize| {
         Err(
             Error::new(ErrorKind::InvalidMessage, "a map entry that is cut short")

@@ -83,6 +83,40 @@ impl MergePlan {
         }
     }
 
+    /// The plan for some of the output's bytes only, one range behind the other.
+    pub(crate) fn clip(&self, ranges: &[Range<u64>]) -> MergePlan {
+        let (mut segments, mut offset) = (Vec::new(), 0);
+        for range in ranges {
+            let first = self
+                .segments
+                .partition_point(|segment| segment.offset + segment.len() <= range.start);
+            for segment in &self.segments[first..] {
+                let start = range.start.max(segment.offset) - segment.offset;
+                let end = range.end.min(segment.offset + segment.len());
+                let Some(len) = end
+                    .checked_sub(segment.offset + start)
+                    .filter(|&len| len > 0)
+                else {
+                    break;
+                };
+                let source = match &segment.source {
+                    SegmentSource::Literal(bytes) => {
+                        // A literal is in memory, so its length fits.
+                        let start = bytes.start + usize::try_from(start).unwrap_or(0);
+                        SegmentSource::Literal(start..start + usize::try_from(len).unwrap_or(0))
+                    }
+                    SegmentSource::Chunk { chunk, range } => SegmentSource::Chunk {
+                        chunk: *chunk,
+                        range: range.start + start..range.start + start + len,
+                    },
+                };
+                segments.push(Segment { offset, source });
+                offset += len;
+            }
+        }
+        MergePlan::new(segments, self.literals.clone(), self.starts.len() - 1)
+    }
+
     /// How many bytes the merged message has.
     pub fn total_len(&self) -> u64 {
         self.total

@@ -67,7 +67,7 @@ impl NodeType {
 }
 
 /// The wire type of a value that is not packed.
-pub(super) fn wire_type(kind: &Kind, group: bool) -> WireType {
+pub(crate) fn wire_type(kind: &Kind, group: bool) -> WireType {
     match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
         Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,

@@ -15,7 +15,7 @@ const COPY_LEN: usize = 256 << 10;
 const MAX_OPEN: usize = 64;
 
 /// Writes the planned message. A chunk is read from its first segment to its last, and then to its end, so that all of it was checked.
-pub(super) fn write<S: ChunkStore + ?Sized>(
+pub(crate) fn write<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
     sink: &mut dyn Write,

@@ -207,7 +207,7 @@ pub(super) fn field_by_text(message: &MessageDescriptor, text: &str) -> Option<F
 }
 
 /// The message in which a path goes on below a value of this field.
-pub(super) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
+pub(crate) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
     match field.kind() {
         Kind::Message(entry) if field.is_map() => match entry.map_entry_value_field().kind() {
             Kind::Message(message) => Some(message),

@@ -67,9 +67,14 @@ impl Counted {
         }
     }
 
+    /// The reads since the last call: where each began, and how many bytes it gave.
+    pub fn all(&self) -> Vec<(u64, usize)> {
+        std::mem::take(&mut *self.reads.lock().unwrap())
+    }
+
     /// How many of the bytes of `range` were read since the last call, counting those read twice twice.
     pub fn take(&self, range: std::ops::Range<u64>) -> u64 {
-        let reads = std::mem::take(&mut *self.reads.lock().unwrap());
+        let reads = self.all();
         let within = |&(start, len): &(u64, usize)| {
             let end = start + len as u64;
             end.min(range.end).saturating_sub(start.max(range.start))

@@ -1,0 +1,293 @@
+//! Reading parts of a message without reading all of it.
+//!
+//! A [`MessageView`] is a message that stays where it is: in the chunks of a [`ChunkedFile`], or in one piece in any source of
+//! bytes. Following a path hops over what lies beside it. Of a chunked file the trailer, the chunks on the way and those at the path
+//! and below it are read, each checked as in a merge; of other slices of a field on the way the beginning is.
+//!
+//! A path leads to one value: a message, in all its pieces; an element; the value of a map entry; or a value that is no message, of
+//! which the last counts. What is given are its bytes, without its tag and length: the fields of a message, a string's or bytes'
+//! own, and for a number what is on the wire.
+//!
+//! ```
+//! use proto_splitter_core::lazy::MessageView;
+//! use proto_splitter_core::merge::MergeOptions;
+//!
+//! // Field 3 is a message, and its field 1 the string "testing".
+//! let message = b"\x08\x96\x01\x1a\x09\x0a\x07testing".to_vec();
+//! let view = MessageView::of_plain(&message, MergeOptions::new())?;
+//! assert_eq!(view.get(&"3.1".parse()?)?, "testing");
+//! assert_eq!(view.size(&"3.2".parse()?)?, None);
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
+
+mod fields;
+mod locate;
+
+use std::io::Write;
+use std::ops::Range;
+
+use bytes::Bytes;
+use prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use record_file::ReadAt;
+
+pub use fields::{FieldEntry, Fields};
+
+use crate::container::ChunkedFile;
+use crate::merge::{MergeOptions, PlanInput, reserve, write};
+use crate::path::{FieldPath, TargetKind};
+use crate::wire::{Input, SourceInput, WireCursor};
+use crate::{Error, ErrorKind, Result};
+
+/// How much of a message in one piece is copied at a time.
+const COPY_LEN: usize = 256 << 10;
+
+/// A message that is read in parts.
+#[derive(Debug)]
+pub struct MessageView<'a, S> {
+    source: Source<'a, S>,
+    options: MergeOptions,
+}
+
+#[derive(Debug)]
+enum Source<'a, S> {
+    Chunked(&'a ChunkedFile<S>),
+    Plain(&'a S, u64),
+}
+
+/// As much of a message as a path needs.
+enum Part<'a, S> {
+    Chunked(PlanInput<'a, ChunkedFile<S>>),
+    Plain(SourceInput<'a, S>),
+}
+
+/// What a path needs of the message, and the pieces of its value there.
+type Value<'a, S> = (Part<'a, S>, Vec<Range<u64>>);
+
+impl<S: ReadAt> Input for Part<'_, S> {
+    fn size(&self) -> u64 {
+        match self {
+            Part::Chunked(input) => input.size(),
+            Part::Plain(input) => input.size(),
+        }
+    }
+
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        match self {
+            Part::Chunked(input) => input.fetch(position, want),
+            Part::Plain(input) => input.fetch(position, want),
+        }
+    }
+}
+
+impl<S: ReadAt> ChunkedFile<S> {
+    /// The message in this file, to be read in parts. What the options say of its type is needed where a merge needs it, and to tell
+    /// a message in several pieces from a value that occurs several times.
+    pub fn view(&self, options: MergeOptions) -> MessageView<'_, S> {
+        MessageView {
+            source: Source::Chunked(self),
+            options,
+        }
+    }
+
+    /// The value at a path, of a message whose type need not be known: [`view`](Self::view) has more.
+    ///
+    /// # Errors
+    ///
+    /// As [`MessageView::get`].
+    pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
+        self.view(MergeOptions::new()).get(path)
+    }
+}
+
+impl<'a, S: ReadAt> MessageView<'a, S> {
+    /// The message that is all of `source`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if its size can't be told.
+    pub fn of_plain(source: &'a S, options: MergeOptions) -> Result<Self> {
+        let size = source.size()?;
+        Ok(MessageView {
+            source: Source::Plain(source, size),
+            options,
+        })
+    }
+
+    /// The type of the message, if it was said.
+    pub fn descriptor(&self) -> Option<&MessageDescriptor> {
+        self.options.descriptor.as_ref()
+    }
+
+    /// How many bytes the value at a path has; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), but that nothing is there is none.
+    pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
+        let found = self.find(path)?;
+        Ok(found.map(|(_, pieces)| total(&pieces)))
+    }
+
+    /// The value at a path.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if nothing is there, or the path means a whole repeated field or map;
+    /// [`ErrorKind::SchemaNeeded`] if only the message's type could tell what the value is; [`ErrorKind::LimitExceeded`] if it
+    /// doesn't fit in memory; what is wrong with the chunks that are read, or with the bytes on the way.
+    pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
+        let (part, pieces) = self.find_some(path)?;
+        let stored = match &self.source {
+            Source::Chunked(file) => crate::merge::ChunkStore::stored_len(*file),
+            Source::Plain(_, size) => *size,
+        };
+        let mut out = reserve(total(&pieces), stored, &self.options)?;
+        self.copy(&part, &pieces, &mut out)?;
+        Ok(out.into())
+    }
+
+    /// Copies the value at a path to the front of `buffer`, and says how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); [`ErrorKind::InvalidConfig`] if the buffer is shorter than the value.
+    pub fn get_into(&self, path: &FieldPath, buffer: &mut [u8]) -> Result<usize> {
+        let (part, pieces) = self.find_some(path)?;
+        let (have, len) = (buffer.len(), total(&pieces));
+        let front = usize::try_from(len)
+            .ok()
+            .and_then(|len| buffer.get_mut(..len));
+        let Some(mut front) = front else {
+            let message = format!("a buffer of {have} bytes for a value of {len}");
+            return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(self.show(path)));
+        };
+        let len = front.len();
+        self.copy(&part, &pieces, &mut front)?;
+        Ok(len)
+    }
+
+    /// Writes the value at a path, of any size, to `sink`, and says how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes that are not to be used.
+    pub fn get_to(&self, path: &FieldPath, sink: &mut impl Write) -> Result<u64> {
+        let (part, pieces) = self.find_some(path)?;
+        self.copy(&part, &pieces, sink)?;
+        Ok(total(&pieces))
+    }
+
+    /// The message at a path, of a type known to the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are no message of that type.
+    pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
+        M::decode(self.get(path)?).map_err(|error| self.undecodable(path, &error))
+    }
+
+    /// The message at a path, of the type that the path leads to.
+    ///
+    /// # Errors
+    ///
+    /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole is not known;
+    /// [`ErrorKind::InvalidPath`] if the path leads to a value that is no message.
+    pub fn message_dynamic(&self, path: &FieldPath) -> Result<DynamicMessage> {
+        let Some(root) = self.descriptor() else {
+            let message = "no type is known for the message";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        let (TargetKind::Message(descriptor) | TargetKind::Group(descriptor)) =
+            path.resolve(root)?.kind
+        else {
+            let message = "the path leads to a value that is no message";
+            return Err(Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path)));
+        };
+        DynamicMessage::decode(descriptor, self.get(path)?)
+            .map_err(|error| self.undecodable(path, &error))
+    }
+
+    /// The fields of the message at a path, one after the other as they stand there. No value is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub fn fields(&self, path: &FieldPath) -> Result<Fields<'a, S>> {
+        let (part, pieces) = self.find_some(path)?;
+        let descriptor = match self.descriptor() {
+            None => None,
+            Some(root) => match path.resolve(root)?.kind {
+                TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
+                TargetKind::Scalar(_) => {
+                    let message = "the path leads to a value that is no message";
+                    let error = Error::new(ErrorKind::InvalidPath, message);
+                    return Err(error.at_path(self.show(path)));
+                }
+            },
+        };
+        Ok(Fields::new(WireCursor::new(part), pieces, descriptor))
+    }
+
+    fn find_some(&self, path: &FieldPath) -> Result<Value<'a, S>> {
+        self.find(path)?.ok_or_else(|| {
+            let message = "the message has no such value";
+            Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path))
+        })
+    }
+
+    fn find(&self, path: &FieldPath) -> Result<Option<Value<'a, S>>> {
+        locate::check(path, self.descriptor())?;
+        let part = match self.source {
+            Source::Chunked(file) => {
+                let plan = file.trailer().plan_part(file, path, &self.options)?;
+                Part::Chunked(PlanInput::new(plan, file))
+            }
+            Source::Plain(source, size) => Part::Plain(SourceInput::new(source, size)),
+        };
+        let mut cursor = WireCursor::new(part);
+        let pieces = locate::locate(&mut cursor, path, self.descriptor())
+            .map_err(|error| error.at_path(self.show(path)))?;
+        Ok(pieces.map(|pieces| (cursor.into_input(), pieces)))
+    }
+
+    fn copy(&self, part: &Part<'_, S>, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
+        match (&self.source, part) {
+            (Source::Chunked(file), Part::Chunked(input)) => {
+                write(&input.plan().clip(pieces), *file, sink)
+            }
+            (Source::Plain(source, _), _) => copy_plain(*source, pieces, sink),
+            // A part is made of its source.
+            (Source::Chunked(_), Part::Plain(_)) => Ok(()),
+        }
+    }
+
+    fn show(&self, path: &FieldPath) -> String {
+        path.display(self.descriptor())
+    }
+
+    #[cold]
+    fn undecodable(&self, path: &FieldPath, error: &prost::DecodeError) -> Error {
+        let message = format!("the bytes are no message of the type asked for: {error}");
+        Error::new(ErrorKind::InvalidMessage, message).at_path(self.show(path))
+    }
+}
+
+fn total(pieces: &[Range<u64>]) -> u64 {
+    pieces.iter().map(|piece| piece.end - piece.start).sum()
+}
+
+fn copy_plain<S: ReadAt>(source: &S, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
+    let mut buffer = Vec::new();
+    for piece in pieces {
+        let mut at = piece.start;
+        while at < piece.end {
+            let left = usize::try_from(piece.end - at).unwrap_or(usize::MAX);
+            buffer.resize(left.min(COPY_LEN), 0);
+            source.read_exact_at(at, &mut buffer)?;
+            sink.write_all(&buffer)?;
+            at += buffer.len() as u64;
+        }
+    }
+    Ok(())
+}

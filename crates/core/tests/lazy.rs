@@ -1,0 +1,329 @@
+//! Reading parts: what a path gives, and that no more is read than it takes.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod merge_support;
+
+use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
+use merge_support::schema::descriptor;
+use merge_support::{Chunked, cat, entry, fixed32, group, int, len, path};
+use prost_reflect::ReflectMessage;
+use proto_splitter_core::ErrorKind::{
+    self, InvalidConfig, InvalidMessage, InvalidPath, SchemaNeeded,
+};
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::lazy::MessageView;
+use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
+use record_file::Compression;
+
+const BIG: usize = 600_000;
+
+fn typed() -> MergeOptions {
+    MergeOptions::new().descriptor(descriptor())
+}
+
+fn big(seed: u8) -> Vec<u8> {
+    (0..BIG)
+        .map(|i| u8::try_from(i % 251).unwrap() ^ seed)
+        .collect()
+}
+
+/// All that can be in the way: placeholders of every kind, slices, paths into slices, pieces, groups, maps.
+fn sample() -> Chunked {
+    let base = cat([
+        int(1, 150),
+        len(8, []),
+        len(9, int(1, 1)),
+        len(10, []),
+        len(10, cat([int(1, 7), len(8, "here")])),
+        entry(13, "a", len(2, [])),
+        entry(13, "b", len(2, len(7, "inline"))),
+        group(33, len(8, [])),
+        fixed32(35, 9),
+        len(9, len(8, [])),
+    ]);
+    Chunked::marked()
+        .base(base)
+        .bytes("8", big(1))
+        .bytes("9.8", big(2))
+        .message("10[0]", cat([int(1, 5), len(8, []), len(7, "in a chunk")]))
+        .bytes("10[0].8", big(3))
+        .message("", cat([len(10, int(1, 3)), len(10, len(8, []))]))
+        .bytes("10[3].8", big(4))
+        .message("13[\"a\"]", cat([len(8, []), int(1, 2)]))
+        .bytes("13[\"a\"].8", big(5))
+        .bytes("33.8", big(6))
+}
+
+fn unmarked() -> Chunked {
+    Chunked::unmarked()
+        .base(cat([int(1, 1), len(10, int(1, 7)), int(34, 1)]))
+        .bytes("8", big(1))
+        .bytes("9.8", big(2))
+        .message("10[1]", int(1, 5))
+        .bytes("10[1].8", big(3))
+        .bytes("14[-1i32].7", "text")
+        .bytes("36", "-12")
+}
+
+fn open(bytes: Vec<u8>) -> ChunkedFile<Vec<u8>> {
+    ChunkedFile::from_source(bytes, &Limits::default()).unwrap()
+}
+
+#[test]
+fn a_part_is_the_same_in_chunks_and_in_one_piece() {
+    let paths = [
+        "",
+        "1",
+        "8",
+        "9",
+        "9.1",
+        "9.8",
+        "10[0]",
+        "10[0].1",
+        "10[0].7",
+        "10[0].8",
+        "10[1]",
+        "10[1].8",
+        "10[2].1",
+        "10[3]",
+        "10[3].8",
+        "13[\"a\"]",
+        "13[\"a\"].8",
+        "13[\"a\"].1",
+        "13[\"b\"]",
+        "13[\"b\"].7",
+        "33",
+        "33.8",
+        "35",
+    ];
+    let whole = sample().merge().unwrap();
+    for layout in [
+        ALONE,
+        Layout::Alone(Compression::ZSTD),
+        Layout::Together(1 << 20),
+    ] {
+        let file = open(cpb_with(&sample(), layout, |_| {}));
+        for at in paths {
+            let plain = MessageView::of_plain(&whole, typed()).unwrap();
+            let wanted = plain.get(&path(at)).unwrap();
+            let view = file.view(typed());
+            assert_eq!(view.get(&path(at)).unwrap(), wanted, "{at}");
+            assert_eq!(view.size(&path(at)).unwrap(), Some(wanted.len() as u64));
+            let untyped = file.get(&path(at));
+            match at {
+                // It comes in two pieces.
+                "9" => assert_eq!(untyped.unwrap_err().kind(), SchemaNeeded),
+                _ => assert_eq!(untyped.unwrap(), wanted, "{at}"),
+            }
+            let (mut buffer, mut sink) = (vec![0; whole.len()], Vec::new());
+            let len = view.get_into(&path(at), &mut buffer).unwrap();
+            assert_eq!(buffer[..len], wanted);
+            assert_eq!(view.get_to(&path(at), &mut sink).unwrap(), len as u64);
+            assert_eq!(sink, wanted);
+        }
+    }
+    let plain = MessageView::of_plain(&whole, typed()).unwrap();
+    assert_eq!(plain.get(&path("")).unwrap(), whole);
+    assert_eq!(plain.get(&path("10[3].8")).unwrap(), big(4));
+    assert_eq!(
+        plain.get(&path("9")).unwrap(),
+        cat([int(1, 1), len(8, big(2))])
+    );
+    assert_eq!(plain.get(&path("1")).unwrap()[..], [0x96, 1]);
+}
+
+#[test]
+fn a_file_of_another_writer_needs_its_type() {
+    let whole = unmarked().merge_with(&typed()).unwrap();
+    let plain = MessageView::of_plain(&whole, typed()).unwrap();
+    let file = open(cpb(&unmarked()));
+    for at in [
+        "1",
+        "8",
+        "9",
+        "9.8",
+        "10[0].1",
+        "10[1].8",
+        "14[-1i32].7",
+        "36",
+        "34",
+    ] {
+        let wanted = plain.get(&path(at)).unwrap();
+        assert_eq!(file.view(typed()).get(&path(at)).unwrap(), wanted, "{at}");
+    }
+    assert_eq!(file.get(&path("8")).unwrap_err().kind(), SchemaNeeded);
+    // Nothing on the way there depends on it.
+    assert_eq!(file.get(&path("10[0].1")).unwrap()[..], [7]);
+}
+
+#[test]
+fn no_chunk_beside_the_path_is_read() {
+    let source = Counted::new(cpb(&sample()));
+    let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+    let size = file.record_file().size();
+    let read_for = |at: &str| {
+        source.take(0..size);
+        file.get(&path(at)).unwrap();
+        let infos = &file.trailer().metadata().chunks;
+        let reads = source.all();
+        let read: u64 = reads.iter().map(|(_, len)| *len as u64).sum();
+        // Which of the large chunks were touched behind their first byte.
+        let large = (0..file.len()).filter(|&chunk| infos[chunk].size == BIG as u64);
+        let touched: Vec<usize> = large
+            .filter(|&chunk| {
+                let data = infos[chunk].offset + 1..infos[chunk].offset + BIG as u64;
+                let begins = |(start, len): &(u64, usize)| {
+                    *start < data.end && start + *len as u64 > data.start + 200
+                };
+                reads.iter().any(begins)
+            })
+            .collect();
+        (touched, read)
+    };
+    let (touched, read) = read_for("1");
+    assert_eq!(touched, [0; 0]);
+    assert!(read < 10_000, "{read}");
+    for (at, chunk) in [("8", 1), ("10[0].8", 4), ("10[3].8", 6), ("13[\"a\"].8", 8)] {
+        let (touched, read) = read_for(at);
+        assert_eq!(touched, [chunk], "{at}");
+        // Small ones are looked into as a whole before they are copied.
+        assert!(read < 2 * BIG as u64 + 50_000, "{at}: {read}");
+    }
+    let none = [0; 0];
+    assert_eq!(
+        read_for("10[0].7").0,
+        none,
+        "behind a value that is beside the path"
+    );
+}
+
+#[test]
+fn a_plain_message_is_hopped_through() {
+    let whole = sample().merge().unwrap();
+    let source = Counted::new(whole.clone());
+    let view = MessageView::of_plain(&source, typed()).unwrap();
+    assert_eq!(view.get(&path("10[2].1")).unwrap()[..], [3]);
+    let read = source.take(0..whole.len() as u64);
+    assert!(read < 100_000, "{read}");
+}
+
+#[test]
+fn what_lies_under_a_path_is_listed() {
+    let file = open(cpb(&sample()));
+    let list = |options: MergeOptions, at: &str| -> Vec<(String, u64)> {
+        let fields = file.view(options).fields(&path(at)).unwrap();
+        let shown = fields.map(|field| {
+            let field = field.unwrap();
+            let path = proto_splitter_core::path::FieldPath::from_iter([field.step]);
+            (path.to_string(), field.size)
+        });
+        shown.collect()
+    };
+    let big = BIG as u64;
+    let inner = [("1".into(), 1), ("8".into(), big), ("7".into(), 10)];
+    assert_eq!(list(typed(), "10[0]"), inner);
+    assert_eq!(list(MergeOptions::new(), "10[0]"), inner);
+    let names: Vec<String> = list(typed(), "")
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "1",
+            "8",
+            "9",
+            "10[0]",
+            "10[1]",
+            "10[2]",
+            "10[3]",
+            "13[\"a\"]",
+            "13[\"b\"]",
+            "33",
+            "35",
+            "9"
+        ]
+    );
+    assert_eq!(list(typed(), "9"), [("1".into(), 1), ("8".into(), big)]);
+}
+
+#[test]
+fn a_part_is_a_message_of_its_type() {
+    let file = open(cpb(&sample()));
+    let view = file.view(typed());
+    let message = view.message_dynamic(&path("10[2]")).unwrap();
+    assert_eq!(message.descriptor(), descriptor());
+    assert_eq!(message.get_field_by_number(1).unwrap().as_i32(), Some(3));
+    let timestamp: prost_reflect::prost_types::Timestamp = view.message(&path("10[2]")).unwrap();
+    assert_eq!(timestamp.seconds, 3);
+    let error = view.message::<prost_reflect::prost_types::Timestamp>(&path("8"));
+    assert_eq!(error.unwrap_err().kind(), InvalidMessage);
+}
+
+#[test]
+fn the_last_of_a_value_counts_and_another_member_of_its_oneof_ends_it() {
+    let whole = cat([len(7, "a"), len(31, "b"), len(7, "c"), len(30, int(1, 1))]);
+    let view = MessageView::of_plain(&whole, typed()).unwrap();
+    assert_eq!(view.get(&path("7")).unwrap(), "c");
+    assert_eq!(view.size(&path("31")).unwrap(), None);
+    assert_eq!(view.size(&path("30.1")).unwrap(), Some(1));
+    let entries = cat([entry(13, "k", len(2, int(1, 1))), entry(13, "k", vec![])]);
+    let view = MessageView::of_plain(&entries, typed()).unwrap();
+    assert_eq!(view.size(&path("13[\"k\"]")).unwrap(), None);
+}
+
+#[test]
+fn a_path_that_leads_nowhere_says_so() {
+    let file = open(cpb(&sample()));
+    let view = file.view(typed());
+    let fails = |at: &str, kind: ErrorKind, message: &str| {
+        let error = view.get(&path(at)).unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (kind, message.into()));
+    };
+    fails("10[4]", InvalidPath, "r[4]: the message has no such value");
+    fails(
+        "13[\"c\"].8",
+        InvalidPath,
+        "ms[\"c\"].y: the message has no such value",
+    );
+    fails(
+        "10",
+        InvalidPath,
+        "r: the path leads to a whole repeated field or map: it has to say which value it means",
+    );
+    fails("999", InvalidPath, "999: field 999 not found in t.T");
+    fails(
+        "12[0]",
+        InvalidPath,
+        "ri[0]: an element of repeated numbers has no bytes of its own: its message has",
+    );
+    let error = file.get(&path("10")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "10: chunks of the file lie at 10[0] of this field: the path has to say which value it means"
+    );
+    let error = view.get_into(&path("8"), &mut [0; 10]).unwrap_err();
+    assert_eq!(error.kind(), InvalidConfig);
+    assert_eq!(
+        error.to_string(),
+        "y: a buffer of 10 bytes for a value of 600000"
+    );
+    let error = file.get(&path("1.1")).unwrap_err();
+    assert_eq!(error.kind(), InvalidPath);
+}
+
+#[test]
+fn what_is_read_is_checked() {
+    let mut chunked = sample();
+    for (chunk, info) in chunked.chunks.iter().zip(&mut chunked.metadata.chunks) {
+        info.crc32c = Some(crc32c::crc32c(chunk));
+    }
+    chunked.metadata.chunks[4].crc32c = Some(1);
+    let file = open(cpb(&chunked));
+    let error = file.get(&path("10[0].8")).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.chunk()),
+        (ErrorKind::ChecksumMismatch, Some(4))
+    );
+    assert!(file.get(&path("10[3].8")).is_ok());
+}
