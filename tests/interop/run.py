@@ -8,6 +8,8 @@
   merge        every file in tests/data/tensorflow_cpb, merged by protosplit: equal to its source as a message
   fingerprint  every SavedModel, in one piece and cut in many ways, and models as no serializer writes them (scrambled.py):
                protosplit's fingerprint is TensorFlow's, and what it stores agrees; where TensorFlow has none, it says so
+  load         every SavedModel's folder, split and merged, and merged from TensorFlow's own .cpb files: TensorFlow's Python
+               loads it, and its signatures give the same, bit by bit, as the original's (load.py)
 
 Run by run.sh, which sets up what this needs. Exit 1 if anything failed.
 """
@@ -16,6 +18,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -500,9 +503,61 @@ def fingerprint_problem(answer, theirs, new):
     return None
 
 
+# Loading
+
+
+def merged_folders(protosplit, report):
+    """Folders merged back, with labels and the originals."""
+    originals = [file.parent for file in sorted(FIXTURES.glob("*/saved_model.pb"))]
+    chunked = []
+    for original in originals:
+        label = f"{original.name}, split"
+        out = protosplit.scratch / f"{original.name}.split"
+        ran = protosplit.run("split", original, "-o", out, "--max-chunk-size", "10KiB")
+        if ran.returncode != 0:
+            report.check("load", label, f"split: exit {ran.returncode}: {ran.stderr.strip()}")
+        else:
+            chunked.append((label, original, out))
+    for entry in json.loads((FOREIGN / "MANIFEST.json").read_text()):
+        if entry["message"] == "tensorflow.SavedModel":
+            original = (FIXTURES / entry["source"]).parent
+            folder = protosplit.scratch / f"{entry['file']}.whole"
+            shutil.copytree(original, folder)
+            (folder / "saved_model.pb").unlink()
+            shutil.copy(FOREIGN / entry["file"], folder / "saved_model.cpb")
+            chunked.append((entry["file"], original, folder))
+    for label, original, folder in chunked:
+        if [file.name for file in folder.glob("saved_model.*")] != ["saved_model.cpb"]:
+            report.check("load", label, f"no saved_model.cpb alone, but {sorted(p.name for p in folder.iterdir())}")
+            continue
+        out = folder.with_name(f"{folder.name}.merged")
+        ran = protosplit.run("merge", folder, "-o", out)
+        # So that what is merged can't lean on it.
+        shutil.rmtree(folder)
+        if ran.returncode != 0:
+            report.check("load", label, f"merge: exit {ran.returncode}: {ran.stderr.strip()}")
+        elif [file.name for file in out.glob("saved_model.*")] != ["saved_model.pb"]:
+            report.check("load", label, f"merged to {sorted(p.name for p in out.iterdir())}")
+        else:
+            yield label, original, out
+
+
+def check_load(protosplit, report):
+    jobs = list(merged_folders(protosplit, report))
+    lines = json.dumps([[str(original), str(out)] for _, original, out in jobs])
+    script = Path(__file__).with_name("load.py")
+    ran = subprocess.run([sys.executable, script], input=lines, capture_output=True, text=True, errors="replace")
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    end = (ran.stderr.strip().splitlines() or [""])[-1]
+    for at, (label, _, _) in enumerate(jobs):
+        unanswered = f"load.py ended before it could tell: exit {ran.returncode}: {end}"
+        report.check("load", label, answers[at]["problem"] if at < len(answers) else unanswered)
+    print(f"load: {len(jobs)} models, {sum(answer['runs'] for answer in answers)} runs of signatures compared")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = ["descriptors", "split", "special", "merge", "fingerprint"]
+    groups = ["descriptors", "split", "special", "merge", "fingerprint", "load"]
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which checks to make; default all: {', '.join(groups)}")
     parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
     parser.add_argument("--keep", type=Path, help="an empty or new folder for all files written, to look at afterwards")
@@ -531,6 +586,8 @@ def main():
             check_merge(protosplit, report, tensorflow)
         if "fingerprint" in chosen:
             check_fingerprint(protosplit, report, tensorflow, message_maker(tensorflow))
+        if "load" in chosen:
+            check_load(protosplit, report)
         if tensorflow.reads:
             print(f"TensorFlow read {tensorflow.reads} files in {tensorflow.seconds:.2f} seconds")
         return report.close()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs TensorFlow from PyPI into .interop/ at the root of the repository and builds tf_read over it.
+# Installs TensorFlow with its dependencies from PyPI into .interop/ at the root of the repository and builds tf_read over it.
 # Needs python3 (3.10 to 3.13, with venv), g++ and, the first time, access to PyPI; Linux only, since TensorFlow
 # leaves its Merger out of the other builds. Does nothing when all is there.
 set -euo pipefail
@@ -23,15 +23,23 @@ if command -v flock >/dev/null; then
 fi
 
 python=$venv/bin/python
+# Without compiling all of it: few of the modules are ever imported, and those are compiled then.
+install() {
+  "$python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-compile \
+    "tensorflow-cpu==$version" 'protobuf>=6.31.1,<8'
+}
+
 # The stamp holds the folder: a repository that was moved has a venv that points to where it was.
 if [ "$(cat "$stamp" 2>/dev/null)" != "$venv" ] || ! "$python" -c 'import google.protobuf' 2>/dev/null; then
   echo "setup.sh: installing tensorflow-cpu $version into .interop" >&2
   rm -rf "$venv" "$dir"/tensorflow-cpu-* "$dir/tf_read"
   python3 -m venv "$venv"
-  # Only the wheel's headers and shared libraries are used, never its Python modules: what those import is left out.
-  "$python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-deps \
-    "tensorflow-cpu==$version" 'protobuf>=6.31.1,<8'
+  install
   echo "$venv" >"$stamp"
+elif ! "$python" -m pip --disable-pip-version-check check >/dev/null 2>&1; then
+  # What is there stays: once, it was installed without its dependencies.
+  echo "setup.sh: installing what tensorflow-cpu $version in .interop lacks" >&2
+  install
 fi
 
 tf=$("$python" -c 'import importlib.util as u; print(u.find_spec("tensorflow").submodule_search_locations[0])')
