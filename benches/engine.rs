@@ -161,13 +161,18 @@ fn row(
     refer: &mut dyn FnMut() -> Outcome<()>,
 ) -> Outcome<()> {
     let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];
+    let timed = |run: &mut dyn FnMut() -> Outcome<()>| -> Outcome<Duration> {
+        let start = Instant::now();
+        run()?;
+        Ok(start.elapsed())
+    };
     for round in 0..=ROUNDS {
-        for (times, run) in times.iter_mut().zip([&mut *work, &mut *refer]) {
-            let start = Instant::now();
-            run()?;
-            if round > 0 {
-                times.push(start.elapsed());
-            }
+        let took = [timed(work)?, timed(refer)?];
+        if round > 0 {
+            times
+                .iter_mut()
+                .zip(took)
+                .for_each(|(times, took)| times.push(took));
         }
     }
     let [(median, min), (reference_median, reference_min)] = times.map(|mut times| {

@@ -94,11 +94,8 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
 fn a_model_that_is_cut_short_is_refused() {
     let bytes = fs::read(data("tensorflow/keras_mlp/saved_model.pb")).unwrap();
     let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
-    for len in [1, 3, 100, 10_000, bytes.len() - 1] {
+    for len in [1, 3, 100, 1000, 10_000, bytes.len() - 1] {
         let source = Source::from_bytes(bytes[..len].to_vec(), descriptor(SAVED_MODEL));
-        if source.size() <= 1 << 10 {
-            continue;
-        }
         let error = SavedModelSplitter.plan(source, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
     }
@@ -247,4 +244,47 @@ fn a_source_that_is_no_file_is_refused() {
             "{error}"
         );
     }
+}
+
+/// None of these ends in a test's time if the work grows with the square of the size.
+#[test]
+fn many_of_anything_cost_no_more_than_their_number() {
+    let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
+    // A singular submessage in very many pieces: nothing inside it is named by a path.
+    let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
+    let error = SizeSplitter
+        .plan(Source::from_bytes(pieces, kitchen_sink()), &options)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable, "{error}");
+    // Unknown fields, each with a number of its own.
+    for (count, kind) in [(60_000, None), (70_000, Some(ErrorKind::LimitExceeded))] {
+        let mut fields = Vec::new();
+        for number in 2000..2000 + count {
+            proto_splitter::wire::put_varint(&mut fields, number << 3);
+            fields.push(1);
+        }
+        let options = SplitOptions::new().max_chunk_size(200 << 10).unwrap();
+        let result = SizeSplitter.plan(Source::from_bytes(fields, kitchen_sink()), &options);
+        let expected = kind.unwrap_or(ErrorKind::Uncuttable);
+        assert_eq!(result.unwrap_err().kind(), expected);
+    }
+    // Chunks of one size that are alike but for a few bytes where no sample is taken.
+    let mut nodes = Vec::new();
+    for index in 0..20_000u32 {
+        let mut blob = [0; 404];
+        blob[90..94].copy_from_slice(&index.to_le_bytes());
+        nodes.extend_from_slice(b"\x2a\x97\x03\x12\x94\x03");
+        nodes.extend_from_slice(&blob);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options = SplitOptions::new()
+        .max_chunk_size(64 << 10)
+        .unwrap()
+        .value_chunk_size(Some(400));
+    let source = Source::from_bytes(nodes, kitchen_sink());
+    let written = SizeSplitter
+        .write_with(source, folder.path().join("out"), &options)
+        .unwrap();
+    assert!(written.chunks.len() > 20_000);
+    assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
 }

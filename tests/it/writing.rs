@@ -285,3 +285,28 @@ fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
         assert_eq!(names(folder.path()), ["out.cpb"]);
     }
 }
+
+#[test]
+fn a_folder_in_the_way_is_an_error_before_anything_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
+    fs::write(&input, model()).unwrap();
+    fs::create_dir(folder.path().join("out.pb")).unwrap();
+    let error = write(&input, &prefix, &options().force(true)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert!(error.to_string().ends_with("out.pb is a folder"), "{error}");
+    assert_eq!(names(folder.path()), ["in.pb", "out.pb"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_file_is_no_more_readable_than_its_source() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (input, prefix) = (folder.path().join("in.pb"), folder.path().join("out"));
+    fs::write(&input, model()).unwrap();
+    fs::set_permissions(&input, fs::Permissions::from_mode(0o600)).unwrap();
+    let written = write(&input, &prefix, &options()).unwrap();
+    let mode = fs::metadata(&written.path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -78,6 +78,25 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
+    /// Takes away what `permissions` don't give, so that a new file isn't more readable than the one it is made from.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the mode can't be changed.
+    pub fn restrict_to(&self, permissions: &fs::Permissions) -> Result<()> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let own = self.as_file().metadata()?.permissions().mode();
+            let mode = own & permissions.mode();
+            self.as_file()
+                .set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        #[cfg(not(unix))]
+        let _ = permissions;
+        Ok(())
+    }
+
     /// Where the file will be.
     pub fn target(&self) -> &Path {
         &self.target

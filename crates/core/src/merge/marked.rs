@@ -84,6 +84,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
     fn put_slices(&mut self, node: NodeId, slices: &[ChunkRef]) -> Result<()> {
         // Where a packed slice goes on: the last run of its field, if that is in a slice.
         let mut tails: HashMap<FieldNumber, Occurrence> = HashMap::new();
+        let last_packed = slices.iter().rposition(|slice| slice.packed);
         for (at, c) in slices.iter().enumerate() {
             let path = |error: Error| error.at_path(self.tree.show(node, self.descriptor()));
             let (first, is_all) = first_field(self.store, c.chunk).map_err(path)?;
@@ -119,7 +120,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             }
             let whole = self.use_whole(c.chunk);
             self.rope.insert(&anchor.behind(), 0, Part::Splice(whole));
-            let continued = slices[at + 1..].iter().any(|later| later.packed);
+            let continued = last_packed.is_some_and(|last| last > at);
             if continued || self.wants_more(node, first.number) {
                 self.slice_tail = None;
                 self.walk(node, c.chunk, whole, Role::Slice(first.number))?;

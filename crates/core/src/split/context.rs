@@ -132,7 +132,8 @@ impl SplitContext<'_> {
             return Ok(());
         };
         if self.view.size() <= options.get_max_chunk_size() {
-            return Ok(());
+            // Nothing leaves. What is no message at all is still refused.
+            return self.view.check_fields();
         }
         let [chain] = self.view.pieces.as_slice() else {
             return Err(Error::new(

@@ -95,8 +95,15 @@ pub(super) fn write(
     check_absent(path, force)?;
     if !written.source_stays {
         check_absent(sibling, force)?;
+        if sibling.is_dir() {
+            let message = format!("{} is a folder", sibling.display());
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
     }
     let mut file = AtomicFile::create(path, force)?;
+    if let (Some(source), false) = (source.path(), path.exists()) {
+        file.restrict_to(&fs::metadata(source)?.permissions())?;
+    }
     if options.get_compression() == Compression::None.into() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
@@ -110,7 +117,9 @@ pub(super) fn write(
     source.check_unchanged()?;
     file.commit()?;
     if !written.source_stays && sibling.exists() {
-        fs::remove_file(sibling)?;
+        fs::remove_file(sibling).map_err(|error| {
+            Error::from(error).context(format_args!("{} was not removed", sibling.display()))
+        })?;
         written.removed = Some(sibling.clone());
     }
     Ok(written)

@@ -21,6 +21,10 @@ const LEAST_SHARED: u64 = 256;
 /// Bytes at the front, in the middle and at the end of a chunk by which equal ones find each other.
 const SAMPLE: u64 = 64;
 
+/// With how many chunks of the same size, samples and checksum one is compared: the first is equal, unless someone made it so that it
+/// isn't.
+const MOST_COMPARED: usize = 4;
+
 /// Bytes of two chunks that are compared at once.
 const STEP: usize = 64 << 10;
 
@@ -44,6 +48,7 @@ pub(super) fn write_records(
     let mut stored: Vec<Stored> = Vec::with_capacity(plan.chunks.len());
     let mut spans = Vec::new();
     let mut alike: HashMap<(u64, Vec<u8>), Vec<usize>> = HashMap::new();
+    let mut blocks = [vec![0; STEP], vec![0; STEP]];
     for (index, chunk) in plan.chunks.iter().enumerate() {
         let _span = tracing::debug_span!("write chunk", index, bytes = chunk.size).entered();
         let candidates = match chunk.size {
@@ -54,20 +59,29 @@ pub(super) fn write_records(
                     .or_default(),
             ),
         };
-        let mut same = None;
-        for &other in candidates.iter().flat_map(|candidates| candidates.iter()) {
-            if let Some(compared) = equal_spans(plan, chunk, &plan.chunks[other], source)? {
-                same = Some((other, compared));
-                break;
+        if let Some(candidates) = candidates
+            .as_ref()
+            .filter(|candidates| !candidates.is_empty())
+        {
+            let crc32c = checksum(plan, chunk, source, &mut blocks[0])?;
+            let equal = candidates.iter().rev().copied();
+            let mut equal = equal
+                .filter(|&other| stored[other].crc32c == crc32c)
+                .take(MOST_COMPARED);
+            let mut same = None;
+            while let (None, Some(other)) = (&same, equal.next()) {
+                let compared = equal_spans(plan, chunk, &plan.chunks[other], source, &mut blocks)?;
+                same = compared.map(|spans| (other, spans));
             }
-        }
-        if let Some((other, mut compared)) = same {
-            spans.append(&mut compared);
-            stored.push(Stored {
-                same_as: Some(other),
-                ..stored[other]
-            });
-            continue;
+            if let Some((other, mut compared)) = same {
+                spans.append(&mut compared);
+                let same_as = Some(other);
+                stored.push(Stored {
+                    same_as,
+                    ..stored[other]
+                });
+                continue;
+            }
         }
         let compression = options.get_compression().decide(plan, chunk, source)?;
         let mut reader = ChunkReader::new(plan, chunk, source);
@@ -127,17 +141,28 @@ fn sample(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<Vec
     Ok(sample)
 }
 
+fn checksum(
+    plan: &SplitPlan,
+    chunk: &PlannedChunk,
+    source: &Source,
+    block: &mut [u8],
+) -> Result<u32> {
+    let mut reader = ChunkReader::new(plan, chunk, source);
+    while reader.read(block)? > 0 {}
+    Ok(reader.crc32c)
+}
+
 /// Compares two chunks of one size. If they are equal: what of the source the first consists of.
 fn equal_spans(
     plan: &SplitPlan,
     chunk: &PlannedChunk,
     other: &PlannedChunk,
     source: &Source,
+    blocks: &mut [Vec<u8>; 2],
 ) -> Result<Option<Vec<Span>>> {
     let mut left = ChunkReader::new(plan, chunk, source);
     let mut right = ChunkReader::new(plan, other, source);
-    let mut blocks = [vec![0; STEP], vec![0; STEP]];
-    let [a, b] = &mut blocks;
+    let [a, b] = blocks;
     loop {
         // A chunk's reader gives less than it is asked for only at its end.
         let n = left.read(a)?;

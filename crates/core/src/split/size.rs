@@ -10,6 +10,7 @@ mod reduce;
 mod scan;
 
 use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
@@ -70,21 +71,17 @@ impl Node {
 /// What other pieces of the same message hold: a singular submessage may be written in several.
 #[derive(Clone, Debug, Default)]
 struct Siblings {
-    /// Occurrences of a field in earlier pieces.
-    before: Vec<(FieldNumber, u64)>,
+    /// Occurrences of each field in earlier pieces.
+    before: HashMap<FieldNumber, u64>,
     /// Fields that occur in later pieces.
-    after: Vec<FieldNumber>,
+    after: HashSet<FieldNumber>,
     /// Whether some piece is empty. It would be taken for the placeholder of a slice at the message's path.
     any_empty: bool,
 }
 
 impl Siblings {
     fn before(&self, number: FieldNumber) -> u64 {
-        self.before
-            .iter()
-            .filter(|(field, _)| *field == number)
-            .map(|(_, count)| count)
-            .sum()
+        self.before.get(&number).copied().unwrap_or(0)
     }
 }
 

@@ -1,4 +1,4 @@
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -37,7 +37,30 @@ pub struct Source {
 struct OpenFile {
     file: File,
     path: PathBuf,
+    stamp: Stamp,
+}
+
+/// What changes when a file does.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
     modified: Option<SystemTime>,
+    /// When its bytes or its attributes last changed, which programs can't set.
+    #[cfg(unix)]
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        #[cfg(unix)]
+        use std::os::unix::fs::MetadataExt;
+        Stamp {
+            len: metadata.len(),
+            modified: metadata.modified().ok(),
+            #[cfg(unix)]
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
 }
 
 impl std::fmt::Debug for Source {
@@ -70,17 +93,18 @@ impl Source {
     pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Source> {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            if !metadata.is_file() {
+            // Before it is opened: opening a pipe waits for its other end.
+            if !fs::metadata(path)?.is_file() {
                 return Err(std::io::Error::other("not a regular file"));
             }
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
             let data = Arc::new(Recent::new(file.try_clone()?));
-            let modified = metadata.modified().ok();
+            let stamp = Stamp::of(&metadata);
             let file = OpenFile {
                 file,
                 path: path.to_owned(),
-                modified,
+                stamp,
             };
             Ok(Source {
                 data,
@@ -131,7 +155,7 @@ impl Source {
             return Ok(());
         };
         let metadata = open.file.metadata()?;
-        if metadata.len() != self.size || metadata.modified().ok() != open.modified {
+        if Stamp::of(&metadata) != open.stamp {
             return Err(Error::new(
                 ErrorKind::SourceChanged,
                 format!(

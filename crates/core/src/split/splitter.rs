@@ -18,7 +18,7 @@ use crate::Result;
 /// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitOptions};
 /// use proto_splitter_core::Result;
 ///
-/// /// Puts the default value of every extension range's options into a chunk.
+/// /// Makes a chunk of every message type that a file describes.
 /// struct FileSplitter;
 ///
 /// impl ComposableSplitter for FileSplitter {

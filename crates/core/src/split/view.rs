@@ -128,6 +128,20 @@ impl View {
         self.pieces.iter().map(|chain| content(chain, &self.source))
     }
 
+    /// Hops over the message's own fields, without looking into them.
+    pub(crate) fn check_fields(&self) -> Result<()> {
+        for range in self.contents() {
+            let mut cursor = WireCursor::new(self.source.input());
+            cursor.set_range(range);
+            while cursor
+                .next()
+                .map_err(|e| e.at_path(self.display_path()))?
+                .is_some()
+            {}
+        }
+        Ok(())
+    }
+
     /// The singular message, bytes or string field `name`; `None` if it isn't there.
     ///
     /// # Errors

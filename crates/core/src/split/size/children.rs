@@ -26,7 +26,7 @@ impl Engine<'_> {
         let siblings = match &group.class {
             Class::Message {
                 repeated: false, ..
-            } if group.count > 1 => self.pieces(group)?,
+            } if group.count > 1 && group.addressable => self.pieces(group)?,
             _ => Vec::new(),
         };
         let mut children = Vec::with_capacity(held.len());
@@ -212,17 +212,19 @@ impl Engine<'_> {
                 counts.push(occurs);
             }
         }
-        let siblings = (0..counts.len()).map(|at| Siblings {
-            before: counts[..at]
-                .iter()
-                .flatten()
-                .map(|(n, c)| (*n, *c))
-                .collect(),
-            after: counts[at + 1..]
-                .iter()
-                .flat_map(|occurs| occurs.keys().copied())
-                .collect(),
-            any_empty: counts.iter().any(HashMap::is_empty),
+        let any_empty = counts.iter().any(HashMap::is_empty);
+        let siblings = (0..counts.len()).map(|at| {
+            let mut before = HashMap::new();
+            for (number, count) in counts[..at].iter().flatten() {
+                *before.entry(*number).or_insert(0) += count;
+            }
+            let later = counts[at + 1..].iter();
+            let after = later.flat_map(|occurs| occurs.keys().copied()).collect();
+            Siblings {
+                before,
+                after,
+                any_empty,
+            }
         });
         Ok(siblings.collect())
     }

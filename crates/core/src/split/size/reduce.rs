@@ -1,15 +1,20 @@
 //! Deciding what leaves a message that is too large.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
 use super::{Child, Class, Cut, Engine, Group, Node};
 use crate::Result;
 use crate::wire::WireType;
 
-/// Something that could leave a node.
-enum Candidate {
-    /// The value of a child.
-    Child { group: usize, child: usize },
-    /// The tail of a repeated field.
-    Tail { group: usize },
+/// Something that could leave a node: the value of a child, or the tail of a repeated field. They order by what is gained; of
+/// equals what comes first in the source is the greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    gain: u64,
+    start: Reverse<u64>,
+    group: usize,
+    child: usize,
 }
 
 impl Engine<'_> {
@@ -26,17 +31,24 @@ impl Engine<'_> {
                 }
             }
         }
+        let mut queue = BinaryHeap::new();
+        (0..node.groups.len()).for_each(|at| self.queue(node, at, &mut queue));
         while node.size > limit {
-            match self.best(node) {
-                Some(Candidate::Child { group, child }) => {
-                    node.groups[group].children[child].cut = Cut::Needed;
-                    self.settle(node, group);
+            let tail = self.best_tail(node);
+            // What slices have taken along, or is cut already, is no candidate any more.
+            while queue.peek().is_some_and(|best| !self.may_leave(node, best)) {
+                queue.pop();
+            }
+            match (queue.peek(), tail) {
+                (Some(value), tail) if tail.as_ref().is_none_or(|tail| value > tail) => {
+                    self.cut(node, value.group, value.child);
                 }
-                Some(Candidate::Tail { group }) => {
-                    self.take_back(node, group);
-                    self.slice(node, group, limit)?;
+                (_, Some(tail)) => {
+                    self.take_back(node, tail.group);
+                    self.slice(node, tail.group, limit)?;
+                    self.queue(node, tail.group, &mut queue);
                 }
-                None => break,
+                _ => break,
             }
         }
         if node.size > limit {
@@ -48,50 +60,57 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What gains most by leaving; of equals what comes first in the source.
-    fn best(&self, node: &Node) -> Option<Candidate> {
-        let mut best: Option<(u64, std::cmp::Reverse<u64>, Candidate)> = None;
-        let mut offer = |gain: u64, start: u64, candidate: Candidate| {
-            let rank = (gain, std::cmp::Reverse(start));
-            if gain > 0
-                && best
-                    .as_ref()
-                    .is_none_or(|(gain, start, _)| rank > (*gain, *start))
-            {
-                best = Some((rank.0, rank.1, candidate));
-            }
-        };
-        for (at, group) in node.groups.iter().enumerate() {
-            for (place, child) in group.children.iter().enumerate() {
-                if self.may_leave(group, child) {
-                    offer(
-                        child.gain(),
-                        child.field.start,
-                        Candidate::Child {
-                            group: at,
-                            child: place,
-                        },
-                    );
-                }
-            }
-            if let Some(run) = group.runs.first()
-                && self.may_slice(node, group)
-            {
-                offer(
-                    group.total - first_size(group),
-                    run.start,
-                    Candidate::Tail { group: at },
-                );
+    /// Adds the children of a group that could leave.
+    fn queue(&self, node: &Node, at: usize, queue: &mut BinaryHeap<Candidate>) {
+        for (place, child) in node.groups[at].children.iter().enumerate() {
+            let candidate = Candidate {
+                gain: child.gain(),
+                start: Reverse(child.field.start),
+                group: at,
+                child: place,
+            };
+            if candidate.gain > 0 && self.may_leave(node, &candidate) {
+                queue.push(candidate);
             }
         }
-        best.map(|(.., candidate)| candidate)
     }
 
-    fn may_leave(&self, group: &Group, child: &Child) -> bool {
+    /// The tail of a repeated field that gains most by leaving.
+    fn best_tail(&self, node: &Node) -> Option<Candidate> {
+        let groups = node.groups.iter().enumerate();
+        groups
+            .filter(|(_, group)| self.may_slice(node, group))
+            .filter_map(|(at, group)| {
+                let start = Reverse(group.runs.first()?.start);
+                let gain = group.total - first_size(group);
+                (gain > 0).then_some(Candidate {
+                    gain,
+                    start,
+                    group: at,
+                    child: usize::MAX,
+                })
+            })
+            .max()
+    }
+
+    fn may_leave(&self, node: &Node, candidate: &Candidate) -> bool {
+        let group = &node.groups[candidate.group];
+        let child = &group.children[candidate.child];
         child.cut == Cut::No
             && child.chunkable
             && child.ordinal < group.kept
             && (!child.message || child.content <= self.max())
+    }
+
+    /// Lets the value of a child that stays leave.
+    fn cut(&self, node: &mut Node, at: usize, place: usize) {
+        let group = &mut node.groups[at];
+        let child = &mut group.children[place];
+        let before = child.outer();
+        child.cut = Cut::Needed;
+        let gain = before.saturating_sub(child.outer());
+        group.total -= gain;
+        node.size -= gain;
     }
 
     fn may_slice(&self, node: &Node, group: &Group) -> bool {
@@ -133,7 +152,7 @@ impl Engine<'_> {
 
     /// Reduces inside the children that may not leave as a whole.
     fn squeeze(&self, node: &mut Node, limit: u64) -> Result<()> {
-        let mut tried = Vec::new();
+        let mut tried = HashSet::new();
         while node.size > limit {
             let children = node.groups.iter().enumerate().flat_map(|(at, group)| {
                 let stays = move |child: &&Child| {
@@ -146,12 +165,7 @@ impl Engine<'_> {
                 places
                     .filter(move |(_, child)| stays(child))
                     .map(move |(place, child)| {
-                        (
-                            child.outer(),
-                            std::cmp::Reverse(child.field.start),
-                            at,
-                            place,
-                        )
+                        (child.outer(), Reverse(child.field.start), at, place)
                     })
             });
             let Some((_, start, at, place)) = children
@@ -160,7 +174,7 @@ impl Engine<'_> {
             else {
                 return Ok(());
             };
-            tried.push(start);
+            tried.insert(start);
             let excess = node.size - limit;
             let below = match &node.groups[at].class {
                 Class::Message { descriptor, .. } => Some(descriptor.clone()),
@@ -194,12 +208,17 @@ impl Engine<'_> {
                     child.cut == Cut::Needed && child.ordinal < node.groups[at].kept
                 })
                 .collect();
-            needed.sort_by_key(|&place| std::cmp::Reverse(node.groups[at].children[place].gain()));
+            needed.sort_by_key(|&place| Reverse(node.groups[at].children[place].gain()));
             for place in needed {
-                let child = &mut node.groups[at].children[place];
-                if node.size + child.gain() <= limit {
+                let group = &mut node.groups[at];
+                let child = &mut group.children[place];
+                let gain = child
+                    .outer_with(child.content)
+                    .saturating_sub(child.outer());
+                if node.size + gain <= limit {
                     child.cut = Cut::No;
-                    self.settle(node, at);
+                    group.total += gain;
+                    node.size += gain;
                 }
             }
             for place in 0..node.groups[at].children.len() {

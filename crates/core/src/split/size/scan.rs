@@ -1,30 +1,42 @@
 //! Finding what is large, by hopping over the fields of a message.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::{Class, Engine, Group, Node, Siblings};
-use crate::Result;
 use crate::path::{FieldPath, FieldRef};
 use crate::split::view::{Chain, content};
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
 
 /// The most that the tag and length of a field take.
 const HEADER: u64 = 20;
 
+/// In how many pieces a singular submessage may be written for cuts to go inside. One is what writers make; what each piece
+/// needs to know of all others is held for each.
+const MOST_PIECES: u64 = 16;
+
+/// How many different field numbers a message may have that is to be cut. Types have hundreds at most; hostile bytes can have
+/// millions.
+const MOST_NUMBERS: usize = 1 << 16;
+
 /// What a hop over a message's fields finds.
+#[derive(Default)]
 struct Found {
     groups: Vec<Group>,
+    /// The place of each number's group.
+    places: HashMap<FieldNumber, usize>,
     /// For each group: its members to be held, with their ordinal.
     held: Vec<Vec<(u64, Field)>>,
     /// For each group: how many members had an unexpected wire type.
     odd: Vec<u64>,
-    /// For each group: whether the last empty value was followed by another.
+    /// For each group: how many members were empty.
     empties: Vec<u64>,
-    /// The member of each oneof that occurred last, and those that lost.
-    oneofs: HashMap<String, FieldNumber>,
-    superseded: Vec<FieldNumber>,
+    /// For each oneof: the member that occurred last.
+    winners: HashMap<String, FieldNumber>,
+    /// Members of oneofs that another one followed.
+    superseded: HashSet<FieldNumber>,
 }
 
 impl Engine<'_> {
@@ -81,7 +93,8 @@ impl Engine<'_> {
             nested && !(class.repeats() && node.sliceable)
         })?;
         for (at, held) in found.held.into_iter().enumerate() {
-            let known: Vec<u64> = node.groups[at].children.iter().map(|c| c.ordinal).collect();
+            let known = node.groups[at].children.iter();
+            let known: HashSet<u64> = known.map(|child| child.ordinal).collect();
             let more = held
                 .into_iter()
                 .filter(|(ordinal, _)| !known.contains(ordinal))
@@ -118,14 +131,7 @@ impl Engine<'_> {
     }
 
     fn hop(&self, node: &Node, hold: impl Fn(&Class, &Field) -> bool) -> Result<Found> {
-        let mut found = Found {
-            groups: Vec::new(),
-            held: Vec::new(),
-            odd: Vec::new(),
-            empties: Vec::new(),
-            oneofs: HashMap::new(),
-            superseded: Vec::new(),
-        };
+        let mut found = Found::default();
         let mut cursor = WireCursor::new(self.source.input());
         cursor.set_range(content(&node.chain, self.source));
         let mut at = 0;
@@ -137,12 +143,14 @@ impl Engine<'_> {
         {
             if previous != Some(field.number) {
                 previous = Some(field.number);
-                at = match found
-                    .groups
-                    .iter()
-                    .position(|group| group.number == field.number)
-                {
-                    Some(at) => at,
+                at = match found.places.get(&field.number) {
+                    Some(&at) => at,
+                    None if found.groups.len() >= MOST_NUMBERS => {
+                        let message =
+                            format!("more than {MOST_NUMBERS} different fields in one message");
+                        return Err(Error::new(ErrorKind::LimitExceeded, message)
+                            .at_path(node.path.display(Some(self.source.descriptor()))));
+                    }
                     None => {
                         found.add(classify(&node.descriptor, field.number), field.number);
                         found.groups.len() - 1
@@ -199,10 +207,11 @@ impl Engine<'_> {
                     group.addressable &= node.siblings.before(group.number) == 0;
                     group.addressable &= !node.siblings.after.contains(&group.number);
                 }
-                // Pieces of pieces are left alone.
+                // Pieces of pieces are left alone, and so are very many.
                 Class::Message {
                     repeated: false, ..
                 } => {
+                    group.addressable &= group.count <= MOST_PIECES;
                     group.addressable &= node.siblings.before(group.number) == 0;
                     group.addressable &= !node.siblings.after.contains(&group.number);
                 }
@@ -247,6 +256,7 @@ impl Engine<'_> {
 
 impl Found {
     fn add(&mut self, class: Class, number: FieldNumber) {
+        self.places.insert(number, self.groups.len());
         self.groups.push(Group {
             number,
             class,
@@ -267,12 +277,12 @@ impl Found {
 
     /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier pieces of the winner.
     fn chosen(&mut self, oneof: &str, number: FieldNumber) {
-        match self.oneofs.get_mut(oneof) {
+        match self.winners.get_mut(oneof) {
             None => {
-                self.oneofs.insert(oneof.to_owned(), number);
+                self.winners.insert(oneof.to_owned(), number);
             }
             Some(winner) if *winner != number => {
-                self.superseded.push(*winner);
+                self.superseded.insert(*winner);
                 *winner = number;
             }
             Some(_) => {}
