@@ -10,6 +10,7 @@
 mod cache;
 mod checked;
 mod file;
+mod parts;
 mod summary;
 mod trailer;
 

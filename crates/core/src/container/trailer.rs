@@ -1,6 +1,7 @@
 use prost::Message;
 
 use super::ChunkKind;
+use super::parts;
 use crate::merge::{
     ChunkStore, Layout, Limits, MergeOptions, MergePlan, PathTree, TreeOptions, plan,
 };
@@ -45,12 +46,16 @@ impl Trailer {
     ///
     /// [`ErrorKind::NotChunked`] if it is no trailer, and what [`from_metadata`](Self::from_metadata) finds wrong with it.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
-        let metadata = ChunkMetadata::decode(bytes).map_err(|error| {
-            Error::new(
-                ErrorKind::NotChunked,
-                format!("the last record is no trailer: {error}"),
-            )
-        })?;
+        let no_trailer = |error: &dyn std::fmt::Display| {
+            let message = format!("the last record is no trailer: {error}");
+            Error::new(ErrorKind::NotChunked, message)
+        };
+        if let Err(error) = parts::check(bytes, limits.max_trailer_messages)
+            && error.kind() == ErrorKind::LimitExceeded
+        {
+            return Err(error);
+        }
+        let metadata = ChunkMetadata::decode(bytes).map_err(|error| no_trailer(&error))?;
         // Nearly any bytes parse as a message all of whose fields are unknown.
         if metadata.message.is_none() && metadata.extended_message.is_none() {
             let message = "the last record is no trailer: it has no chunked message";

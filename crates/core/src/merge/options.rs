@@ -11,6 +11,9 @@ pub const DEFAULT_MAX_NESTING: usize = 48;
 /// How large a trailer may be: enough for millions of chunks.
 pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 256 << 20;
 
+/// How many messages a trailer may consist of: about a dozen for each chunk, so enough for 700,000 chunks. Each takes some hundred bytes.
+pub const DEFAULT_MAX_TRAILER_MESSAGES: u64 = 1 << 23;
+
 /// How large a record chunk that several chunks share may be to be decoded once and kept: many times what writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
@@ -24,6 +27,8 @@ pub struct Limits {
     pub max_nesting: usize,
     /// How large a trailer may be, in bytes.
     pub max_trailer_size: u64,
+    /// How many messages a trailer may consist of.
+    pub max_trailer_messages: u64,
     /// How large a record chunk may be, decoded, to be kept for the next of the records that share it.
     pub max_cached_size: u64,
     /// How large a message may be that is merged into memory.
@@ -36,6 +41,7 @@ impl Default for Limits {
             max_message_depth: DEFAULT_MAX_MESSAGE_DEPTH,
             max_nesting: DEFAULT_MAX_NESTING,
             max_trailer_size: DEFAULT_MAX_TRAILER_SIZE,
+            max_trailer_messages: DEFAULT_MAX_TRAILER_MESSAGES,
             max_cached_size: DEFAULT_MAX_CACHED_SIZE,
             max_message_size: isize::MAX.unsigned_abs() as u64,
         }
