@@ -63,6 +63,41 @@ fn copy_within(
     Ok(())
 }
 
+/// Fails if anything in the folder `from`, links followed, lies in the folder `target`, a canonical path: replacing that would
+/// remove what is read.
+pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
+    check_outside_within(from, target, &mut Vec::new())
+}
+
+fn check_outside_within(from: &Path, target: &Path, above: &mut Vec<PathBuf>) -> Result<()> {
+    let at = |path: &Path| {
+        let path = path.to_owned();
+        move |error: io::Error| Error::from(error).context(path.display())
+    };
+    let real = fs::canonicalize(from).map_err(at(from))?;
+    if real.starts_with(target) {
+        let message = format!(
+            "{}: lies in {}, which would be replaced",
+            from.display(),
+            target.display()
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    // A folder that is in itself is for the copy to refuse.
+    if !real.is_dir() || above.contains(&real) {
+        return Ok(());
+    }
+    above.push(real);
+    for entry in fs::read_dir(from).map_err(at(from))? {
+        let entry = entry.map_err(at(from))?.path();
+        if !is_temporary(&entry) {
+            check_outside_within(&entry, target, above)?;
+        }
+    }
+    above.pop();
+    Ok(())
+}
+
 /// Copies a file with its permissions, and brings it to the disk.
 pub(super) fn copy_file(from: &Path, to: &Path, progress: &Progress) -> io::Result<()> {
     let source = File::open(from)?;

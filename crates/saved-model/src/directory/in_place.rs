@@ -5,6 +5,7 @@
 //! new. Begun again, it goes on from there.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -36,6 +37,11 @@ impl SavedModelDir {
         options: &SaveOptions,
     ) -> Result<Saved> {
         let path = path.as_ref();
+        // Opening a pipe to lock it would wait for a writer.
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
+            let error = io::Error::from(io::ErrorKind::NotADirectory);
+            return Err(Error::from(error).context(path.display()));
+        }
         let _lock = lock(path)?;
         remove_unfinished(path)?;
         let dir = SavedModelDir::open(path)?;

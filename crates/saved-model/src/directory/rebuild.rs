@@ -1,12 +1,13 @@
 //! A SavedModel's folder, made anew with its model in another form. It appears complete or not at all.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
-use super::copy::copy_folder;
+use super::copy::{check_outside, copy_folder};
 use super::save::{FingerprintOutcome, SaveOptions, sync_folder, update_fingerprint};
 use super::{MODEL_STEM, ModelForm, model_path};
 
@@ -26,8 +27,9 @@ pub struct Rebuilt<T> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, unless force is set; [`ErrorKind::InvalidConfig`] if it is no
-/// SavedModel then, or if one folder lies in the other; [`ErrorKind::Io`]; and what `fill` says.
+/// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, or is by the end, unless force is set; [`ErrorKind::InvalidConfig`]
+/// if it is no SavedModel then, if one folder lies in the other, or if a link leads from one into the other; [`ErrorKind::Io`]; and
+/// what `fill` says.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
     to: &Path,
@@ -56,7 +58,7 @@ pub fn rebuild<T, E: From<Error>>(
         Ok(fingerprint)
     };
     let fingerprint = finish()?;
-    move_in(temporary, &to)?;
+    move_in(temporary, &to, options.force)?;
     Ok(Rebuilt {
         filled,
         fingerprint,
@@ -81,24 +83,29 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     }
     match fs::read_dir(&target) {
         Ok(mut entries) => {
-            let is_model = || {
-                ModelForm::ALL
-                    .iter()
-                    .any(|form| model_path(&target, *form).is_file())
-            };
-            match (entries.next().is_none(), force) {
-                (true, _) => Ok(target),
-                (false, true) if is_model() => Ok(target),
-                (false, false) => refuse(ErrorKind::AlreadyExists, "there already, and not empty"),
-                (false, true) => refuse(
-                    ErrorKind::InvalidConfig,
-                    "not empty, and no SavedModel: not even force replaces it",
-                ),
+            if entries.next().is_some() {
+                check_replaceable(&target, to, force)?;
+                check_outside(from, &target)?;
             }
+            Ok(target)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(target),
-        Err(error) => Err(Error::from(error).context(to.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(target),
+        Err(error) => Err(Error::from(error).context(target.display())),
     }
+}
+
+/// Fails unless what is in the folder `target`, which isn't empty, may go.
+fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
+    let refuse = |kind, why| Err(Error::new(kind, format!("{}: {why}", named.display())));
+    let is_file = |form: &ModelForm| model_path(target, *form).is_file();
+    if !force {
+        return refuse(ErrorKind::AlreadyExists, "there already, and not empty");
+    }
+    if !ModelForm::ALL.iter().any(is_file) {
+        let why = "not empty, and no SavedModel: not even force replaces it";
+        return refuse(ErrorKind::InvalidConfig, why);
+    }
+    Ok(())
 }
 
 pub(super) fn parent(path: &Path) -> &Path {
@@ -109,25 +116,31 @@ pub(super) fn parent(path: &Path) -> &Path {
 }
 
 /// Puts a finished folder in its place. What was there is put aside first and removed last.
-fn move_in(temporary: TempDir, to: &Path) -> Result<()> {
+///
+/// Making the folder took long, and anything may be there by now: what is, is looked at again.
+fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
+    let failed = |error: io::Error| Error::from(error).context(to.display());
     let mut aside = None;
-    if fs::symlink_metadata(to).is_ok() {
+    if let Err(error) = take_place(temporary.path(), to) {
+        if !is_taken(&error) {
+            return Err(failed(error));
+        }
+        check_replaceable(to, to, force)?;
         let old = tempfile::Builder::new()
             .prefix(".protosplit-")
             .suffix(".old")
             .tempdir_in(parent(to))?;
-        fs::rename(to, old.path().join("old"))?;
-        aside = Some(old);
-    }
-    if let Err(error) = fs::rename(temporary.path(), to) {
-        if let Some(old) = aside
-            && let Err(lost) = fs::rename(old.path().join("old"), to)
-        {
-            let kept = old.keep();
-            let message = format!("{lost}; what was there is in {}", kept.display());
-            return Err(Error::new(ErrorKind::Io, message).context(to.display()));
+        let kept = old.path().join("old");
+        fs::rename(to, &kept).map_err(failed)?;
+        if let Err(error) = take_place(temporary.path(), to) {
+            if let Err(lost) = take_place(&kept, to) {
+                let kept = old.keep();
+                let message = format!("{lost}; what was there is in {}", kept.display());
+                return Err(Error::new(ErrorKind::Io, message).context(to.display()));
+            }
+            return Err(failed(error));
         }
-        return Err(Error::from(error).context(to.display()));
+        aside = Some(old);
     }
     // It is no longer where it would be looked for to be removed.
     let _ = temporary.keep();
@@ -135,4 +148,130 @@ fn move_in(temporary: TempDir, to: &Path) -> Result<()> {
         old.close()?;
     }
     sync_folder(parent(to))
+}
+
+/// Renames a folder to a name that nothing has, or an empty folder. The system sees to it: looking first would leave time for
+/// something to appear.
+fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
+    // Not everywhere does an empty folder make way by itself. Of one that isn't empty nothing is removed.
+    #[cfg(not(unix))]
+    let _ = fs::remove_dir(to);
+    fs::rename(folder, to)
+}
+
+/// Whether a name is taken by a folder that isn't empty.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+    ) || (cfg!(not(unix)) && error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder with a model and a folder to write to, which needn't be there.
+    fn model_and_target() -> (TempDir, PathBuf, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("saved_model.pb"), b"model").unwrap();
+        fs::write(from.join("beside"), b"beside").unwrap();
+        (folder, from, to)
+    }
+
+    /// Rebuilds, with something happening meanwhile.
+    fn rebuild_while(from: &Path, to: &Path, force: bool, meanwhile: impl FnOnce()) -> Result<()> {
+        let options = SaveOptions::new().force(force).keep_fingerprint(true);
+        let fill = |prefix: &Path| {
+            fs::write(prefix.with_extension("pb"), b"new")?;
+            meanwhile();
+            Ok(())
+        };
+        rebuild(from, to, &options, fill).map(|_| ())
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string();
+        let mut names: Vec<String> = entries.map(|entry| name(entry).unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_folder_that_appears_meanwhile_stays() {
+        for file in ["precious", "saved_model.pb"] {
+            let (folder, from, to) = model_and_target();
+            let precious = to.join(file);
+            let error = rebuild_while(&from, &to, false, || {
+                fs::create_dir(&to).unwrap();
+                fs::write(&precious, b"precious").unwrap();
+            });
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(fs::read(&precious).unwrap(), b"precious");
+            assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
+        }
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_stays() {
+        for force in [false, true] {
+            let (folder, from, to) = model_and_target();
+            let error = rebuild_while(&from, &to, force, || fs::write(&to, b"precious").unwrap());
+            assert!(error.is_err());
+            assert_eq!(fs::read(&to).unwrap(), b"precious");
+            assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
+        }
+    }
+
+    #[test]
+    fn an_empty_folder_that_appears_meanwhile_is_filled() {
+        let (folder, from, to) = model_and_target();
+        rebuild_while(&from, &to, false, || fs::create_dir(&to).unwrap()).unwrap();
+        assert_eq!(names(&to), ["beside", "saved_model.pb"]);
+        assert_eq!(names(folder.path()), ["from", "to"]);
+    }
+
+    #[test]
+    fn force_replaces_a_model_and_nothing_that_has_come_in_its_stead() {
+        let (folder, from, to) = model_and_target();
+        fs::create_dir(&to).unwrap();
+        fs::write(to.join("saved_model.pb"), b"old").unwrap();
+        let error = rebuild_while(&from, &to, true, || {
+            fs::remove_file(to.join("saved_model.pb")).unwrap();
+            fs::write(to.join("precious"), b"precious").unwrap();
+        });
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidConfig);
+        assert_eq!(names(&to), ["precious"]);
+        fs::write(to.join("saved_model.cpb"), b"old").unwrap();
+        rebuild_while(&from, &to, true, || {}).unwrap();
+        assert_eq!(names(&to), ["beside", "saved_model.pb"]);
+        assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn force_replaces_no_folder_that_the_model_links_to() {
+        use std::os::unix::fs::symlink;
+        for linked in ["saved_model.pb", "beside", "deep/er", "deep"] {
+            let (_folder, from, to) = model_and_target();
+            fs::create_dir(&to).unwrap();
+            fs::write(to.join("saved_model.pb"), b"source").unwrap();
+            let link = from.join(linked);
+            let _ = fs::remove_file(&link);
+            fs::create_dir_all(link.parent().unwrap()).unwrap();
+            let leads_to = if linked == "deep" {
+                to.clone()
+            } else {
+                to.join("saved_model.pb")
+            };
+            symlink(leads_to, &link).unwrap();
+            let error = rebuild_while(&from, &to, true, || {}).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{linked}");
+            assert!(error.to_string().contains(linked), "{error}");
+            assert_eq!(fs::read(to.join("saved_model.pb")).unwrap(), b"source");
+        }
+    }
 }
