@@ -1,4 +1,48 @@
 //! Riegeli/records files: checksummed, compressed, seekable sequences of byte records.
+//!
+//! ```
+//! use std::io::Cursor;
+//!
+//! use record_file::{ReaderOptions, RecordFile, RecordReader, RecordWriter};
+//!
+//! let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+//! for word in ["one", "two", "three"] {
+//!     writer.write_record(word.as_bytes())?;
+//! }
+//! let file = writer.finish()?.into_inner();
+//!
+//! // In sequence:
+//! let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
+//! assert_eq!(reader.read_record()?, Some(&b"one"[..]));
+//!
+//! // And anywhere:
+//! let records = RecordFile::open(file, ReaderOptions::new())?;
+//! let last = records.last_record()?.ok_or("there are three")?;
+//! assert_eq!(records.read_record(last)?, b"three"[..]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Overview
+//!
+//! [`RecordWriter`] writes; records are gathered in chunks, which are compressed and hashed, or a record of any size is
+//! [streamed](RecordWriter::write_record_from) into a chunk of its own. [`RecordReader`] reads in sequence, seeks, searches, and recovers from
+//! damage if a callback lets it. [`RecordFile`] reads at random, by reference, from any number of threads.
+//!
+//! # File format
+//!
+//! ```text
+//! file   = chunk *        the first one is the signature, 40 bytes without data
+//! chunk  = header (40 bytes) | data | zeros, so that it spans at least as many bytes as it has records
+//! block  = header (24 bytes) at every multiple of 65,536; it interrupts whatever stands there, and says how far the
+//!          chunk around it has begun before and ends behind: so a reader can start anywhere
+//! ```
+//!
+//! All integers are little-endian, all hashes HighwayHash-64. [`ChunkHeader`] has the layout of a chunk's header.
+//!
+//! # What it does not do
+//!
+//! Transposed chunks are read, not written; file metadata is read, not written. Writing and reading are on one thread; a [`RecordFile`]
+//! can be shared by several. A damaged file is not repaired.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
