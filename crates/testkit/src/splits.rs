@@ -3,7 +3,7 @@
 use prost_reflect::{DynamicMessage, Value};
 use proto_splitter_core::container::ChunkKind;
 use proto_splitter_core::split::{ComposableSplitter, Source, Split, SplitOptions, SplitPlan};
-use proto_splitter_core::{ErrorKind, Result};
+use proto_splitter_core::ErrorKind;
 
 use crate::reference;
 
@@ -170,13 +170,4 @@ fn write_value(lines: &mut String, path: &str, value: &Value) {
         }
         value => lines.push_str(&format!("{path} = {value:?}\n")),
     }
-}
-
-/// A result that is an error of this kind.
-///
-/// # Panics
-///
-/// If it is not.
-pub fn expect_kind<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind) {
-    assert_eq!(result.unwrap_err().kind(), kind);
 }
