@@ -34,7 +34,15 @@ fn help_teaches() {
     let dir = Dir::new();
     expect(&dir, "help.txt", &["--help"]);
     expect(&dir, "no-command.txt", &[]);
-    for command in ["split", "merge", "verify", "info", "convert", "fingerprint"] {
+    for command in [
+        "split",
+        "merge",
+        "verify",
+        "info",
+        "get",
+        "convert",
+        "fingerprint",
+    ] {
         expect(&dir, &format!("help-{command}.txt"), &[command, "--help"]);
     }
 }

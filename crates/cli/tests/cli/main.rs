@@ -5,6 +5,7 @@ mod support;
 
 mod convert;
 mod folder;
+mod get;
 mod golden;
 mod info;
 mod kill;

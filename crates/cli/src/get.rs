@@ -1,0 +1,101 @@
+//! `protosplit get`.
+
+mod npy;
+mod value;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::atomic::AtomicFile;
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::lazy::MessageView;
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::path::FieldPath;
+use proto_splitter::{Error, ErrorKind};
+
+use crate::Exit;
+use crate::args::{GetArgs, GetFormat};
+use crate::failure::Failure;
+use crate::input::{self, Form};
+use crate::merge;
+use crate::output::Output;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let input = input::find(&args.file)?;
+    let options = merge::options(&input, &args.reading)?;
+    let failed = |error: &Error| failure(&input.file, &options, error);
+    let path = parse(&args.path, options.descriptor.as_ref()).map_err(|error| failed(&error))?;
+    let got = match input.form {
+        Form::Chunked => ChunkedFile::open(&input.file).and_then(|file| {
+            let view = file.view(options.clone());
+            get(&view, &path, args, output)
+        }),
+        Form::Plain => {
+            let file = File::open(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
+            MessageView::of_plain(&file, options.clone())
+                .and_then(|view| get(&view, &path, args, output))
+        }
+    };
+    got.map_err(|error| failed(&error))?;
+    Ok(Exit::Done)
+}
+
+fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath, Error> {
+    match root {
+        Some(root) => FieldPath::parse(text, root),
+        None => text.parse(),
+    }
+}
+
+fn failure(file: &Path, options: &MergeOptions, error: &Error) -> Failure {
+    let failure = Failure::of(file, error);
+    match (error.kind(), &options.descriptor) {
+        (ErrorKind::InvalidPath, None) => Failure::bad(format!(
+            "{} (without --message TYPE a path is in numbers)",
+            failure.message()
+        )),
+        _ => failure,
+    }
+}
+
+fn get(
+    view: &MessageView<'_, File>,
+    path: &FieldPath,
+    args: &GetArgs,
+    output: &mut Output<'_>,
+) -> Result<(), Error> {
+    match &args.output {
+        None => write(view, path, args.format, output),
+        Some(target) => {
+            let mut file = AtomicFile::create(target, args.force)?;
+            let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
+            write(view, path, args.format, &mut buffered)?;
+            buffered.flush()?;
+            drop(buffered);
+            file.commit()
+        }
+    }
+}
+
+fn write(
+    view: &MessageView<'_, File>,
+    path: &FieldPath,
+    format: GetFormat,
+    sink: &mut impl Write,
+) -> Result<(), Error> {
+    match format {
+        GetFormat::Raw => view.get_to(path, sink).map(drop),
+        GetFormat::Json => {
+            let json = value::json(view, path)?;
+            serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
+            Ok(sink.write_all(b"\n")?)
+        }
+        GetFormat::Text => Ok(sink.write_all(value::text(view, path)?.as_bytes())?),
+        GetFormat::Npy => npy::write(view, path, sink),
+    }
+}

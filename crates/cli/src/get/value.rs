@@ -1,0 +1,109 @@
+//! Values as JSON and as text.
+
+use std::fs::File;
+
+use prost_reflect::text_format::FormatOptions;
+use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, SerializeOptions};
+use proto_splitter::lazy::MessageView;
+use proto_splitter::path::{FieldPath, Select, TargetKind};
+use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
+use proto_splitter::{Error, ErrorKind};
+use serde_json::Value;
+
+/// The value at a path as protobuf's JSON mapping has it.
+pub(super) fn json(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Value, Error> {
+    let root = typed(view)?;
+    match path.resolve(root)?.kind {
+        TargetKind::Message(_) | TargetKind::Group(_) => {
+            to_json(&view.message_dynamic(path)?, &SerializeOptions::new())
+        }
+        TargetKind::Scalar(kind) => scalar(view, path, root, &kind),
+    }
+}
+
+/// The value at a path: a message in text format; a string as it is; another value as JSON has it, without quotes.
+pub(super) fn text(view: &MessageView<'_, File>, path: &FieldPath) -> Result<String, Error> {
+    let root = typed(view)?;
+    match path.resolve(root)?.kind {
+        TargetKind::Message(_) | TargetKind::Group(_) => {
+            let message = view.message_dynamic(path)?;
+            let mut text = message.to_text_format_with_options(&FormatOptions::new().pretty(true));
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            Ok(text)
+        }
+        TargetKind::Scalar(kind) => Ok(match scalar(view, path, root, &kind)? {
+            Value::String(text) => text + "\n",
+            other => format!("{other}\n"),
+        }),
+    }
+}
+
+fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
+    view.descriptor().ok_or_else(|| {
+        let message = "only raw bytes can be given of a message whose type is not known";
+        Error::new(ErrorKind::SchemaNeeded, message)
+    })
+}
+
+/// A value that is no message, by way of a message that has nothing but it.
+fn scalar(
+    view: &MessageView<'_, File>,
+    path: &FieldPath,
+    root: &MessageDescriptor,
+    kind: &Kind,
+) -> Result<Value, Error> {
+    let undecodable = |message: String| {
+        Error::new(ErrorKind::InvalidMessage, message).at_path(path.display(Some(root)))
+    };
+    let field = field(path, root)
+        .ok_or_else(|| undecodable("an extension can't be shown by itself".into()))?;
+    let (wire, value) = (wire_type(kind), view.get(path)?);
+    let mut bytes = Vec::with_capacity(value.len() + 16);
+    put_varint(&mut bytes, tag(FieldNumber(field.number()), wire));
+    if wire == WireType::Len {
+        put_varint(&mut bytes, value.len() as u64);
+    }
+    bytes.extend_from_slice(&value);
+    let message = DynamicMessage::decode(field.parent_message().clone(), &bytes[..])
+        .map_err(|error| undecodable(error.to_string()))?;
+    let options = SerializeOptions::new().skip_default_fields(false);
+    let mut fields = to_json(&message, &options)?;
+    let mut value = fields[field.json_name()].take();
+    if field.is_list() {
+        value = value[0].take();
+    }
+    Ok(value)
+}
+
+/// The field whose value the path leads to; the value field of a map's entries.
+fn field(path: &FieldPath, root: &MessageDescriptor) -> Option<FieldDescriptor> {
+    let mut above = path.clone();
+    let step = above.pop()?;
+    let (TargetKind::Message(message) | TargetKind::Group(message)) =
+        above.resolve(root).ok()?.kind
+    else {
+        return None;
+    };
+    let field = message.get_field(step.field.0)?;
+    match (&step.select, field.kind()) {
+        (Select::Key(_), Kind::Message(entry)) => Some(entry.map_entry_value_field()),
+        _ => Some(field),
+    }
+}
+
+fn to_json(message: &DynamicMessage, options: &SerializeOptions) -> Result<Value, Error> {
+    message
+        .serialize_with_options(serde_json::value::Serializer, options)
+        .map_err(|error| Error::new(ErrorKind::InvalidMessage, error.to_string()))
+}
+
+fn wire_type(kind: &Kind) -> WireType {
+    match kind {
+        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
+        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
+        Kind::String | Kind::Bytes | Kind::Message(_) => WireType::Len,
+        _ => WireType::Varint,
+    }
+}

@@ -1,0 +1,224 @@
+//! `protosplit get`.
+
+use std::fs;
+use std::process::Command;
+
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, fixture, foreign, run};
+
+/// A SavedModel as it was, and in chunks of at most 10 KiB.
+fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
+    let plain = dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    let prefix = dir.path("small");
+    run([
+        &"split",
+        &plain,
+        &"-o",
+        &prefix,
+        &"--max-chunk-size",
+        &"10KiB",
+        &"--value-chunk-size",
+        &"1KiB",
+    ]);
+    [plain, dir.path("small.cpb")]
+}
+
+/// The paths of what left the message, and of some that stayed.
+fn paths(dir: &Dir) -> Vec<String> {
+    let info = run([&"info", &dir.path("small.cpb"), &"--json"]).json();
+    let chunks = info["chunks"].as_array().unwrap();
+    let mut paths: Vec<String> = chunks
+        .iter()
+        .map(|chunk| chunk["path"].as_str().unwrap().to_owned())
+        .collect();
+    paths.extend(
+        [
+            "saved_model_schema_version",
+            "meta_graphs[0].meta_info_def",
+            "meta_graphs[0].meta_info_def.tensorflow_version",
+            "meta_graphs[0].graph_def.node[0]",
+            "meta_graphs[0].graph_def.node[0].name",
+            "meta_graphs[0].graph_def.versions.producer",
+            "meta_graphs[0].signature_def[\"serving_default\"]",
+        ]
+        .map(str::to_owned),
+    );
+    paths
+}
+
+#[test]
+fn a_part_is_the_same_wherever_it_is_read() {
+    let dir = Dir::new();
+    let [plain, chunked] = models(&dir);
+    let paths = paths(&dir);
+    assert!(paths.len() > 10, "{paths:?}");
+    for path in &paths {
+        let mut seen = Vec::new();
+        for file in [&plain, &chunked] {
+            let out = dir.path("part");
+            run([&"get", file, path, &"-o", &out, &"--force"]).ok();
+            seen.push(fs::read(&out).unwrap());
+        }
+        assert_eq!(seen[0], seen[1], "{path}");
+        let of = |file| run([&"get", file, path, &"--format", &"json"]).ok();
+        assert!(of(&plain) == of(&chunked), "{path}");
+    }
+    let out = dir.path("all.pb");
+    run([&"get", &chunked, &"", &"-o", &out]).ok();
+    assert_eq!(fs::read(out).unwrap(), fs::read(plain).unwrap());
+}
+
+#[test]
+fn values_are_shown_by_themselves() {
+    let dir = Dir::new();
+    let [_, chunked] = models(&dir);
+    let get = |path: &str, format: &str| run([&"get", &chunked, &path, &"--format", &format]).ok();
+    let version = "meta_graphs[0].meta_info_def.tensorflow_version";
+    assert!(get(version, "text").starts_with("2."));
+    assert!(get(version, "json").starts_with("\"2."));
+    assert_eq!(get(version, "raw") + "\n", get(version, "text"));
+    // The mapping has 64-bit integers as strings.
+    assert_eq!(get("saved_model_schema_version", "json"), "\"1\"\n");
+    assert_eq!(get("saved_model_schema_version", "text"), "1\n");
+    assert_eq!(
+        get("meta_graphs[0].meta_info_def.tags[0]", "text"),
+        "serve\n"
+    );
+    let info: serde_json::Value =
+        serde_json::from_str(&get("meta_graphs[0].meta_info_def", "json")).unwrap();
+    assert_eq!(info["tags"], serde_json::json!(["serve"]));
+    assert!(get("meta_graphs[0].meta_info_def", "text").contains("tags: [\"serve\"]"));
+}
+
+#[test]
+fn a_tensor_is_a_numpy_array() {
+    // dtype DT_INT16, shape [2, 3], the elements 5, -1 and -1 again and again.
+    let by_value = b"\x08\x05\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03\x3a\x0b\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+    // dtype DT_FLOAT, shape [2], content.
+    let by_content = b"\x08\x01\x12\x04\x12\x02\x08\x02\x22\x08\x00\x00\x80\x3f\x00\x00\x00\x40";
+    let dir = Dir::new();
+    for (tensor, descr, shape, elements) in [
+        (
+            &by_value[..],
+            "<i2",
+            "(2, 3)",
+            &b"\x05\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..],
+        ),
+        (
+            &by_content[..],
+            "<f4",
+            "(2,)",
+            &b"\x00\x00\x80\x3f\x00\x00\x00\x40"[..],
+        ),
+        (&b"\x08\x0a"[..], "|b1", "()", &b"\x00"[..]),
+    ] {
+        let file = dir.file("tensor.pb", tensor);
+        let out = dir.path("array.npy");
+        let kind = "tensorflow.TensorProto";
+        run([
+            &"get",
+            &file,
+            &"",
+            &"--message",
+            &kind,
+            &"--format",
+            &"npy",
+            &"-o",
+            &out,
+            &"--force",
+        ])
+        .ok();
+        let array = fs::read(out).unwrap();
+        assert_eq!(array[..8], *b"\x93NUMPY\x01\x00");
+        let header = 10 + usize::from(u16::from_le_bytes([array[8], array[9]]));
+        assert_eq!(header % 64, 0);
+        let wanted = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
+        let text = std::str::from_utf8(&array[10..header]).unwrap();
+        assert_eq!(text.trim_end(), wanted);
+        assert!(text.ends_with('\n'));
+        assert_eq!(array[header..], *elements);
+    }
+    let text = dir.file("text.pb", b"\x08\x07");
+    let ran = run([
+        &"get",
+        &text,
+        &"",
+        &"--message",
+        &"tensorflow.TensorProto",
+        &"--format",
+        &"npy",
+    ]);
+    let line = ran.failed(Exit::Bad);
+    assert!(
+        line.ends_with("NumPy has no type for a tensor of data type 7"),
+        "{line}"
+    );
+}
+
+#[test]
+fn what_cannot_be_got_says_why() {
+    let dir = Dir::new();
+    let [plain, chunked] = models(&dir);
+    let failed = |path: &str, exit| run([&"get", &chunked, &path]).failed(exit);
+    assert!(
+        failed("meta_graphs[7]", Exit::Bad)
+            .contains("meta_graphs[7]: the message has no such value")
+    );
+    assert!(failed("meta_graphs", Exit::Bad).contains("whole repeated field"));
+    assert!(failed("nothing", Exit::Bad).contains("nothing"));
+    let format = run([&"get", &plain, &"meta_graphs[0]", &"--format", &"npy"]);
+    assert!(
+        format
+            .failed(Exit::Bad)
+            .contains("only a tensorflow.TensorProto")
+    );
+    let exists = run([&"get", &chunked, &"", &"-o", &plain]);
+    assert!(exists.failed(Exit::Usage).contains("--force"));
+
+    // Nobody says what this is.
+    let nameless = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
+    let named = run([&"get", &nameless, &"node[0].name"]).failed(Exit::Bad);
+    assert!(
+        named.ends_with("(without --message TYPE a path is in numbers)"),
+        "{named}"
+    );
+    assert!(!run([&"get", &nameless, &"1[0].1"]).ok().is_empty());
+    let json = run([&"get", &nameless, &"1[0]", &"--format", &"json"]);
+    assert!(json.failed(Exit::Usage).contains("--message"));
+    let theirs = dir.copy(&foreign("functions_consts.nested.none.cpb"), "theirs.cpb");
+    let kind = "tensorflow.SavedModel";
+    let part = run([
+        &"get",
+        &theirs,
+        &"meta_graphs[0].meta_info_def",
+        &"--message",
+        &kind,
+        &"--format",
+        &"text",
+    ]);
+    let ours = run([
+        &"get",
+        &plain,
+        &"meta_graphs[0].meta_info_def",
+        &"--format",
+        &"text",
+    ]);
+    assert_eq!(part.ok(), ours.ok());
+}
+
+#[test]
+fn bytes_go_to_standard_output_as_they_are() {
+    let dir = Dir::new();
+    let [plain, chunked] = models(&dir);
+    let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .arg("get")
+        .args([&chunked, std::path::Path::new("")])
+        .output()
+        .unwrap();
+    assert!(ran.status.success());
+    assert_eq!(ran.stdout, fs::read(plain).unwrap());
+}
