@@ -22,7 +22,7 @@ use crate::{Error, ErrorKind, Result};
 /// Merges chunks to the message that they were cut from.
 ///
 /// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is the message itself. The name of a
-/// `.cpb` or `.pb` file does as well.
+/// `.cpb` or `.pb` file does as well, and means that file even where it is the prefix of another, as `x.pb` is of `x.pb.cpb`.
 #[derive(Clone, Copy, Debug)]
 pub struct Merger;
 
@@ -200,40 +200,61 @@ impl Merger {
         options: &MergeOptions,
         force: bool,
     ) -> Result<Merged> {
-        let target = target.as_ref();
-        let found = find(prefix.as_ref())?;
-        let (Found::Chunked(input) | Found::Plain(input)) = &found;
-        if same_file(input, target) {
-            let message = format!(
-                "{} is what is read, and is not overwritten",
-                target.display()
-            );
-            return Err(Error::new(ErrorKind::InvalidConfig, message));
-        }
-        let mut out = AtomicFile::create(target, force)?;
-        let merged = match &found {
-            Found::Plain(path) => {
-                check_space(out.target(), open_file(path)?.metadata()?.len())?;
-                copy_plain(path, out.as_file_mut())?
-            }
-            Found::Chunked(path) => {
-                let merge = || {
-                    let file = ChunkedFile::open_with(path, &options.limits)?;
-                    let plan = file.plan(options)?;
-                    check_space(out.target(), plan.total_len())?;
-                    let threads = options.thread_count();
-                    execute_to_file(file.trailer(), &file, &plan, out.as_file(), threads)
-                };
-                let merged = merge().map_err(|error| at_file(error, path))?;
-                Merged {
-                    input: path.clone(),
-                    ..merged
-                }
-            }
-        };
-        out.commit()?;
-        Ok(merged)
+        write_file(target.as_ref(), &find(prefix.as_ref())?, options, force)
     }
+
+    /// Writes the message in exactly the file `input` to a file: no other file is looked for. It may have any name; one in `.pb` is
+    /// the message itself, any other is in chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to_file`](Self::merge_to_file).
+    pub fn merge_file_to_file(
+        target: impl AsRef<Path>,
+        input: impl AsRef<Path>,
+        options: &MergeOptions,
+        force: bool,
+    ) -> Result<Merged> {
+        let input = input.as_ref();
+        let plain = input.extension().is_some_and(|extension| extension == "pb");
+        let found = if plain { Found::Plain } else { Found::Chunked }(input.to_owned());
+        write_file(target.as_ref(), &found, options, force)
+    }
+}
+
+/// Writes the message that was found to a file.
+fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool) -> Result<Merged> {
+    let (Found::Chunked(input) | Found::Plain(input)) = found;
+    if same_file(input, target) {
+        let message = format!(
+            "{} is what is read, and is not overwritten",
+            target.display()
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    let mut out = AtomicFile::create(target, force)?;
+    let merged = match found {
+        Found::Plain(path) => {
+            check_space(out.target(), open_file(path)?.metadata()?.len())?;
+            copy_plain(path, out.as_file_mut())?
+        }
+        Found::Chunked(path) => {
+            let merge = || {
+                let file = ChunkedFile::open_with(path, &options.limits)?;
+                let plan = file.plan(options)?;
+                check_space(out.target(), plan.total_len())?;
+                let threads = options.thread_count();
+                execute_to_file(file.trailer(), &file, &plan, out.as_file(), threads)
+            };
+            let merged = merge().map_err(|error| at_file(error, path))?;
+            Merged {
+                input: path.clone(),
+                ..merged
+            }
+        }
+    };
+    out.commit()?;
+    Ok(merged)
 }
 
 impl<S: ReadAt> ChunkedFile<S> {
@@ -279,8 +300,13 @@ enum Found {
     Plain(PathBuf),
 }
 
-/// The file that a prefix, or its own name, means.
+/// The file that a prefix, or its own name, means. Its own name first: who says `x.pb` doesn't mean `x.pb.cpb`.
 fn find(prefix: &Path) -> Result<Found> {
+    match prefix.extension().and_then(|extension| extension.to_str()) {
+        Some("cpb") if prefix.is_file() => return Ok(Found::Chunked(prefix.to_owned())),
+        Some("pb") if prefix.is_file() => return Ok(Found::Plain(prefix.to_owned())),
+        _ => {}
+    }
     let with = |extension: &str| {
         let mut name = prefix.as_os_str().to_owned();
         name.push(extension);
@@ -293,19 +319,13 @@ fn find(prefix: &Path) -> Result<Found> {
     if plain.is_file() {
         return Ok(Found::Plain(plain));
     }
-    match prefix.extension().and_then(|extension| extension.to_str()) {
-        Some("cpb") if prefix.is_file() => Ok(Found::Chunked(prefix.to_owned())),
-        Some("pb") if prefix.is_file() => Ok(Found::Plain(prefix.to_owned())),
-        _ => {
-            let message = format!(
-                "there is neither {} nor {}",
-                chunked.display(),
-                plain.display()
-            );
-            let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-            Err(Error::new(ErrorKind::Io, message).with_source(source))
-        }
-    }
+    let message = format!(
+        "there is neither {} nor {}",
+        chunked.display(),
+        plain.display()
+    );
+    let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+    Err(Error::new(ErrorKind::Io, message).with_source(source))
 }
 
 /// Names the file that an error is about.
