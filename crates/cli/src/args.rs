@@ -1,10 +1,11 @@
 //! The command line, and what `--help` teaches.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use proto_splitter::split::ChunkCompression;
 use proto_splitter::split::LARGEST_MAX_CHUNK_SIZE;
 
@@ -29,6 +30,9 @@ Examples:
   protosplit merge small/ -o whole/                and back
   protosplit convert model/ --in-place --to cpb    the same without a copy
   protosplit fingerprint model/                    as TensorFlow computes it
+
+Files and folders appear complete or not at all. A run that is interrupted may leave a
+hidden .protosplit-*.tmp beside its output, which can be deleted.
 
 Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
 that can't be read or written. `protosplit COMMAND --help` tells more.";
@@ -78,7 +82,8 @@ const VERIFY: &str = "\
 Checks a .cpb file: every hash, size, position and path, and the size and
 checksum of the message that was split.
 
-FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel.
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel. A .pb has
+no checksums: of one, only the form is checked, that it is fields one after the other.
 
 Examples:
   protosplit verify graph.cpb
@@ -98,21 +103,6 @@ Examples:
   protosplit info graph.cpb
   protosplit info small/ --json | jq '.chunks | max_by(.size).path'
       The largest chunk's place in the message.";
-
-const GET: &str = "\
-Writes the value at a path. Only the chunks on the way there and those below are
-read; of a .pb file little more than the value.
-
-With the type, which a file that protosplit wrote says, a PATH is in names; without
-it in numbers.
-
-Examples:
-  protosplit get small/ 'meta_graphs[0].meta_info_def' --format json
-  protosplit get graph.cpb 'node[7].name' --format text
-  protosplit get graph.cpb 'node[7].attr[\"value\"].tensor' --format npy -o weights.npy
-  protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
-      --message tensorflow.GraphDef
-      A .pb file doesn't say its type, unless it is a saved_model.pb.";
 
 const FINGERPRINT: &str = "\
 Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and says whether
@@ -168,9 +158,6 @@ pub(crate) enum Command {
     /// List the chunks of a .cpb file
     #[command(after_help = INFO)]
     Info(InfoArgs),
-    /// Read a part of a message
-    #[command(after_help = GET)]
-    Get(GetArgs),
     /// Write a SavedModel with its model in another form
     #[command(after_help = CONVERT)]
     Convert(ConvertArgs),
@@ -322,38 +309,6 @@ pub(crate) enum To {
     Cpb,
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct GetArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
-    pub(crate) file: PathBuf,
-    /// The place in the message, as `info` shows it; "" is all of it
-    pub(crate) path: String,
-    /// The file to write, by default standard output
-    #[arg(short, long)]
-    pub(crate) output: Option<PathBuf>,
-    /// What is written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GetFormat::Raw)]
-    pub(crate) format: GetFormat,
-    #[command(flatten)]
-    pub(crate) reading: ReadingArgs,
-    /// Replace what is in the way
-    #[arg(long)]
-    pub(crate) force: bool,
-}
-
-/// How a part is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GetFormat {
-    /// Its bytes: a message serialized, a string or bytes as they are
-    Raw,
-    /// As protobuf's JSON has it
-    Json,
-    /// A message in protobuf's text format, a value by itself
-    Text,
-    /// A TensorProto as a NumPy array
-    Npy,
-}
-
 /// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an option that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
@@ -383,8 +338,8 @@ fn compression(text: &str) -> Result<ChunkCompression, String> {
         .map_err(|error: proto_splitter::Error| error.to_string())
 }
 
-/// Prints what clap has to say: help and version as results, everything else as wrong usage.
-pub(crate) fn explain(error: &clap::Error, output: &mut Output<'_>) -> Exit {
+/// Prints what clap has to say: help and version as results, everything else as wrong usage, which is one line like any error.
+pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
     let text = error.render().to_string();
     if matches!(
         error.kind(),
@@ -398,6 +353,37 @@ pub(crate) fn explain(error: &clap::Error, output: &mut Output<'_>) -> Exit {
             }
         };
     }
-    output.usage(text.strip_prefix("error: ").unwrap_or(&text));
+    output.note(format_args!(
+        "{}; see `{} --help`",
+        first_paragraph(&text),
+        asked(args)
+    ));
     Exit::Usage
+}
+
+/// What is wrong, on one line: what clap lists below its first line joined to it, and what it would have expected instead.
+fn first_paragraph(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let mut lines = text.lines().map(str::trim);
+    let mut said = lines.next().unwrap_or_default().to_owned();
+    let listed: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    if !listed.is_empty() {
+        said.push(' ');
+        said.push_str(&listed.join(", "));
+    }
+    if let Some(tip) = lines.find_map(|line| line.strip_prefix("tip: ")) {
+        said.push_str("; ");
+        said.push_str(tip);
+    }
+    said
+}
+
+/// The command whose help has more to say.
+fn asked(args: &[OsString]) -> String {
+    let command = Cli::command();
+    let named = args.get(1).and_then(|arg| arg.to_str());
+    match named.and_then(|name| command.find_subcommand(name)) {
+        Some(subcommand) => format!("{} {}", command.get_name(), subcommand.get_name()),
+        None => command.get_name().to_owned(),
+    }
 }

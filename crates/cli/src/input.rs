@@ -36,7 +36,10 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         Err(error) => return Err(Failure::io(named, &error)),
     };
     let is_folder = metadata.as_ref().is_some_and(fs::Metadata::is_dir);
-    if metadata.is_some() && !is_folder {
+    if let Some(metadata) = &metadata
+        && !is_folder
+    {
+        check_file(named, metadata)?;
         let plain = named
             .extension()
             .is_some_and(|extension| extension == PLAIN);
@@ -68,6 +71,19 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         )
     } else {
         format!("{name}: no such file, nor {name}.{CHUNKED}, nor {name}.{PLAIN}")
+    }))
+}
+
+/// Fails unless this is a file. Opening a pipe waits for whoever writes to it, maybe forever, and a message isn't read in sequence.
+pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let name = named.display();
+    Err(Failure::usage(if metadata.is_dir() {
+        format!("{name}: a folder, not a file")
+    } else {
+        format!("{name}: neither a file nor a folder")
     }))
 }
 

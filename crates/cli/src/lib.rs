@@ -18,7 +18,6 @@ mod args;
 mod convert;
 mod failure;
 mod fingerprint;
-mod get;
 mod info;
 mod input;
 mod merge;
@@ -77,9 +76,10 @@ where
     T: Into<OsString> + Clone,
 {
     let mut output = Output::new(stdout, stderr);
-    let ended = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let ended = match Cli::try_parse_from(&args) {
         Ok(cli) => execute(&cli, &mut output),
-        Err(error) => return args::explain(&error, &mut output),
+        Err(error) => return args::explain(&error, &args, &mut output),
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
     ended.unwrap_or_else(|failure| {
@@ -94,7 +94,6 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Merge(args) => merge::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Info(args) => info::run(args, output),
-        Command::Get(args) => get::run(args, output),
         Command::Convert(args) => convert::run(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),
     }

@@ -1,6 +1,6 @@
 //! `protosplit merge`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proto_splitter::SaveOptions;
 use proto_splitter::container::ChunkedFile;
@@ -12,7 +12,7 @@ use crate::Exit;
 use crate::args::{MergeArgs, ReadingArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{self, CHUNKED, Form, Input, PLAIN, with_extension};
+use crate::input::{self, Form, Input, PLAIN, with_extension};
 use crate::output::Output;
 use crate::size;
 use crate::types::{self, SAVED_MODEL_STEM};
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let input = input::find(&args.input)?;
     let options = options(&input, &args.reading)?;
     let merge = |target: &Path, force: bool| {
-        let merged = Merger::merge_to_file(target, library_name(&input), &options, force);
+        let merged = Merger::merge_file_to_file(target, &input.file, &options, force);
         merged.map_err(|error| Failure::of(&input.file, &error))
     };
     let to_file = args
@@ -69,21 +69,6 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.print(&report.text())
     }?;
     Ok(Exit::Done)
-}
-
-/// The input as the library finds it: a .cpb by its prefix, so that it isn't taken for the prefix of another file.
-pub(crate) fn library_name(input: &Input) -> PathBuf {
-    match input.form {
-        Form::Chunked
-            if input
-                .file
-                .extension()
-                .is_some_and(|extension| extension == CHUNKED) =>
-        {
-            input.file.with_extension("")
-        }
-        _ => input.file.clone(),
-    }
 }
 
 /// What is known about the message: from `--message`, the file's name, or the file itself.

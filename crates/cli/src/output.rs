@@ -46,13 +46,6 @@ impl<'a> Output<'a> {
         );
     }
 
-    /// Says something that may have several lines, the first of which begins as all notes do.
-    pub(crate) fn usage(&mut self, text: &str) {
-        let _ = self
-            .stderr
-            .write_all(format!("protosplit: {text}").as_bytes());
-    }
-
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.write_out(|stdout| stdout.flush())
     }
@@ -71,27 +64,6 @@ impl<'a> Output<'a> {
             }
             result => result.map_err(|error| Failure::usage(format!("standard output: {error}"))),
         }
-    }
-}
-
-/// Bytes that are a result.
-impl Write for Output<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.closed {
-            return Ok(bytes.len());
-        }
-        match self.stdout.write(bytes) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.closed = true;
-                Ok(bytes.len())
-            }
-            written => written,
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        // Done once the command ends.
-        Ok(())
     }
 }
 

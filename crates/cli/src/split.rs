@@ -14,7 +14,7 @@ use crate::Exit;
 use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{CHUNKED, PLAIN, prefix_of, with_extension};
+use crate::input::{CHUNKED, PLAIN, check_file, prefix_of, with_extension};
 use crate::output::Output;
 use crate::size;
 use crate::table::{Align, Table};
@@ -54,6 +54,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let job = if metadata.is_dir() {
         Job::of_folder(args)?
     } else {
+        check_file(&args.input, &metadata)?;
         Job::of_file(args)?
     };
     let report = if args.dry_run {

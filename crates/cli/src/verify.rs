@@ -4,12 +4,14 @@ mod against;
 mod deep;
 mod pass;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{MergeCheck, MergeOptions, Merger, SourceCheck};
+use proto_splitter::merge::{MergeCheck, MergeOptions, SourceCheck};
+use proto_splitter::wire::{SourceInput, WireCursor};
 use serde::Serialize;
 
 use crate::Exit;
@@ -17,7 +19,7 @@ use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::info::hex;
 use crate::input::{self, Form, Input};
-use crate::merge::{library_name, options};
+use crate::merge::options;
 use crate::output::Output;
 use crate::size;
 use crate::table::facts;
@@ -30,6 +32,8 @@ struct Report {
     /// Whether nothing is wrong, and nothing differs.
     ok: bool,
     split: bool,
+    /// Whether there are checksums that the content was checked against. A message that isn't in chunks has none.
+    checksums: bool,
     message: Option<String>,
     /// Of the file, the trailer included.
     records: Option<u64>,
@@ -62,7 +66,9 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let input = input::find(&args.file)?;
     if let Some(original) = &args.against {
         // Reading all of the file first would be long to wait for this error.
-        fs::File::open(original).map_err(|error| Failure::io(original, &error))?;
+        let failed = |error: io::Error| Failure::io(original, &error);
+        input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
+        File::open(original).map_err(failed)?;
     }
     let options = options(&input, &args.reading)?;
     let known = options.descriptor.as_ref();
@@ -78,10 +84,11 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let mut report = Report {
         file: input.file.display().to_string(),
         split: input.form == Form::Chunked,
+        checksums: input.form == Form::Chunked,
         message: known.map(|known| known.full_name().to_owned()),
         ..Report::default()
     };
-    let mut failures = report.read(&input, &options)?;
+    let mut failures = report.read(&input, &options, deep.is_some())?;
     if let Some(size) = report.merged_bytes
         && (deep.is_some() || args.against.is_some())
     {
@@ -120,12 +127,21 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 
 impl Report {
     /// Reads all of the file, and gives all that is wrong with it.
-    fn read(&mut self, input: &Input, options: &MergeOptions) -> Result<Vec<Failure>, Failure> {
+    fn read(
+        &mut self,
+        input: &Input,
+        options: &MergeOptions,
+        deep: bool,
+    ) -> Result<Vec<Failure>, Failure> {
         if input.form == Form::Plain {
-            let metadata =
-                fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
-            self.merged_bytes = Some(metadata.len());
-            return Ok(Vec::new());
+            let failed = |error| Failure::io(&input.file, &error);
+            let file = File::open(&input.file).map_err(failed)?;
+            let size = file.metadata().map_err(failed)?.len();
+            self.merged_bytes = Some(size);
+            // To parse all of it says the same, and more.
+            let walked = if deep { Ok(()) } else { walk(&file, size) };
+            let malformed = walked.err().map(|error| Failure::of(&input.file, &error));
+            return Ok(malformed.into_iter().collect());
         }
         let failed = |error: &_| Failure::of(&input.file, error);
         let file = ChunkedFile::open(&input.file).map_err(|error| failed(&error))?;
@@ -168,7 +184,11 @@ impl Report {
                 lines.push(("chunks", format!("{}, {bytes} in all", self.chunk_count)));
                 lines.push(("records", format!("{records}, with the trailer")));
             }
-            None => lines.push(("chunks", "none: the message was not split".into())),
+            None => {
+                lines.push(("chunks", "none: the message was not split".into()));
+                let form = "none: only its form as a message is checked";
+                lines.push(("checksums", form.into()));
+            }
         }
         if let (Some(bytes), true) = (self.merged_bytes, self.split) {
             let what = match self.byte_exact {
@@ -201,6 +221,13 @@ impl Report {
     }
 }
 
+/// Walks over the fields of a message, which is all that can be said of one whose type needn't be known.
+fn walk(file: &File, size: u64) -> proto_splitter::Result<()> {
+    let mut cursor = WireCursor::new(SourceInput::new(file, size));
+    while cursor.next()?.is_some() {}
+    Ok(())
+}
+
 impl Against {
     fn new(
         input: &Input,
@@ -223,8 +250,14 @@ impl Against {
             against.how = Some("as messages they can't be compared: the type is not known".into());
             return Ok(against);
         };
-        let bytes = Merger::merge_to_bytes_with(library_name(input), options);
-        let merged = bytes.map_err(|error| Failure::of(&input.file, &error))?;
+        let merged = match input.form {
+            Form::Plain => fs::read(&input.file)
+                .map_err(|error| Failure::io(&input.file, &error))?
+                .into(),
+            Form::Chunked => ChunkedFile::open(&input.file)
+                .and_then(|file| file.merge_to_bytes(options))
+                .map_err(|error| Failure::of(&input.file, &error))?,
+        };
         let bytes = fs::read(original).map_err(|error| Failure::io(original, &error))?;
         let merged = decode(&input.file, descriptor, merged)?;
         let original = decode(original, descriptor, bytes.into())?;

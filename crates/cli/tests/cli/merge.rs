@@ -218,3 +218,33 @@ fn an_input_that_is_not_there_is_said_with_what_was_looked_for() {
         format!("{name}: no such file, nor {name}.cpb, nor {name}.pb")
     );
 }
+
+#[test]
+fn the_file_that_is_named_is_the_one_that_is_merged() {
+    let dir = Dir::new();
+    let whole = fixture("keras_mlp/saved_model.pb");
+    run([
+        &"split",
+        &whole,
+        &"-o",
+        &dir.path("m"),
+        &"--max-chunk-size",
+        &"10KiB",
+    ])
+    .ok();
+    let back = dir.path("back.pb");
+    // A message beside a file of chunks that it is the prefix of.
+    let named = dir.file("x.pb", b"\x0a\x01a");
+    dir.copy(&dir.path("m.cpb"), "x.pb.cpb");
+    run([&"merge", &named, &"-o", &back]).ok();
+    assert_eq!(fs::read(&back).unwrap(), b"\x0a\x01a");
+    // Chunks under a name of their own, alone and beside another file.
+    for beside in [false, true] {
+        let named = dir.copy(&dir.path("m.cpb"), "g.chunks");
+        if beside {
+            dir.file("g.chunks.pb", b"\x0a\x01b");
+        }
+        run([&"merge", &named, &"-o", &back, &"--force"]).ok();
+        assert!(fs::read(&back).unwrap() == fs::read(&whole).unwrap());
+    }
+}

@@ -42,7 +42,12 @@ fn the_status_says_how_it_ended() {
         let (code, out, err) = status(wrong);
         assert_eq!((code, out.as_str()), (2, ""), "{wrong:?}");
         assert!(err.starts_with("protosplit: "), "{err}");
+        assert!(err.ends_with('\n') && err.lines().count() == 1, "{err}");
     }
+    let missing = status(&["merge"]).2;
+    assert!(missing.contains("--output <OUTPUT>, <INPUT>; see `protosplit merge --help`"));
+    let mistyped = status(&["info", "--jsn", "a"]).2;
+    assert!(mistyped.contains("'--jsn'") && mistyped.contains("'--json'"));
     let (code, out, _) = status(&["--version"]);
     assert_eq!(
         (code, out),
@@ -109,4 +114,48 @@ fn names_that_are_no_unicode_are_fine() {
     );
     let ran = protosplit().arg("verify").arg(&prefix).output().unwrap();
     assert_eq!(ran.status.code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_no_input_and_is_not_waited_for() {
+    let dir = Dir::new();
+    let pipe = dir.path("pipe.pb");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (pipe, out) = (pipe.to_str().unwrap(), dir.path("out"));
+    let model = fixture("keras_mlp/saved_model.pb");
+    let (out, model) = (out.to_str().unwrap(), model.to_str().unwrap());
+    for args in [
+        &["info", pipe][..],
+        &["verify", pipe],
+        &["verify", model, "--against", pipe],
+        &["merge", pipe, "-o", out],
+        &["split", pipe, "--message", "tensorflow.GraphDef"],
+        &["convert", pipe, out],
+        &["convert", pipe, "--in-place"],
+        &["fingerprint", pipe],
+    ] {
+        let mut child = protosplit()
+            .args(args)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let started = std::time::Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if started.elapsed().as_secs() > 20 {
+                child.kill().unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let ran = child.wait_with_output().unwrap();
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {err}");
+        assert!(err.contains("pipe.pb"), "{args:?}: {err}");
+    }
 }

@@ -174,3 +174,47 @@ fn a_message_that_was_not_split_can_be_parsed_and_compared() {
     assert_eq!(report["against"]["result"], "byte-exact");
     assert!(report["deep"]["fields"].as_u64().unwrap() > 100);
 }
+
+#[test]
+fn a_message_that_was_not_split_is_walked_over() {
+    let dir = Dir::new();
+    let whole = fs::read(fixture("keras_mlp/saved_model.pb")).unwrap();
+    let sound = dir.file("sound.pb", &whole);
+    let said = run([&"verify", &sound]).ok();
+    assert!(
+        said.contains("checksums") && said.ends_with("ok\n"),
+        "{said}"
+    );
+    let report = run([&"verify", &sound, &"--json"]).json();
+    assert_eq!(report["checksums"], false);
+    let cut = dir.file("saved_model.pb", &whole[..whole.len() - 1]);
+    for deep in [false, true] {
+        let ran = if deep {
+            run([&"verify", &cut, &"--deep"])
+        } else {
+            run([&"verify", &cut])
+        };
+        assert!(ran.out.ends_with("1 problem\n"), "{}", ran.out);
+        ran.failed(Exit::Bad);
+    }
+}
+
+#[test]
+fn the_file_that_is_named_is_the_one_that_is_compared() {
+    let dir = Dir::new();
+    let named = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "x.pb");
+    let chunked = dir.path("x.pb.cpb");
+    fs::rename(split(&dir, "keras_mlp"), &chunked).unwrap();
+    // The same message in other bytes, so that it is read as a whole. What is in `x.pb.cpb` isn't even of this type.
+    let bytes = fs::read(&named).unwrap();
+    let original = dir.file("same.pb", [&bytes[..], &[0x18, 0x00]].concat());
+    let ran = run([
+        &"verify",
+        &named,
+        &"--message",
+        &"tensorflow.GraphDef",
+        &"--against",
+        &original,
+    ]);
+    assert!(ran.ok().contains("equal to "));
+}
