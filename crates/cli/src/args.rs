@@ -104,6 +104,21 @@ Examples:
   protosplit info small/ --json | jq '.chunks | max_by(.size).path'
       The largest chunk's place in the message.";
 
+const GET: &str = "\
+Writes the value at a path. Only the chunks on the way there and those below are
+read; of a .pb file little more than the value.
+
+With the type, which a file that protosplit wrote says, a PATH is in names; without
+it in numbers.
+
+Examples:
+  protosplit get small/ 'meta_graphs[0].meta_info_def' --format json
+  protosplit get graph.cpb 'node[7].name' --format text
+  protosplit get graph.cpb 'node[7].attr[\"value\"].tensor' --format npy -o weights.npy
+  protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
+      --message tensorflow.GraphDef
+      A .pb file doesn't say its type, unless it is a saved_model.pb.";
+
 const FINGERPRINT: &str = "\
 Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and says whether
 fingerprint.pb agrees. The model is read, not loaded: it may have any size.
@@ -158,6 +173,9 @@ pub(crate) enum Command {
     /// List the chunks of a .cpb file
     #[command(after_help = INFO)]
     Info(InfoArgs),
+    /// Read a part of a message
+    #[command(after_help = GET)]
+    Get(GetArgs),
     /// Write a SavedModel with its model in another form
     #[command(after_help = CONVERT)]
     Convert(ConvertArgs),
@@ -307,6 +325,38 @@ pub(crate) enum To {
     Auto,
     Pb,
     Cpb,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct GetArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The place in the message, as `info` shows it; "" is all of it
+    pub(crate) path: String,
+    /// The file to write, by default standard output
+    #[arg(short, long)]
+    pub(crate) output: Option<PathBuf>,
+    /// What is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GetFormat::Raw)]
+    pub(crate) format: GetFormat,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// How a part is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetFormat {
+    /// Its bytes: a message serialized, a string or bytes as they are
+    Raw,
+    /// As protobuf's JSON has it
+    Json,
+    /// A message in protobuf's text format, a value by itself
+    Text,
+    /// A TensorProto as a NumPy array
+    Npy,
 }
 
 /// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an option that can be left out.

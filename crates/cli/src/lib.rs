@@ -18,6 +18,7 @@ mod args;
 mod convert;
 mod failure;
 mod fingerprint;
+mod get;
 mod info;
 mod input;
 mod merge;
@@ -94,6 +95,7 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Merge(args) => merge::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Info(args) => info::run(args, output),
+        Command::Get(args) => get::run(args, output),
         Command::Convert(args) => convert::run(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),
     }

@@ -67,6 +67,27 @@ impl<'a> Output<'a> {
     }
 }
 
+/// Bytes that are a result.
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.closed {
+            return Ok(bytes.len());
+        }
+        match self.stdout.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(bytes.len())
+            }
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // Done once the command ends.
+        Ok(())
+    }
+}
+
 /// The text without what would break or repaint the line: names of files and fields can hold anything.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
