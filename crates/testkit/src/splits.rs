@@ -1,9 +1,9 @@
 //! What must hold of every split, whatever was split.
 
 use prost_reflect::{DynamicMessage, Value};
+use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkKind;
 use proto_splitter_core::split::{ComposableSplitter, Source, Split, SplitOptions, SplitPlan};
-use proto_splitter_core::ErrorKind;
 
 use crate::reference;
 
