@@ -38,7 +38,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     let options = SaveOptions::new()
         .split(split)
         .force(args.force)
-        .keep_fingerprint(args.keep_fingerprint);
+        .keep_fingerprint(args.keep_fingerprint)
+        .progress(crate::progress::on_terminal());
     let form = match args.to {
         To::Auto => TargetForm::Auto,
         To::Pb => TargetForm::Plain,

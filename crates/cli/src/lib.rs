@@ -23,6 +23,7 @@ mod info;
 mod input;
 mod merge;
 mod output;
+mod progress;
 mod size;
 mod split;
 mod table;

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             let plain = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
             let saving = SaveOptions::new()
                 .force(args.force)
-                .keep_fingerprint(args.keep_fingerprint);
+                .keep_fingerprint(args.keep_fingerprint)
+                .progress(crate::progress::on_terminal());
             let rebuilt = rebuild(folder, &args.output, &saving, plain)?;
             note_refusal(&rebuilt.fingerprint, output);
             let target = with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN);

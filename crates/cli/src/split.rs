@@ -225,7 +225,8 @@ impl Job {
             (Some(folder), _) if self.is_folder => {
                 let saving = SaveOptions::new()
                     .force(args.force)
-                    .keep_fingerprint(args.keep_fingerprint);
+                    .keep_fingerprint(args.keep_fingerprint)
+                    .progress(crate::progress::on_terminal());
                 let rebuilt = rebuild(&args.input, folder, &saving, write)?;
                 note_refusal(&rebuilt.fingerprint, output);
                 let mut written = rebuilt.filled;
