@@ -38,6 +38,8 @@ const LARGEST_WINDOW: usize = 1 << 20;
 #[derive(Debug)]
 pub struct SourceInput<'a, S: ?Sized> {
     source: &'a S,
+    /// All of the source, if it is in memory.
+    slice: Option<&'a [u8]>,
     size: u64,
     window: Vec<u8>,
     start: u64,
@@ -47,8 +49,12 @@ pub struct SourceInput<'a, S: ?Sized> {
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
     /// Reads from `source`, of which the first `size` bytes count.
     pub fn new(source: &'a S, size: u64) -> Self {
+        let end = usize::try_from(size).unwrap_or(usize::MAX);
         SourceInput {
             source,
+            slice: source
+                .as_slice()
+                .map(|slice| &slice[..end.min(slice.len())]),
             size,
             window: Vec::new(),
             start: 0,
@@ -66,10 +72,9 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
         let left = self.size.saturating_sub(position);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(want);
-        if let Some(source) = self.source.as_slice() {
+        if let Some(slice) = self.slice {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
-            let end = usize::try_from(self.size).unwrap_or(usize::MAX);
-            return source.get(position..end).ok_or_else(|| shrunk(self.size));
+            return slice.get(position..).ok_or_else(|| shrunk(self.size));
         }
         let have = position
             .checked_sub(self.start)
