@@ -102,25 +102,33 @@ fn a_model_that_is_cut_short_is_refused() {
 }
 
 #[test]
-fn a_model_read_as_another_type_is_split_by_what_fits_or_refused_but_never_lost() {
-    let bytes = fs::read(data("tensorflow/graphdef_dtypes/graph.pb")).unwrap();
-    let source = Source::from_bytes(bytes.clone(), descriptor(SAVED_MODEL));
-    let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
-    match SavedModelSplitter.split_with(source, &options) {
-        Err(error) => assert!(
-            matches!(
-                error.kind(),
-                ErrorKind::Uncuttable | ErrorKind::InvalidMessage
-            ),
-            "{error}"
+fn a_model_given_as_another_type_is_refused_and_nothing_is_written() {
+    let table = [
+        (
+            "graphdef_dtypes/graph.pb",
+            SAVED_MODEL,
+            "saved_model_schema_version",
         ),
-        Ok(split) => {
-            let merged = proto_splitter::merge::Merger::merge(
-                &split.bytes(),
-                &split.metadata,
-                &Default::default(),
+        (
+            "keras_mlp/saved_model.pb",
+            proto_splitter::GRAPH_DEF,
+            "node",
+        ),
+    ];
+    for (file, message, field) in table {
+        for max in [1 << 10, 1 << 30] {
+            let folder = tempfile::tempdir().unwrap();
+            let source = Source::open(data("tensorflow").join(file), descriptor(message)).unwrap();
+            let options = SplitOptions::new().max_chunk_size(max).unwrap();
+            let prefix = folder.path().join("out");
+            let result = SizeSplitter.write_with(source, prefix, &options);
+            assert_eq!(
+                result.unwrap_err().to_string(),
+                format!(
+                    "field {field} is not as {message} has it: the message may be of another type at 0x0"
+                )
             );
-            assert!(merged.unwrap() == bytes);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         }
     }
 }

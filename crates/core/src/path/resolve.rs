@@ -5,6 +5,7 @@ use std::fmt::Write;
 use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::{FieldPath, MapKey, Select, Step, parse};
+use crate::wire::WireType;
 use crate::{Error, ErrorKind, Result};
 
 /// What a path leads to, according to a descriptor.
@@ -176,6 +177,19 @@ impl FieldRef {
             FieldRef::Field(field) => field.is_group(),
             FieldRef::Extension(field) => field.is_group(),
         }
+    }
+
+    /// Whether a value of this field may be written so; repeated numbers may be packed or not.
+    pub(crate) fn takes(&self, wire: WireType) -> bool {
+        let single = match self.kind() {
+            Kind::Message(_) if self.is_group() => WireType::StartGroup,
+            Kind::Message(_) | Kind::String | Kind::Bytes => WireType::Len,
+            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
+            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
+            _ => WireType::Varint,
+        };
+        let packable = self.is_list() && single != WireType::StartGroup;
+        wire == single || (packable && wire == WireType::Len)
     }
 
     /// The name and number of the oneof the field is in, if it is in one that it shares.

@@ -131,9 +131,13 @@ impl SplitContext<'_> {
         let Some(descriptor) = self.view.descriptor() else {
             return Ok(());
         };
+        if self.view.path.is_root() {
+            // Whatever becomes of it: what is no message, or one of another type, is refused.
+            self.view.check_fields()?;
+        }
         if self.view.size() <= options.get_max_chunk_size() {
-            // Nothing leaves. What is no message at all is still refused.
-            return self.view.check_fields();
+            // Nothing leaves.
+            return Ok(());
         }
         let [chain] = self.view.pieces.as_slice() else {
             return Err(Error::new(

@@ -129,15 +129,36 @@ impl View {
     }
 
     /// Hops over the message's own fields, without looking into them.
+    ///
+    /// A field that its type has, but writes otherwise, is an error: readers would take it for an unknown field, and most likely
+    /// the message is of another type than was said.
     pub(crate) fn check_fields(&self) -> Result<()> {
+        let Some(descriptor) = self.descriptor() else {
+            return Ok(());
+        };
+        let mut checked = None;
         for range in self.contents() {
             let mut cursor = WireCursor::new(self.source.input());
             cursor.set_range(range);
-            while cursor
-                .next()
-                .map_err(|e| e.at_path(self.display_path()))?
-                .is_some()
-            {}
+            while let Some(at) = cursor.next().map_err(|e| e.at_path(self.display_path()))? {
+                if checked == Some((at.number, at.wire_type)) {
+                    continue;
+                }
+                checked = Some((at.number, at.wire_type));
+                let Some(field) = FieldRef::by_number(descriptor, at.number.0) else {
+                    continue;
+                };
+                if !field.takes(at.wire_type) {
+                    let message = format!(
+                        "field {} is not as {} has it: the message may be of another type",
+                        field.name(),
+                        descriptor.full_name()
+                    );
+                    return Err(Error::new(ErrorKind::InvalidMessage, message)
+                        .at_path(self.display_path())
+                        .at_offset(at.start));
+                }
+            }
         }
         Ok(())
     }
