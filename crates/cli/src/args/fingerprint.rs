@@ -1,0 +1,25 @@
+//! The command line of `protosplit fingerprint`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const HELP: &str = "\
+Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and says whether
+fingerprint.pb agrees. The model is read, not loaded: it may have any size.
+
+Exit status 1 if fingerprint.pb differs, or if TensorFlow's own code can't compute
+the fingerprint of this model.
+
+Examples:
+  protosplit fingerprint model/
+  protosplit fingerprint model/ --json | jq -r .singleprint";
+
+#[derive(Args, Debug)]
+pub(crate) struct FingerprintArgs {
+    /// The folder of a SavedModel
+    pub(crate) folder: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

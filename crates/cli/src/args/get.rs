@@ -1,0 +1,54 @@
+//! The command line of `protosplit get`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Writes the value at a path. Only the chunks on the way there and those below are
+read; of a .pb file little more than the value.
+
+With the type, which a file that protosplit wrote says, a PATH is in names; without
+it in numbers.
+
+Examples:
+  protosplit get small/ 'meta_graphs[0].meta_info_def' --format json
+  protosplit get graph.cpb 'node[7].name' --format text
+  protosplit get graph.cpb 'node[7].attr[\"value\"].tensor' --format npy -o weights.npy
+  protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
+      --message tensorflow.GraphDef
+      A .pb file doesn't say its type, unless it is a saved_model.pb.";
+
+#[derive(Args, Debug)]
+pub(crate) struct GetArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The place in the message, as `info` shows it; "" is all of it
+    pub(crate) path: String,
+    /// The file to write, by default standard output
+    #[arg(short, long)]
+    pub(crate) output: Option<PathBuf>,
+    /// What is written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GetFormat::Raw)]
+    pub(crate) format: GetFormat,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// How a part is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetFormat {
+    /// Its bytes: a message serialized, a string or bytes as they are
+    Raw,
+    /// As protobuf's JSON has it
+    Json,
+    /// A message in protobuf's text format, a value by itself
+    Text,
+    /// A TensorProto as a NumPy array
+    Npy,
+}

@@ -1,0 +1,28 @@
+//! The command line of `protosplit info`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(super) const HELP: &str = "\
+Lists the chunks of a .cpb file: kind, size, size in the file, compression,
+position and path. Reads headers only.
+
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel.
+
+Examples:
+  protosplit info graph.cpb
+  protosplit info small/ --json | jq '.chunks | max_by(.size).path'
+      The largest chunk's place in the message.";
+
+#[derive(Args, Debug)]
+pub(crate) struct InfoArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The message's type, where the file doesn't say it
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) message: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

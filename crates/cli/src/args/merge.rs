@@ -1,0 +1,46 @@
+//! The command line of `protosplit merge`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+INPUT is a .cpb file, or the prefix of one, and OUTPUT a file. Or INPUT is the
+folder of a SavedModel, and OUTPUT a new folder: everything is copied there, with
+saved_model.pb in place of saved_model.cpb, and with the fingerprint.pb that goes with
+it. If OUTPUT ends in .pb, only the message is written.
+
+Every checksum is verified on the way. Files that protosplit wrote need no type.
+Others may: it is asked for where the merge depends on it.
+
+Examples:
+  protosplit merge graph.cpb -o graph.pb
+  protosplit merge small/ -o whole/
+  protosplit merge small/ -o whole.pb
+  protosplit merge theirs.cpb -o theirs.pb --message tensorflow.GraphDef
+      A file that TensorFlow wrote, under a name that doesn't tell its type.
+  protosplit merge theirs.cpb -o theirs.pb --assume-plain
+      One whose type nobody knows: bytes are taken as bytes, messages as no
+      groups, integer keys as plain varints, and slices are appended.";
+
+#[derive(Args, Debug)]
+pub(crate) struct MergeArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) input: PathBuf,
+    /// The file to write; for a folder, a new one, or a name ending in .pb
+    #[arg(short, long)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Leave a SavedModel's fingerprint.pb as it is
+    #[arg(long)]
+    pub(crate) keep_fingerprint: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}

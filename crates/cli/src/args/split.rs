@@ -1,0 +1,64 @@
+//! The command line of `protosplit split`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::ValueParser;
+use proto_splitter::split::ChunkCompression;
+
+use super::values::{ValueSize, chunk_size, compression, value_size};
+
+pub(super) const HELP: &str = "\
+INPUT is a .pb file, and OUTPUT a prefix: OUTPUT.cpb is written, or OUTPUT.pb if
+the message is within the maximum chunk size, so that nothing has to be cut.
+Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
+copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.pb
+is what TensorFlow would write for it.
+
+The input is never changed or removed. Files appear complete or not at all.
+A chunk of bytes or of a string is never cut, and can be larger than the maximum.
+A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
+
+Examples:
+  protosplit split model/ -o small/
+      A SavedModel's folder. Chunks have at most 1 GiB.
+  protosplit split graph.pb --message tensorflow.GraphDef
+      A single file, to graph.cpb beside it. Any type that a SavedModel reaches
+      will do, tensorflow.MetaGraphDef or tensorflow.TensorProto too.
+  protosplit split saved_model.pb -o out/saved_model --max-chunk-size 64MiB --compression zstd:9
+      The type of a saved_model.pb is known.
+  protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
+      What would be cut. Nothing is written.";
+
+#[derive(Args, Debug)]
+pub(crate) struct SplitArgs {
+    /// A .pb file, or the folder of a SavedModel
+    pub(crate) input: PathBuf,
+    /// A prefix, by default INPUT without extension; for a folder, a new one
+    #[arg(short, long)]
+    pub(crate) output: Option<PathBuf>,
+    /// The message's type; a saved_model.pb needs none
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) message: Option<String>,
+    /// The most that the chunk of a message may have
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
+    pub(crate) max_chunk_size: u64,
+    /// Bytes and strings this large are cut out if anything is, or `none`
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
+    pub(crate) value_chunk_size: ValueSize,
+    /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: ChunkCompression,
+    /// Leave a SavedModel's fingerprint.pb as it is
+    #[arg(long)]
+    pub(crate) keep_fingerprint: bool,
+    /// Show what would be cut, and write nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}

@@ -1,0 +1,34 @@
+//! Values of options: sizes and compressions.
+
+use proto_splitter::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
+
+use crate::size;
+
+/// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an option that can be left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ValueSize(pub(crate) Option<u64>);
+
+pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        0 => Err("a chunk of 0 bytes holds nothing".into()),
+        bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
+            "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"
+        )),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn value_size(text: &str) -> Result<ValueSize, String> {
+    match text {
+        "none" => Ok(ValueSize(None)),
+        _ => match size::parse(text)? {
+            0 => Err("a value of 0 bytes can't be cut".into()),
+            bytes => Ok(ValueSize(Some(bytes))),
+        },
+    }
+}
+
+pub(super) fn compression(text: &str) -> Result<ChunkCompression, String> {
+    text.parse()
+        .map_err(|error: proto_splitter::Error| error.to_string())
+}

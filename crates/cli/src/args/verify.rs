@@ -1,0 +1,39 @@
+//! The command line of `protosplit verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Checks a .cpb file: every hash, size, position and path, and the size and
+checksum of the message that was split.
+
+FILE can be a .cpb file, the prefix of one, or the folder of a SavedModel. A .pb has
+no checksums: of one, only the form is checked, that it is fields one after the other.
+
+Examples:
+  protosplit verify graph.cpb
+  protosplit verify small/ --deep
+      Also parses all that was cut: nesting, wire types, strings in UTF-8.
+  protosplit verify graph.cpb --against graph.pb
+      Says whether a merge is byte-exact, equal as a message, or different, and
+      where first. Exit status 1 if it is different.";
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// Compare a merge with this message
+    #[arg(long, value_name = "ORIGINAL.pb")]
+    pub(crate) against: Option<PathBuf>,
+    /// Also parse what was cut
+    #[arg(long)]
+    pub(crate) deep: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
