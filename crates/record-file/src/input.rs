@@ -204,9 +204,12 @@ impl<I: Input> Input for ReadAhead<I> {
         }
         self.buf.resize(AHEAD, 0);
         self.begin = offset;
-        let got = self.inner.read_full(offset, &mut self.buf);
-        self.buf.truncate(*got.as_ref().unwrap_or(&0));
-        got?;
+        let Ok(got) = self.inner.read_full(offset, &mut self.buf) else {
+            // What fails may lie ahead of what was asked for.
+            self.buf.clear();
+            return self.inner.read_full(offset, buf);
+        };
+        self.buf.truncate(got);
         let n = self.buf.len().min(buf.len());
         buf[..n].copy_from_slice(&self.buf[..n]);
         Ok(n)

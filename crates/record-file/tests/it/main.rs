@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod fixtures;
+mod hostile_io;
 mod positions;
 mod reading;
 mod seeking;

@@ -1,4 +1,6 @@
-//! Fixtures, and records to write.
+//! Fixtures, records to write, and where they are read from.
+pub(crate) mod io;
+
 use std::fs;
 use std::path::PathBuf;
 

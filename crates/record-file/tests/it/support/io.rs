@@ -1,0 +1,170 @@
+//! Readers and writers that do what the traits allow, and nobody hopes for.
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::sync::Mutex;
+
+use record_file::ReadAt;
+
+/// What goes wrong at an offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// An error of a kind that nothing else here has.
+    Error,
+    /// 0 bytes, as at the end of a file or of a disk.
+    Zero,
+}
+
+/// The kind of [`Fault::Error`].
+pub(crate) const KIND: io::ErrorKind = io::ErrorKind::ConnectionReset;
+
+/// How calls go until a fault is reached.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// The most bytes of one call.
+    pub(crate) most: usize,
+    /// Whether every other call is interrupted.
+    pub(crate) interrupted: bool,
+    /// Where it ends, and how.
+    pub(crate) fault: Option<(u64, Fault)>,
+}
+
+impl Manner {
+    pub(crate) const KIND: Manner = Manner {
+        most: usize::MAX,
+        interrupted: false,
+        fault: None,
+    };
+
+    pub(crate) fn failing(at: u64, fault: Fault) -> Self {
+        Manner {
+            fault: Some((at, fault)),
+            ..Manner::KIND
+        }
+    }
+
+    /// All manners in which nothing is lost.
+    pub(crate) fn harmless() -> Vec<Self> {
+        let mut manners = Vec::new();
+        for most in [1, 7, 1000, usize::MAX] {
+            for interrupted in [false, true] {
+                manners.push(Manner {
+                    most,
+                    interrupted,
+                    fault: None,
+                });
+            }
+        }
+        manners
+    }
+
+    /// How many of `len` bytes are let through at `offset`.
+    fn allowed(&self, calls: &mut u64, offset: u64, len: usize) -> io::Result<usize> {
+        *calls += 1;
+        if self.interrupted && *calls % 2 == 1 {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let n = len.min(self.most);
+        let Some((at, fault)) = self.fault else {
+            return Ok(n);
+        };
+        let left = usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
+        match (n.min(left), fault) {
+            (0, Fault::Error) if len > 0 => Err(io::Error::new(KIND, format!("reset at {at}"))),
+            (n, _) => Ok(n),
+        }
+    }
+}
+
+/// A stream over bytes, a file that is read at random, or a file that is written.
+#[derive(Debug)]
+pub(crate) struct Hostile<T> {
+    inner: T,
+    manner: Manner,
+    pos: u64,
+    calls: Mutex<u64>,
+}
+
+impl<T> Hostile<T> {
+    pub(crate) fn new(inner: T, manner: Manner) -> Self {
+        Hostile {
+            inner,
+            manner,
+            pos: 0,
+            calls: Mutex::new(0),
+        }
+    }
+
+    pub(crate) fn get_ref(&self) -> &T {
+        &self.inner
+    }
+
+    pub(crate) fn into_inner(self) -> T {
+        self.inner
+    }
+
+    fn allowed(&self, offset: u64, len: usize) -> io::Result<usize> {
+        self.manner
+            .allowed(&mut self.calls.lock().unwrap(), offset, len)
+    }
+}
+
+impl<T: Read> Read for Hostile<T> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.allowed(self.pos, buf.len())?;
+        let n = self.inner.read(&mut buf[..n])?;
+        self.pos += n as u64;
+        Ok(n)
+    }
+}
+
+impl<T: ReadAt> ReadAt for Hostile<T> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.allowed(offset, buf.len())?;
+        self.inner.read_at(offset, &mut buf[..n])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+}
+
+impl<T: Write> Write for Hostile<T> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let n = self.allowed(self.pos, buf.len())?;
+        let n = self.inner.write(&buf[..n])?;
+        self.pos += n as u64;
+        Ok(n)
+    }
+
+    // Stops in the middle of any slice, and not only of the first one, as the default would.
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let len = slices.iter().map(|slice| slice.len()).sum();
+        let most = self.allowed(self.pos, len)?;
+        let mut left = most;
+        for slice in slices {
+            let n = left.min(slice.len());
+            self.inner.write_all(&slice[..n])?;
+            left -= n;
+        }
+        self.pos += most as u64;
+        Ok(most)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+impl<T: Seek> Seek for Hostile<T> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.pos = self.inner.seek(to)?;
+        Ok(self.pos)
+    }
+}
+
+/// The I/O error inside one of this crate.
+pub(crate) fn io_kind(error: &record_file::Error) -> Option<io::ErrorKind> {
+    let source = std::error::Error::source(error)?;
+    source
+        .downcast_ref::<io::Error>()
+        .map(|source| source.kind())
+}
