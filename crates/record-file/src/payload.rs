@@ -377,7 +377,14 @@ fn raw<'a, I: Input + ?Sized>(
     let have = *window_begin + window.len() as u64;
     if at < *window_begin || at + len > have {
         // Never beyond the data: a stream couldn't go back.
-        let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
+        let data_end = payload_end(at, left);
+        let wanted_from = |from: u64| (data_end - from).min(WINDOW - from % BLOCK);
+        if (*window_begin..have).contains(&at) && have - *window_begin < wanted_from(*window_begin)
+        {
+            // The input ended in the window: nor could a stream go back to what it had.
+            return Err(short(have));
+        }
+        let wanted = wanted_from(at);
         // At most WINDOW, which fits.
         window.resize(usize::try_from(wanted).unwrap_or(0), 0);
         *window_begin = at;

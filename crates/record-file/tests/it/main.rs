@@ -1,6 +1,7 @@
 //! Behaviour through the public API.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod damage;
 mod fixtures;
 mod hostile_io;
 mod positions;
