@@ -81,6 +81,6 @@ pub use reader::{Found, Guide, RecordReader, SkippedRegion};
 pub use stream::RecordStream;
 pub use transpose::FieldProjection;
 pub use writer::{
-    DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, RecordWriter,
-    WriterOptions,
+    DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_PADDING,
+    DEFAULT_UNCOMPRESSED_CHUNK_SIZE, RecordWriter, WriterOptions,
 };

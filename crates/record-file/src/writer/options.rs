@@ -1,4 +1,6 @@
 //! What a writer does.
+mod text;
+
 use crate::chunk::MAX_RECORDS;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
@@ -9,8 +11,29 @@ pub const DEFAULT_COMPRESSION: Compression = Compression::BROTLI;
 pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
 /// Bytes of records that a chunk holds if it is not compressed, unless told otherwise.
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
+/// The part of a transposed chunk that is compressed as one, unless told otherwise.
+pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
+/// The multiple, in bytes, that `padding` in an option string means when it names none: that of a block.
+pub const DEFAULT_PADDING: u64 = 64 << 10;
 
-/// The options of a writer.
+/// The options of a writer: typed, or as the string that writers of this format take in any language.
+///
+/// ```text
+/// options = option? ("," option?)*        in any order, none of them twice
+/// option  = "default"                     only in front of all others
+///         | "transpose" (":" ("true" | "false"))?
+///         | "uncompressed" | "brotli" (":" 0..11)? | "zstd" (":" -131072..22)? | "snappy" (":" 1..2)?
+///         | "window_log" ":" ("auto" | 10..31)             of zstd, 10..30 of brotli
+///         | "brotli_encoder" ":" ("rbrotli_or_cbrotli" | "cbrotli" | "rbrotli")     without an effect here
+///         | "chunk_size" ":" ("auto" | size)
+///         | "bucket_fraction" ":" 0..1
+///         | ("padding" | "initial_padding" | "final_padding") (":" size)?           alone: 64K
+///         | "parallelism" ":" threads
+/// size    = a number of bytes, 1 or more; one with a fraction is rounded, a suffix B, k, K, M, G, T, P or E
+///           multiplies by powers of 1024
+/// ```
+///
+/// `initial_padding` and `final_padding` say more than `padding`, wherever they stand.
 ///
 /// # Examples
 ///
@@ -18,13 +41,19 @@ pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
 /// use record_file::{Compression, WriterOptions};
 ///
 /// let options = WriterOptions::new().compression(Compression::zstd(5)).chunk_size(4 << 20);
-/// # let _ = options;
+/// assert_eq!(options, "zstd:5,chunk_size:4M".parse()?);
+/// assert_eq!(options.parallelism(2).to_string(), "zstd:5,chunk_size:4M,parallelism:2");
+/// # Ok::<(), record_file::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriterOptions {
     pub(crate) compression: Compression,
     pub(crate) chunk_size: Option<u64>,
+    pub(crate) transpose: bool,
+    pub(crate) bucket_fraction: f64,
+    pub(crate) initial_padding: u64,
     pub(crate) final_padding: u64,
+    pub(crate) parallelism: u32,
 }
 
 impl WriterOptions {
@@ -34,7 +63,11 @@ impl WriterOptions {
         WriterOptions {
             compression: DEFAULT_COMPRESSION,
             chunk_size: None,
+            transpose: false,
+            bucket_fraction: DEFAULT_BUCKET_FRACTION,
+            initial_padding: 1,
             final_padding: 1,
+            parallelism: 0,
         }
     }
 
@@ -53,12 +86,50 @@ impl WriterOptions {
         self
     }
 
+    /// Whether records, if they are protobuf messages, are stored field by field, which compresses better (no).
+    #[must_use]
+    pub const fn transpose(mut self, yes: bool) -> Self {
+        self.transpose = yes;
+        self
+    }
+
+    /// How much of a transposed chunk is compressed as one, from 0 to 1 ([`DEFAULT_BUCKET_FRACTION`]).
+    ///
+    /// Less compresses worse, and lets a reader of some fields decompress less.
+    #[must_use]
+    pub const fn bucket_fraction(mut self, fraction: f64) -> Self {
+        self.bucket_fraction = fraction;
+        self
+    }
+
+    /// Both [`initial_padding`](Self::initial_padding) and [`final_padding`](Self::final_padding).
+    #[must_use]
+    pub const fn padding(self, bytes: u64) -> Self {
+        self.initial_padding(bytes).final_padding(bytes)
+    }
+
+    /// Pads what is appended to, to a multiple of so many bytes (1: not at all).
+    #[must_use]
+    pub const fn initial_padding(mut self, bytes: u64) -> Self {
+        self.initial_padding = bytes;
+        self
+    }
+
     /// Pads the file, when it is flushed and when it is finished, to a multiple of so many bytes (1: not at all).
     ///
     /// Files padded to 64 KiB can be concatenated.
     #[must_use]
     pub const fn final_padding(mut self, bytes: u64) -> Self {
         self.final_padding = bytes;
+        self
+    }
+
+    /// On how many threads chunks are encoded and compressed (0: on that of the caller).
+    ///
+    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms.
+    #[must_use]
+    pub const fn parallelism(mut self, threads: u32) -> Self {
+        self.parallelism = threads;
         self
     }
 
@@ -73,11 +144,20 @@ impl WriterOptions {
 
     pub(crate) fn validate(&self) -> Result<()> {
         self.compression.validate()?;
-        if self.chunk_size == Some(0) {
-            return Err(Error::config("chunk_size 0"));
+        for (what, bytes) in [
+            ("chunk_size", self.chunk_size),
+            ("initial_padding", Some(self.initial_padding)),
+            ("final_padding", Some(self.final_padding)),
+        ] {
+            if bytes == Some(0) {
+                return Err(Error::config(format!("{what} 0 is not 1 or more")));
+            }
         }
-        if self.final_padding == 0 {
-            return Err(Error::config("final_padding 0"));
+        if !(0.0..=1.0).contains(&self.bucket_fraction) {
+            return Err(Error::config(format!(
+                "bucket_fraction {} is not from 0 to 1",
+                self.bucket_fraction
+            )));
         }
         Ok(())
     }

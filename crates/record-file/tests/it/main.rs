@@ -4,6 +4,7 @@
 mod damage;
 mod fixtures;
 mod hostile_io;
+mod options;
 mod positions;
 mod reading;
 mod seeking;
