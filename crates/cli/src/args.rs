@@ -5,19 +5,23 @@ mod explain;
 mod fingerprint;
 mod get;
 mod info;
+mod layout;
+mod ls;
 mod merge;
 mod reading;
 mod split;
 mod values;
 mod verify;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use convert::{ConvertArgs, To};
 pub(crate) use explain::explain;
 pub(crate) use fingerprint::FingerprintArgs;
 pub(crate) use get::{GetArgs, GetFormat};
 pub(crate) use info::InfoArgs;
+pub(crate) use layout::LayoutArgs;
+pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use split::SplitArgs;
@@ -58,6 +62,12 @@ that can't be read or written. `protosplit COMMAND --help` tells more.";
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true, display_order = 900)]
+    pub(crate) quiet: bool,
+    /// Tell what is done and how long it takes; -vv tells more
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 900)]
+    pub(crate) verbose: u8,
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,6 +84,12 @@ pub(crate) enum Command {
     /// List the chunks of a .cpb file
     #[command(after_help = info::HELP)]
     Info(InfoArgs),
+    /// List the chunks of a .cpb file, one line each
+    #[command(after_help = ls::HELP)]
+    Ls(LsArgs),
+    /// Say what every byte of a file is for
+    #[command(after_help = layout::HELP)]
+    Layout(LayoutArgs),
     /// Read a part of a message
     #[command(after_help = get::HELP)]
     Get(GetArgs),

@@ -3,7 +3,8 @@
 use std::fs;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::container::{ChunkSummary, ChunkedFile};
+use proto_splitter::container::{ChunkKind, ChunkSummary, ChunkedFile};
+use proto_splitter::record_file::CompressionKind;
 use serde::Serialize;
 
 use crate::Exit;
@@ -37,26 +38,26 @@ struct Report {
 }
 
 #[derive(Debug, Serialize)]
-struct Chunk {
-    index: usize,
-    kind: String,
+pub(crate) struct Chunk {
+    pub(crate) index: usize,
+    pub(crate) kind: String,
     /// None if the chunk belongs nowhere.
-    path: Option<String>,
+    pub(crate) path: Option<String>,
     /// Where else it belongs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     other_paths: Vec<String>,
-    size: u64,
+    pub(crate) size: u64,
     /// None if other records share its record chunk.
-    stored_size: Option<u64>,
+    pub(crate) stored_size: Option<u64>,
     /// The chunks in the same record chunk, or that are the very same record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     shared_with: Vec<usize>,
     /// How many more of them there are than are listed.
     #[serde(skip_serializing_if = "is_zero")]
     shared_with_more: usize,
-    compression: String,
-    position: u64,
-    crc32c: Option<String>,
+    pub(crate) compression: String,
+    pub(crate) position: u64,
+    pub(crate) crc32c: Option<String>,
 }
 
 /// How many other chunks are listed for each that shares a record chunk. A million may share one, and each has all others.
@@ -76,7 +77,8 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     if args.json {
         output.json(&report)
     } else {
-        output.print(&report.text())
+        let width = output.width();
+        output.print(&report.text(width))
     }?;
     Ok(Exit::Done)
 }
@@ -127,7 +129,7 @@ fn chunked(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Fa
     })
 }
 
-fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) -> Chunk {
+pub(crate) fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) -> Chunk {
     let shared = &summary.shared_with;
     let mut paths = summary.places.iter().map(|place| place.path.display(known));
     Chunk {
@@ -150,8 +152,41 @@ pub(crate) fn hex(crc32c: u32) -> String {
     format!("{crc32c:08x}")
 }
 
+impl Chunk {
+    /// A message in one piece, as if it were a chunk.
+    pub(crate) fn whole(bytes: u64) -> Self {
+        Chunk {
+            index: 0,
+            kind: ChunkKind::Message.to_string(),
+            path: Some(String::new()),
+            other_paths: Vec::new(),
+            size: bytes,
+            stored_size: Some(bytes),
+            shared_with: Vec::new(),
+            shared_with_more: 0,
+            compression: CompressionKind::None.to_string(),
+            position: 0,
+            crc32c: None,
+        }
+    }
+
+    /// Bytes in the file, or the chunk that it is stored with.
+    pub(crate) fn stored(&self) -> String {
+        match (self.stored_size, self.shared_with.as_slice()) {
+            // The very same record, which is stored once.
+            (Some(_), [first, ..]) if *first < self.index => format!("as {first}"),
+            (Some(bytes), _) => size::show(bytes),
+            (None, []) => "shared".into(),
+            (None, [other]) => format!("with {other}"),
+            (None, [first, others @ ..]) => {
+                format!("with {first} +{}", others.len() + self.shared_with_more)
+            }
+        }
+    }
+}
+
 impl Report {
-    fn text(&self) -> String {
+    fn text(&self, width: Option<usize>) -> String {
         let mut known = vec![("file", one_line(&self.file))];
         known.push((
             "message",
@@ -185,10 +220,10 @@ impl Report {
             .filter_map(|(of, version)| Some(format!("{of} {}", version?)));
         known.push(("version", versions.collect::<Vec<_>>().join(", ")));
         known.push(("chunks", self.chunks.len().to_string()));
-        format!("{}\n{}", facts(&known), self.table())
+        format!("{}\n{}", facts(&known), self.table(width))
     }
 
-    fn table(&self) -> String {
+    fn table(&self, width: Option<usize>) -> String {
         let mut table = Table::new([
             ("index", Align::Right),
             ("kind", Align::Left),
@@ -199,16 +234,6 @@ impl Report {
             ("path", Align::Left),
         ]);
         for chunk in &self.chunks {
-            let stored = match (chunk.stored_size, chunk.shared_with.as_slice()) {
-                // The very same record, which is stored once.
-                (Some(_), [first, ..]) if *first < chunk.index => format!("as {first}"),
-                (Some(bytes), _) => size::show(bytes),
-                (None, []) => "shared".into(),
-                (None, [other]) => format!("with {other}"),
-                (None, [first, others @ ..]) => {
-                    format!("with {first} +{}", others.len() + chunk.shared_with_more)
-                }
-            };
             let path = match (&chunk.path, chunk.other_paths.len()) {
                 (None, _) => "nowhere".into(),
                 (Some(path), 0) => shown_path(path),
@@ -218,13 +243,13 @@ impl Report {
                 chunk.index.to_string(),
                 chunk.kind.clone(),
                 size::show(chunk.size),
-                stored,
+                chunk.stored(),
                 chunk.compression.clone(),
                 chunk.position.to_string(),
                 path,
             ]);
         }
-        table.render()
+        table.render_within(width)
     }
 }
 

@@ -21,13 +21,17 @@ mod fingerprint;
 mod get;
 mod info;
 mod input;
+mod layout;
+mod ls;
 mod merge;
 mod output;
 mod progress;
 mod size;
 mod split;
 mod table;
+mod terminal;
 mod types;
+mod verbose;
 mod verify;
 
 use std::ffi::OsString;
@@ -39,6 +43,8 @@ use clap::Parser;
 use args::{Cli, Command};
 use failure::Failure;
 use output::Output;
+
+pub use terminal::Terminal;
 
 /// How a run of the command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +83,21 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let mut output = Output::new(stdout, stderr);
+    run_on(args, stdout, stderr, Terminal::none())
+}
+
+/// As [`run`], with results for this terminal: tables are as wide as it.
+pub fn run_on<I, T>(
+    args: I,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+    terminal: Terminal,
+) -> Exit
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let mut output = Output::new(stdout, stderr).on(terminal);
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let ended = match Cli::try_parse_from(&args) {
         Ok(cli) => execute(&cli, &mut output),
@@ -85,17 +105,21 @@ where
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
     ended.unwrap_or_else(|failure| {
-        output.note(failure.message());
+        output.error(failure.message());
         failure.exit()
     })
 }
 
 fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    output.be_quiet(cli.quiet);
+    verbose::show(cli.verbose);
     match &cli.command {
         Command::Split(args) => split::run(args, output),
         Command::Merge(args) => merge::run(args, output),
         Command::Verify(args) => verify::run(args, output),
         Command::Info(args) => info::run(args, output),
+        Command::Ls(args) => ls::run(args, output),
+        Command::Layout(args) => layout::run(args, output),
         Command::Get(args) => get::run(args, output),
         Command::Convert(args) => convert::run(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),

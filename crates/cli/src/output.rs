@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::terminal::Terminal;
 
 /// Where results and notes go.
 pub(crate) struct Output<'a> {
@@ -12,6 +13,9 @@ pub(crate) struct Output<'a> {
     stderr: &'a mut dyn Write,
     /// Nobody reads the results any more.
     closed: bool,
+    terminal: Terminal,
+    /// Only errors are said beside the results.
+    quiet: bool,
 }
 
 impl<'a> Output<'a> {
@@ -20,7 +24,24 @@ impl<'a> Output<'a> {
             stdout,
             stderr,
             closed: false,
+            terminal: Terminal::none(),
+            quiet: false,
         }
+    }
+
+    pub(crate) fn on(mut self, terminal: Terminal) -> Self {
+        self.terminal = terminal;
+        self
+    }
+
+    /// Leaves out what isn't an error, from now on.
+    pub(crate) fn be_quiet(&mut self, quiet: bool) {
+        self.quiet = quiet;
+    }
+
+    /// The columns that lines have room in; none if they may have any length.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.terminal.width()
     }
 
     /// Prints a result as it is.
@@ -36,8 +57,15 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Says something beside the results: one line.
+    /// Says something beside the results, unless that isn't wanted: one line.
     pub(crate) fn note(&mut self, message: impl std::fmt::Display) {
+        if !self.quiet {
+            self.error(message);
+        }
+    }
+
+    /// Says what went wrong: one line.
+    pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
         // There is no place left to report to if this fails.
         let _ = writeln!(
             self.stderr,

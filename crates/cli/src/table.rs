@@ -27,6 +27,23 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
+    /// The table, of which the last column is cut in the middle where a line would be longer than that.
+    pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
+        let before = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            cells.max().unwrap_or(0) + 2
+        };
+        if let (Some(width), Some(last)) = (width, N.checked_sub(1)) {
+            let left = width
+                .saturating_sub((0..last).map(before).sum())
+                .max(LEAST_LAST);
+            for row in &mut self.rows {
+                row[last] = shorten(&row[last], left);
+            }
+        }
+        self.render()
+    }
+
     pub(crate) fn render(&self) -> String {
         let mut widths = [0; N];
         for row in &self.rows {
@@ -51,6 +68,23 @@ impl<const N: usize> Table<N> {
         }
         text
     }
+}
+
+/// The fewest characters that the last column is cut to, however narrow the terminal.
+const LEAST_LAST: usize = 16;
+
+/// The text in so many characters: of a path both ends say more than the middle.
+fn shorten(text: &str, most: usize) -> String {
+    let count = text.chars().count();
+    if count <= most {
+        return text.to_owned();
+    }
+    let kept = most.saturating_sub(1);
+    let front = kept / 2;
+    let mut short: String = text.chars().take(front).collect();
+    short.push('…');
+    short.extend(text.chars().skip(count - (kept - front)));
+    short
 }
 
 /// Lines of a name and what belongs to it.
@@ -79,6 +113,24 @@ mod tests {
             table.render(),
             "index  path\n    7  é        x\n   11  node[3]\n"
         );
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_the_last_column_is_cut_in_its_middle() {
+        let path = "meta_graphs[0].graph_def.node[7].attr[\"value\"]";
+        let mut table = Table::new([("index", Align::Right), ("path", Align::Left)]);
+        table.row(["7".into(), path.into()]);
+        assert_eq!(
+            table.render_within(Some(30)),
+            "index  path\n    7  meta_graphs…tr[\"value\"]\n"
+        );
+        let wide = |width| {
+            let mut table = Table::new([("index", Align::Right), ("path", Align::Left)]);
+            table.row(["7".into(), path.into()]);
+            table.render_within(width)
+        };
+        assert!(wide(None).contains(path) && wide(Some(80)).contains(path));
+        assert!(wide(Some(1)).contains("…"));
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }?;
     failures
         .iter()
-        .for_each(|failure| output.note(failure.message()));
+        .for_each(|failure| output.error(failure.message()));
     // What can't be read outweighs what was read and is bad.
     let worst = failures
         .iter()

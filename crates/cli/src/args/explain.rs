@@ -19,12 +19,12 @@ pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Outpu
         return match output.print(&text).and_then(|()| output.flush()) {
             Ok(()) => Exit::Done,
             Err(failure) => {
-                output.note(failure.message());
+                output.error(failure.message());
                 failure.exit()
             }
         };
     }
-    output.note(format_args!(
+    output.error(format_args!(
         "{}; see `{} --help`",
         first_paragraph(&text),
         asked(args)

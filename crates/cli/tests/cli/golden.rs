@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Dir, fixture, foreign};
+use crate::support::{Dir, fixture, foreign, riegeli};
 
 /// Runs the command in `dir`, so that the names in its output are the same everywhere.
 #[track_caller]
@@ -39,6 +39,8 @@ fn help_teaches() {
         "merge",
         "verify",
         "info",
+        "ls",
+        "layout",
         "get",
         "convert",
         "fingerprint",
@@ -84,6 +86,15 @@ fn results_read_well() {
     );
     expect(&dir, "info.txt", &["info", "saved_model.cpb"]);
     expect(&dir, "info-theirs.txt", &["info", "theirs.cpb"]);
+    expect(&dir, "ls.txt", &["ls", "saved_model.cpb"]);
+    expect(&dir, "ls-plain.txt", &["ls", "saved_model.pb"]);
+    expect(&dir, "ls-theirs.txt", &["ls", "theirs.cpb"]);
+    expect(&dir, "layout.txt", &["layout", "saved_model.cpb"]);
+    expect(&dir, "layout-plain.txt", &["layout", "saved_model.pb"]);
+    dir.copy(&riegeli("ar_g60_transpose_zstd3.array_record"), "records");
+    expect(&dir, "layout-records.txt", &["layout", "records"]);
+    dir.copy(&riegeli("bad_flip_chunkheader_hash.riegeli"), "damaged");
+    expect(&dir, "layout-damaged.txt", &["layout", "damaged"]);
     expect(
         &dir,
         "merge.txt",
@@ -150,6 +161,8 @@ fn json_keeps_its_keys() {
     );
     expect(&dir, "split.json", &split);
     expect(&dir, "info.json", &["info", "m", "--json"]);
+    expect(&dir, "ls.json", &["ls", "m", "--json"]);
+    expect(&dir, "layout.json", &["layout", "m", "--json"]);
     expect(
         &dir,
         "merge.json",

@@ -133,6 +133,13 @@ pub(crate) fn foreign(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// A record file by another writer.
+pub(crate) fn riegeli(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/riegeli")
+        .join(name)
+}
+
 pub(crate) const SAVED_MODELS: [&str; 4] = [
     "functions_consts",
     "keras_mlp",

@@ -56,6 +56,27 @@ fn chunks_are_those_of_the_sidecars() {
     }
 }
 
+#[test]
+fn every_byte_of_a_file_belongs_to_a_chunk() {
+    let mut fills = 0;
+    for fixture in valid() {
+        let file = fixture.open();
+        let mut position = 0;
+        for chunk in file.chunks() {
+            let chunk = chunk.unwrap();
+            let layout = chunk.layout();
+            assert_eq!(chunk.begin().0, position, "{}", fixture.name);
+            position += layout.total();
+            assert_eq!(chunk.end().0, position, "{}", fixture.name);
+            assert_eq!(layout.data, chunk.header.data_size);
+            assert_eq!(layout.block_headers % 24, 0);
+            fills += u64::from(layout.fill > 0);
+        }
+        assert_eq!(position, file.size(), "{}", fixture.name);
+    }
+    assert!(fills > 0, "some fixture has more records than bytes");
+}
+
 fn check_records(fixture: &Fixture) {
     let file = fixture.open();
     let name = &fixture.name;

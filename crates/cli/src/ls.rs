@@ -1,0 +1,123 @@
+//! `protosplit ls`.
+
+use proto_splitter::container::ChunkedFile;
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::LsArgs;
+use crate::failure::Failure;
+use crate::info::{self, Chunk};
+use crate::input::{self, Form, Input};
+use crate::output::Output;
+use crate::size;
+use crate::split::shown_path;
+use crate::table::{Align, Table};
+use crate::types;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    split: bool,
+    chunks: Vec<Listed>,
+}
+
+/// A chunk, and which part of its bytes its record takes.
+#[derive(Debug, Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    chunk: Chunk,
+    /// None if other records share its record chunk, or it is empty.
+    ratio: Option<f64>,
+}
+
+pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let input = input::find(&args.file)?;
+    let chunks = match input.form {
+        Form::Plain => vec![whole(&input)?],
+        Form::Chunked => chunks(&input, args.message.as_deref())?,
+    };
+    let report = Report {
+        file: input.file.display().to_string(),
+        split: input.form == Form::Chunked,
+        chunks: chunks.into_iter().map(Listed::of).collect(),
+    };
+    if args.json {
+        output.json(&report)
+    } else {
+        let width = output.width();
+        output.print(&report.text(width))
+    }?;
+    Ok(Exit::Done)
+}
+
+fn chunks(input: &Input, message: Option<&str>) -> Result<Vec<Chunk>, Failure> {
+    let failed = |error| Failure::of(&input.file, &error);
+    let file = ChunkedFile::open(&input.file).map_err(failed)?;
+    let known = types::asked_or_of_file(message, &input.file)?
+        .or_else(|| file.trailer().message_type().and_then(types::built_in));
+    let summaries = file.summaries().map_err(failed)?;
+    let chunk = |summary| info::chunk(summary, known.as_ref());
+    Ok(summaries.into_iter().map(chunk).collect())
+}
+
+/// A message in one piece, as if it were a chunk.
+fn whole(input: &Input) -> Result<Chunk, Failure> {
+    let metadata = std::fs::metadata(&input.file);
+    let bytes = metadata
+        .map_err(|error| Failure::io(&input.file, &error))?
+        .len();
+    Ok(Chunk::whole(bytes))
+}
+
+impl Listed {
+    fn of(chunk: Chunk) -> Self {
+        #[allow(
+            clippy::cast_precision_loss,
+            reason = "rounded to thousandths right after"
+        )]
+        let ratio = |stored: u64| (stored as f64 * 1000.0 / chunk.size as f64).round() / 1000.0;
+        let ratio = chunk.stored_size.filter(|_| chunk.size > 0).map(ratio);
+        Listed { chunk, ratio }
+    }
+
+    fn percent(&self) -> String {
+        match self.ratio {
+            Some(ratio) => format!("{:.1}%", ratio * 100.0),
+            None => "-".into(),
+        }
+    }
+}
+
+impl Report {
+    fn text(&self, width: Option<usize>) -> String {
+        let mut table = Table::new([
+            ("index", Align::Right),
+            ("kind", Align::Left),
+            ("size", Align::Right),
+            ("stored", Align::Right),
+            ("ratio", Align::Right),
+            ("compression", Align::Left),
+            ("position", Align::Right),
+            ("crc32c", Align::Left),
+            ("path", Align::Left),
+        ]);
+        for listed in &self.chunks {
+            let chunk = &listed.chunk;
+            table.row([
+                chunk.index.to_string(),
+                chunk.kind.clone(),
+                size::show(chunk.size),
+                chunk.stored(),
+                listed.percent(),
+                chunk.compression.clone(),
+                chunk.position.to_string(),
+                chunk.crc32c.clone().unwrap_or_else(|| "-".into()),
+                match &chunk.path {
+                    Some(path) => shown_path(path),
+                    None => "nowhere".into(),
+                },
+            ]);
+        }
+        table.render_within(width)
+    }
+}
