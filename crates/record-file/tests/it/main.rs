@@ -6,6 +6,7 @@ mod fixtures;
 mod hostile_io;
 mod options;
 mod positions;
+mod properties;
 mod reading;
 mod seeking;
 mod streams;

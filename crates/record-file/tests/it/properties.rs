@@ -1,0 +1,257 @@
+//! Any records, any options: what was written is read, from wherever one comes to it.
+use std::cmp::Ordering;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use record_file::{
+    Compression, Found, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
+    WriterOptions,
+};
+
+/// What is done to a writer.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A record, and where it is cut in slices.
+    Write(Vec<u8>, Vec<usize>),
+    WriteAlone(Vec<u8>, Compression),
+    Flush,
+}
+
+fn compression() -> impl Strategy<Value = Compression> {
+    prop_oneof![
+        3 => Just(Compression::None),
+        2 => (-5..=6i32).prop_map(Compression::zstd),
+        1 => (10..=20u32).prop_map(|log| Compression::Zstd { level: 1, window_log: Some(log) }),
+        1 => (0..=5u32).prop_map(Compression::brotli),
+        2 => (1..=2u32).prop_map(|level| Compression::Snappy { level }),
+    ]
+}
+
+fn options() -> impl Strategy<Value = WriterOptions> {
+    let padding = prop_oneof![
+        3 => Just(1),
+        1 => 2..200u64,
+        1 => prop::sample::select(vec![1000, 4096, 1 << 16]),
+    ];
+    let chunk_size = prop_oneof![1..200u64, 200..5000u64, Just(1 << 20)];
+    (compression(), chunk_size, padding).prop_map(|(compression, chunk_size, padding)| {
+        WriterOptions::new()
+            .compression(compression)
+            .chunk_size(chunk_size)
+            .final_padding(padding)
+    })
+}
+
+/// Mostly small ones, and some that need blocks; of noise, or of the same byte.
+fn record() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => vec(any::<u8>(), 0..60),
+        3 => (any::<u8>(), 0..3000usize).prop_map(|(byte, len)| vec![byte; len]),
+        1 => (any::<u64>(), 60_000..140_000usize).prop_map(|(seed, len)| crate::support::noise(len, seed)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        10 => (record(), vec(any::<prop::sample::Index>(), 0..4)).prop_map(|(record, cuts)| {
+            let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(record.len() + 1)).collect();
+            cuts.sort_unstable();
+            Step::Write(record, cuts)
+        }),
+        2 => (record(), compression()).prop_map(|(record, compression)| Step::WriteAlone(record, compression)),
+        1 => Just(Step::Flush),
+    ]
+}
+
+type Records = Vec<(RecordPosition, Vec<u8>)>;
+
+fn write(options: WriterOptions, steps: &[Step]) -> (Vec<u8>, Records) {
+    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    let mut records = Vec::new();
+    for step in steps {
+        let record = match step {
+            Step::Write(record, cuts) => {
+                let mut begin = 0;
+                let mut slices = Vec::new();
+                for &cut in cuts.iter().chain([&record.len()]) {
+                    slices.push(&record[begin..cut]);
+                    begin = cut;
+                }
+                writer.write_record_slices(&slices).unwrap();
+                record
+            }
+            Step::WriteAlone(record, compression) => {
+                let position = writer.write_record_alone(record, *compression).unwrap();
+                assert_eq!(writer.last_position(), Some(position));
+                record
+            }
+            Step::Flush => {
+                writer.flush().unwrap();
+                continue;
+            }
+        };
+        records.push((writer.last_position().unwrap(), record.clone()));
+    }
+    (writer.finish().unwrap(), records)
+}
+
+fn read_all<I: record_file::Input>(mut reader: RecordReader<I>) -> Records {
+    let mut records = Vec::new();
+    while let Some(record) = reader.read_record().unwrap() {
+        let record = record.to_vec();
+        records.push((reader.last_position().unwrap(), record));
+    }
+    records
+}
+
+/// In sequence, by position, and backwards.
+fn check_reading(bytes: &[u8], records: &Records) {
+    let options = ReaderOptions::new();
+    assert!(read_all(RecordReader::new(bytes, options)) == *records);
+    assert!(read_all(RecordReader::from_read(bytes, options)) == *records);
+
+    let file = RecordFile::open(bytes, options).unwrap();
+    let last = records.last().map(|record| record.0);
+    assert_eq!(file.last_record().unwrap(), last);
+    let mut reader = RecordReader::new(bytes, options);
+    for (position, record) in records {
+        assert_eq!(file.locate(position.numeric()).unwrap(), *position);
+        assert_eq!(file.record_len(*position).unwrap(), record.len() as u64);
+        assert!(file.read_record(*position).unwrap() == record[..]);
+        let mut buf = vec![0; record.len()];
+        file.read_record_into(*position, &mut buf).unwrap();
+        assert!(buf == *record);
+        let text: RecordPosition = position.to_string().parse().unwrap();
+        assert_eq!(text, *position);
+        assert_eq!(
+            RecordPosition::from_bytes(&position.to_bytes()).unwrap(),
+            *position
+        );
+        reader.seek(*position).unwrap();
+        assert!(reader.read_record().unwrap() == Some(&record[..]));
+        reader.seek_numeric(position.numeric()).unwrap();
+        assert!(reader.read_record().unwrap() == Some(&record[..]));
+    }
+    reader.seek_numeric(bytes.len() as u64).unwrap();
+    for (position, record) in records.iter().rev() {
+        assert!(reader.seek_back().unwrap());
+        assert_eq!(reader.position(), *position);
+        assert!(reader.read_record().unwrap() == Some(&record[..]));
+        assert!(reader.seek_back().unwrap());
+    }
+    assert!(!reader.seek_back().unwrap());
+}
+
+proptest! {
+    #[test]
+    fn what_was_written_is_read(options in options(), steps in vec(step(), 0..25)) {
+        let (bytes, records) = write(options, &steps);
+        check_reading(&bytes, &records);
+    }
+
+    #[test]
+    fn slices_make_the_same_file_as_whole_records(options in options(), steps in vec(step(), 0..12)) {
+        let whole: Vec<_> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Write(record, _) => Step::Write(record.clone(), Vec::new()),
+                other => other.clone(),
+            })
+            .collect();
+        prop_assert!(write(options.clone(), &steps) == write(options, &whole));
+    }
+
+    #[test]
+    fn every_number_of_a_small_file_is_a_record_or_leads_to_the_next(
+        options in options().prop_map(|options| options.final_padding(50)),
+        records in vec(vec(any::<u8>(), 0..40), 0..30),
+    ) {
+        let steps: Vec<_> = records.into_iter().map(|record| Step::Write(record, Vec::new())).collect();
+        let (bytes, records) = write(options, &steps);
+        let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+        let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+        let mut next = records.iter().peekable();
+        for numeric in 0..=bytes.len() as u64 {
+            while next.next_if(|record| record.0.numeric() < numeric).is_some() {}
+            let expected = next.peek();
+            reader.seek_numeric(numeric).unwrap();
+            prop_assert_eq!(
+                reader.read_record().unwrap(),
+                expected.map(|record| &record.1[..])
+            );
+            prop_assert_eq!(reader.last_position(), expected.map(|record| record.0));
+            let here = expected.map(|record| record.0).filter(|position| position.numeric() == numeric);
+            prop_assert_eq!(file.locate(numeric).ok(), here);
+        }
+        prop_assert!(reader.seek_numeric(bytes.len() as u64 + 1).is_err());
+    }
+
+    #[test]
+    fn search_finds_the_first_that_is_not_less(
+        options in options(),
+        mut numbers in vec(0..500u32, 0..120),
+        targets in vec(0..502u32, 1..10),
+    ) {
+        numbers.sort_unstable();
+        let steps: Vec<_> = numbers
+            .iter()
+            .map(|number| Step::Write(number.to_be_bytes().to_vec(), Vec::new()))
+            .collect();
+        let (bytes, _) = write(options, &steps);
+        let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+        for target in targets {
+            let found = reader
+                .search(|record| record.cmp(&target.to_be_bytes()[..]).into())
+                .unwrap();
+            let next = reader.read_record().unwrap();
+            match (found, next) {
+                (Found::Equal, Some(next)) => prop_assert_eq!(next, target.to_be_bytes()),
+                (found, next) => {
+                    let greater = numbers.iter().find(|&&number| number >= target);
+                    prop_assert_ne!(greater, Some(&target));
+                    let expected = greater.map(|number| number.to_be_bytes());
+                    prop_assert_eq!(next, expected.as_ref().map(|number| &number[..]));
+                    let order = if greater.is_some() { Found::Greater } else { Found::Nothing };
+                    prop_assert_eq!(found, order);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_is_never_read_wrong(
+        steps in vec(step(), 0..8),
+        options in options(),
+        damage in vec((any::<prop::sample::Index>(), 1..=255u8), 1..6),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let (mut bytes, records) = write(options, &steps);
+        for (at, with) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] ^= with;
+        }
+        bytes.truncate(cut.index(bytes.len()) + bytes.len() / 2);
+        let mut reader = RecordReader::new(&bytes, ReaderOptions::new()).on_damage(|_| true);
+        let mut expected = records.iter();
+        while let Some(record) = reader.read_record().unwrap() {
+            let record = record.to_vec();
+            let read = (reader.last_position().unwrap(), record);
+            prop_assert!(expected.any(|expected| *expected == read));
+        }
+        // Backwards the same holds.
+        let mut expected = records.iter().rev();
+        reader.seek_numeric(bytes.len() as u64).unwrap();
+        while reader.seek_back().unwrap() {
+            let position = reader.position();
+            let record = reader.read_record().unwrap().map(<[u8]>::to_vec);
+            let Some(record) = record else { break };
+            if reader.last_position() != Some(position) {
+                break;
+            }
+            prop_assert!(expected.any(|expected| *expected == (position, record.clone())));
+            reader.seek(position).unwrap();
+        }
+        let found = reader.search(|_| Ordering::Less.into()).unwrap();
+        prop_assert_eq!(found, Found::Nothing);
+    }
+}
