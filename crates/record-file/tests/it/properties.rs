@@ -17,12 +17,13 @@ enum Step {
     Flush,
 }
 
+/// Brotli's levels 0 and 1 compress each slice as it comes, so there the bytes depend on how a record is cut.
 fn compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         3 => Just(Compression::None),
         2 => (-5..=6i32).prop_map(Compression::zstd),
         1 => (10..=20u32).prop_map(|log| Compression::Zstd { level: 1, window_log: Some(log) }),
-        1 => (0..=5u32).prop_map(Compression::brotli),
+        1 => (2..=5u32).prop_map(Compression::brotli),
         2 => (1..=2u32).prop_map(|level| Compression::Snappy { level }),
     ]
 }
