@@ -131,13 +131,12 @@ impl SplitContext<'_> {
         let Some(descriptor) = self.view.descriptor() else {
             return Ok(());
         };
-        if self.view.path.is_root() {
-            // Whatever becomes of it: what is no message, or one of another type, is refused.
-            self.view.check_fields()?;
-        }
         if self.view.size() <= options.get_max_chunk_size() {
-            // Nothing leaves.
-            return Ok(());
+            // Nothing leaves. Still, what is no message, or one of another type, is refused.
+            return match self.view.path.is_root() {
+                true => self.view.check_fields(),
+                false => Ok(()),
+            };
         }
         let [chain] = self.view.pieces.as_slice() else {
             return Err(Error::new(

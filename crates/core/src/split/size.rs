@@ -8,6 +8,7 @@ mod children;
 mod pack;
 mod reduce;
 mod scan;
+mod stops;
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -24,6 +25,8 @@ use crate::path::{FieldPath, Select, Step};
 use crate::wire::{Field, FieldNumber, WireType, varint_len};
 use crate::{Error, ErrorKind, Result};
 use pack::Slice;
+pub(crate) use scan::check_field;
+use stops::{Spare, Stops};
 
 /// What the engine works with.
 pub(crate) struct Engine<'a> {
@@ -99,6 +102,10 @@ struct Group {
     kept_raw: Option<u64>,
     /// Where the occurrences lie: neighbours are joined.
     runs: Vec<Range<u64>>,
+    /// Some occurrences, so that any can be found without hopping to it from the first.
+    stops: Stops,
+    /// Of a group that can't be sliced: its smaller members, which could leave too.
+    spare: Spare,
     children: Vec<Child>,
     slices: Vec<Slice>,
     /// How many occurrences slices have left in the parent, from the first on.
@@ -212,6 +219,11 @@ impl Child {
         outer.end - outer.start
     }
 
+    /// Where it starts in the source.
+    fn outer_start(&self) -> u64 {
+        self.entry.as_ref().unwrap_or(&self.field).start
+    }
+
     fn kind(&self) -> ChunkKind {
         if self.message {
             ChunkKind::Message
@@ -262,7 +274,9 @@ impl<'a> Engine<'a> {
     ) -> Result<Marks> {
         let siblings = Siblings::default();
         let depth = 0;
-        let mut node = self.scan(chain, descriptor, path, depth, siblings)?;
+        // Whatever becomes of a root: what is a message of another type is refused.
+        let check = path.is_root();
+        let mut node = self.scan(chain, descriptor, path, depth, siblings, check)?;
         let max = self.options.get_max_chunk_size();
         self.reduce(&mut node, max)?;
         if node.size > max {

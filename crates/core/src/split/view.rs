@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::size::check_field;
 use super::source::Source;
 use crate::path::{FieldPath, FieldRef, MapKey, Step};
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
@@ -141,22 +142,9 @@ impl View {
             let mut cursor = WireCursor::new(self.source.input());
             cursor.set_range(range);
             while let Some(at) = cursor.next().map_err(|e| e.at_path(self.display_path()))? {
-                if checked == Some((at.number, at.wire_type)) {
-                    continue;
-                }
-                checked = Some((at.number, at.wire_type));
-                let Some(field) = FieldRef::by_number(descriptor, at.number.0) else {
-                    continue;
-                };
-                if !field.takes(at.wire_type) {
-                    let message = format!(
-                        "field {} is not as {} has it: the message may be of another type",
-                        field.name(),
-                        descriptor.full_name()
-                    );
-                    return Err(Error::new(ErrorKind::InvalidMessage, message)
-                        .at_path(self.display_path())
-                        .at_offset(at.start));
+                if checked != Some((at.number, at.wire_type)) {
+                    checked = Some((at.number, at.wire_type));
+                    check_field(descriptor, &at).map_err(|e| e.at_path(self.display_path()))?;
                 }
             }
         }

@@ -210,6 +210,47 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
+    /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`, which is length-delimited, and shorter
+    /// than `limit`. May stop earlier. For each, `pass` is told where it starts and how long its value is.
+    ///
+    /// It is [`next`](Self::next) for the many small elements of a long repeated field.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub(crate) fn hop_alike(
+        &mut self,
+        field: &Field,
+        limit: u64,
+        mut pass: impl FnMut(u64, u64),
+    ) -> Result<()> {
+        let tag = super::tag(field.number, field.wire_type);
+        let (Ok(tag), WireType::Len) = (u8::try_from(tag), field.wire_type) else {
+            return Ok(());
+        };
+        let (Some(left), true) = (
+            self.end.checked_sub(self.position),
+            tag < 0x80 && field.tag_end - field.start == 1,
+        ) else {
+            return Ok(());
+        };
+        let bytes = self.input.fetch(self.position, 2 * MAX_VARINT_LEN)?;
+        let most = usize::try_from(left).unwrap_or(usize::MAX);
+        let mut rest = &bytes[..bytes.len().min(most)];
+        while let [first, behind @ ..] = rest
+            && *first == tag
+            && let Some((len, len_len)) = decode_varint(behind)
+            && len < limit
+            && let Ok(value_len) = usize::try_from(len)
+            && let Some(after) = behind[len_len..].get(value_len..)
+        {
+            pass(self.position, len);
+            self.position += (rest.len() - after.len()) as u64;
+            rest = after;
+        }
+        Ok(())
+    }
+
     /// The bytes at `range`, which must be short: they are held at once.
     ///
     /// # Errors

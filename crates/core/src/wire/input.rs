@@ -32,7 +32,9 @@ impl Input for &[u8] {
 }
 
 const FIRST_WINDOW: usize = 4 << 10;
-const LARGEST_WINDOW: usize = 1 << 20;
+
+/// Small enough to stay in a core's cache between the read and the walk.
+const LARGEST_WINDOW: usize = 256 << 10;
 
 /// Hops through a source by positioned reads: small ones after a hop, larger ones while the reading goes on in sequence.
 #[derive(Debug)]
@@ -94,8 +96,9 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
 impl<S: ReadAt + ?Sized> SourceInput<'_, S> {
     #[cold]
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
-        let window_end = self.start + self.window.len() as u64;
-        let in_sequence = (self.start..=window_end).contains(&position);
+        // The last field of a window reaches a little beyond it.
+        let reach = self.window.len() + self.window.len() / 4;
+        let in_sequence = (self.start..=self.start + reach as u64).contains(&position);
         self.next_len = if in_sequence {
             (self.next_len * 2).min(LARGEST_WINDOW)
         } else {

@@ -164,3 +164,34 @@ fn large_values_are_hopped_over_without_being_read() {
     assert_eq!(cursor.next().unwrap().unwrap().value, LEN + 7..LEN + 8);
     assert_eq!(cursor.next().unwrap(), None);
 }
+
+#[test]
+fn hopping_over_fields_of_one_tag_finds_what_hopping_one_by_one_does() {
+    let mut bytes = Vec::new();
+    for index in 0..3000u64 {
+        let len = [0, 1, 90, 127, 128, 300, 20_000][usize::try_from(index % 7).unwrap()];
+        let number = if index % 500 == 499 { 2 } else { 1 };
+        put_varint(&mut bytes, tag(FieldNumber(number), WireType::Len));
+        put_varint(&mut bytes, len);
+        bytes.resize(bytes.len() + usize::try_from(len).unwrap(), b'x');
+    }
+    let mut cursor = WireCursor::new(&bytes[..]);
+    let mut expected = Vec::new();
+    while let Some(field) = cursor.next().unwrap() {
+        expected.push((field.start, field.value.end - field.value.start));
+    }
+    let source: &dyn record_file::ReadAt = &Hidden(bytes.clone());
+    for limit in [0, 100, 1000, u64::MAX] {
+        let mut cursor = WireCursor::new(SourceInput::new(source, bytes.len() as u64));
+        let mut found = Vec::new();
+        while let Some(field) = cursor.next().unwrap() {
+            found.push((field.start, field.value.end - field.value.start));
+            let pass = |start, len| {
+                assert!(len < limit);
+                found.push((start, len));
+            };
+            cursor.hop_alike(&field, limit, pass).unwrap();
+        }
+        assert_eq!(found, expected);
+    }
+}

@@ -140,7 +140,14 @@ impl Engine<'_> {
         depth: u32,
     ) -> Result<()> {
         let siblings = child.siblings.clone();
-        let mut inner = self.scan(&child.chain, descriptor, &child.path, depth, siblings)?;
+        let mut inner = self.scan(
+            &child.chain,
+            descriptor,
+            &child.path,
+            depth,
+            siblings,
+            false,
+        )?;
         self.reduce(&mut inner, self.max())?;
         child.content = inner.size;
         // More than one chunk under a map key need the value as a chunk of their own to hang below; see `Marks`.

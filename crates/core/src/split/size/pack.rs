@@ -46,6 +46,11 @@ impl Filling {
         }
     }
 
+    /// Whether nothing is in the slice that is being filled.
+    fn is_empty_slice(&self) -> bool {
+        !self.in_parent && !self.closed && self.used == 0
+    }
+
     fn next_slice(&mut self, max: u64) {
         self.in_parent = false;
         self.closed = false;
@@ -56,7 +61,7 @@ impl Filling {
 
     fn add(&mut self, span: Range<u64>, size: u64) {
         self.used += size;
-        if self.in_parent {
+        if self.in_parent || span.is_empty() {
             return;
         }
         if let Some(Slice::Fields(runs)) = self.slices.last_mut() {
@@ -87,27 +92,68 @@ impl Engine<'_> {
         };
         let mut kept_raw = 0;
         let mut children = group.children.iter().peekable();
-        let mut ordinal = 0;
         let mut cursor = WireCursor::new(self.source.input());
+        let numbers = matches!(group.class, Class::Numbers { .. });
+        let mut first = true;
+        // Only numbers are counted one by one.
+        let mut ordinal = 0;
         for run in &group.runs {
-            cursor.set_range(run.clone());
-            while let Some(field) = cursor.next()? {
-                let child = children.next_if(|child| child.ordinal == ordinal);
+            let mut position = run.start;
+            while position < run.end {
+                let child = children.next_if(|child| child.outer_start() == position);
+                let one_by_one = first || child.is_some() || numbers;
+                if !one_by_one {
+                    // Members that are as they are in the source, up to the next child.
+                    let end = children
+                        .peek()
+                        .map_or(run.end, |child| child.outer_start().min(run.end));
+                    let room = position.saturating_add(filling.room());
+                    let full = if end <= room {
+                        end
+                    } else {
+                        self.last_boundary(group, position..end, room)?
+                    };
+                    if full == position && filling.is_empty_slice() {
+                        cursor.set_range(position..run.end);
+                        if let Some(field) = cursor.next()? {
+                            return Err(self.too_large(node, group, None, &field));
+                        }
+                    }
+                    filling.add(position..full, full - position);
+                    if filling.in_parent {
+                        kept_raw += full - position;
+                    }
+                    if full < end {
+                        if filling.in_parent {
+                            packed.kept = self.ordinal_at(group, full)?;
+                        }
+                        filling.next_slice(max);
+                    }
+                    position = full;
+                    continue;
+                }
+                cursor.set_range(position..run.end);
+                let Some(field) = cursor.next()? else { break };
+                position = field.end;
                 let raw = field.end - field.start;
                 let size = child.map_or(raw, Child::outer);
-                let divisible = field.wire_type == WireType::Len
-                    && matches!(group.class, Class::Numbers { .. });
-                let first = ordinal == 0;
+                let divisible = field.wire_type == WireType::Len && numbers;
+                let is_first = std::mem::take(&mut first);
                 ordinal += 1;
                 let fits = size <= filling.room();
-                if filling.in_parent && (fits || (first && !divisible)) {
+                if filling.in_parent && (fits || (is_first && !divisible)) {
                     filling.add(field.start..field.end, size);
-                    packed.kept += 1;
                     kept_raw += raw;
                     continue;
                 }
-                if divisible && (first || size > max) {
-                    if !first && filling.room() < field.tag_end - field.start + 1 {
+                if filling.in_parent {
+                    packed.kept = match child {
+                        Some(child) => child.ordinal,
+                        None => ordinal - 1,
+                    };
+                }
+                if divisible && (is_first || size > max) {
+                    if !is_first && filling.room() < field.tag_end - field.start + 1 {
                         filling.next_slice(max);
                     }
                     if filling.in_parent {
@@ -124,10 +170,13 @@ impl Engine<'_> {
                     filling.next_slice(max);
                 }
                 if size > max {
-                    return Err(self.too_large(node, group, child, ordinal - 1, &field));
+                    return Err(self.too_large(node, group, child, &field));
                 }
                 filling.add(field.start..field.end, size);
             }
+        }
+        if filling.in_parent {
+            packed.kept = group.count;
         }
         filling
             .slices
@@ -201,20 +250,51 @@ impl Engine<'_> {
         }
     }
 
-    fn too_large(
-        &self,
-        node: &Node,
-        group: &Group,
-        child: Option<&Child>,
-        ordinal: u64,
-        field: &Field,
-    ) -> Error {
+    /// Where the last member of `members` ends that ends at or before `limit`; their start if none does.
+    fn last_boundary(&self, group: &Group, members: Range<u64>, limit: u64) -> Result<u64> {
+        let stop = group.stops.before(limit).map_or(0, |(_, start)| start);
+        let mut boundary = stop.max(members.start);
+        let mut cursor = WireCursor::new(self.source.input());
+        cursor.set_range(boundary..members.end);
+        while let Some(field) = cursor.next()? {
+            if field.end > limit {
+                break;
+            }
+            boundary = field.end;
+        }
+        Ok(boundary)
+    }
+
+    /// Which occurrence the member that starts at `position` is.
+    fn ordinal_at(&self, group: &Group, position: u64) -> Result<u64> {
+        let Some((mut ordinal, stop)) = group.stops.before(position) else {
+            return Ok(0);
+        };
+        let mut cursor = WireCursor::new(self.source.input());
+        let from = group.runs.partition_point(|run| run.end <= stop);
+        for run in &group.runs[from..] {
+            cursor.set_range(run.start.max(stop)..run.end);
+            while let Some(field) = cursor.next()? {
+                if field.start >= position {
+                    return Ok(ordinal);
+                }
+                ordinal += 1;
+            }
+        }
+        Ok(ordinal)
+    }
+
+    fn too_large(&self, node: &Node, group: &Group, child: Option<&Child>, field: &Field) -> Error {
         match child {
             Some(Child {
                 node: Some(inner), ..
             }) if inner.size > self.max() => self.uncuttable(inner),
             Some(child) => self.uncuttable_at(&child.path, child.content),
             None => {
+                let ordinal = match self.ordinal_at(group, field.start) {
+                    Ok(ordinal) => ordinal,
+                    Err(error) => return error,
+                };
                 let index = node.siblings.before(group.number) + ordinal;
                 let path = node.path.join(Step::index(group.number.0, index));
                 self.uncuttable_at(&path, field.value.end - field.value.start)

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::stops::{Spare, Stops};
 use super::{Class, Engine, Group, Node, Siblings};
 use crate::path::{FieldPath, FieldRef};
 use crate::split::view::{Chain, content};
@@ -21,6 +22,15 @@ const MOST_PIECES: u64 = 16;
 /// millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
+/// Which members of its groups a hop holds.
+#[derive(Clone, Copy)]
+enum Hold {
+    /// Those that are large enough to matter from the first.
+    Large,
+    /// Every one that could leave, of those groups that can't be sliced.
+    All,
+}
+
 /// What a hop over a message's fields finds.
 #[derive(Default)]
 struct Found {
@@ -33,8 +43,10 @@ struct Found {
     odd: Vec<u64>,
     /// For each group: how many members were empty.
     empties: Vec<u64>,
-    /// For each oneof: the member that occurred last.
-    winners: HashMap<String, FieldNumber>,
+    /// For each group: the oneof it is a member of, by its place in `winners`.
+    oneofs: Vec<Option<usize>>,
+    /// Each oneof, with the member that occurred last.
+    winners: Vec<(String, FieldNumber)>,
     /// Members of oneofs that another one followed.
     superseded: HashSet<FieldNumber>,
 }
@@ -48,6 +60,7 @@ impl Engine<'_> {
         path: &FieldPath,
         depth: u32,
         siblings: Siblings,
+        check: bool,
     ) -> Result<Node> {
         let range = content(chain, self.source);
         let mut node = Node {
@@ -61,7 +74,7 @@ impl Engine<'_> {
             complete: false,
             siblings,
         };
-        let found = self.hop(&node, |_, field| self.is_held(field))?;
+        let found = self.hop(&node, Hold::Large, check)?;
         self.adopt(&mut node, found)?;
         Ok(node)
     }
@@ -69,13 +82,15 @@ impl Engine<'_> {
     /// Whether a field is large enough to be held from the first.
     pub(super) fn is_held(&self, field: &Field) -> bool {
         let len = field.value.end - field.value.start;
-        let large = self.max().saturating_sub(HEADER);
-        let large = self
-            .options
-            .get_value_chunk_size()
-            .map_or(large, |value| value.min(large));
         let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
-        nested && (len >= large.max(1) || self.is_marked(field))
+        nested && (len >= self.held_from() || self.is_marked(field))
+    }
+
+    /// From how many bytes on a field is held from the first.
+    fn held_from(&self) -> u64 {
+        let large = self.max().saturating_sub(HEADER);
+        let value = self.options.get_value_chunk_size();
+        value.map_or(large, |value| value.min(large)).max(1)
     }
 
     fn is_marked(&self, field: &Field) -> bool {
@@ -88,11 +103,15 @@ impl Engine<'_> {
             return Ok(());
         }
         node.complete = true;
-        let found = self.hop(node, |class, field| {
-            let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
-            nested && !(class.repeats() && node.sliceable)
-        })?;
-        for (at, held) in found.held.into_iter().enumerate() {
+        let held = if node.groups.iter().all(|group| group.spare.is_complete()) {
+            node.groups
+                .iter_mut()
+                .map(|group| group.spare.take())
+                .collect()
+        } else {
+            self.hop(node, Hold::All, false)?.held
+        };
+        for (at, held) in held.into_iter().enumerate() {
             let known = node.groups[at].children.iter();
             let known: HashSet<u64> = known.map(|child| child.ordinal).collect();
             let more = held
@@ -130,55 +149,69 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn hop(&self, node: &Node, hold: impl Fn(&Class, &Field) -> bool) -> Result<Found> {
+    /// Hops over a message's fields, and sorts them by number. With `check`, a field that its type has, but writes otherwise, is an
+    /// error.
+    fn hop(&self, node: &Node, hold: Hold, check: bool) -> Result<Found> {
         let mut found = Found::default();
         let mut cursor = WireCursor::new(self.source.input());
         cursor.set_range(content(&node.chain, self.source));
+        let here = |error: Error| error.at_path(node.path.display(Some(self.source.descriptor())));
+        let large = self.held_from();
+        let marked = !self.marks.is_empty();
         let mut at = 0;
-        let mut oneof: Option<String> = None;
         let mut previous = None;
-        while let Some(field) = cursor
-            .next()
-            .map_err(|e| e.at_path(node.path.display(Some(self.source.descriptor()))))?
-        {
-            if previous != Some(field.number) {
-                previous = Some(field.number);
-                at = match found.places.get(&field.number) {
-                    Some(&at) => at,
-                    None if found.groups.len() >= MOST_NUMBERS => {
-                        let message =
-                            format!("more than {MOST_NUMBERS} different fields in one message");
-                        return Err(Error::new(ErrorKind::LimitExceeded, message)
-                            .at_path(node.path.display(Some(self.source.descriptor()))));
-                    }
-                    None => {
-                        found.add(classify(&node.descriptor, field.number), field.number);
-                        found.groups.len() - 1
-                    }
-                };
-                oneof = oneof_of(&node.descriptor, field.number);
-            }
-            if let Some(oneof) = &oneof {
-                found.chosen(oneof, field.number);
+        // What holds for all fields of that number and wire type.
+        let (mut nested, mut odd, mut spare) = (false, false, false);
+        while let Some(field) = cursor.next().map_err(here)? {
+            if previous != Some((field.number, field.wire_type)) {
+                previous = Some((field.number, field.wire_type));
+                at = found.place(&node.descriptor, field.number).map_err(here)?;
+                found.chosen(at);
+                let class = &found.groups[at].class;
+                odd = !fits(class, field.wire_type);
+                if check {
+                    check_field(&node.descriptor, &field).map_err(here)?;
+                }
+                nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+                spare = nested && !(class.repeats() && node.sliceable);
             }
             let group = &mut found.groups[at];
-            if !fits(&group.class, field.wire_type) {
-                found.odd[at] += 1;
-            }
-            if field.value.is_empty() {
-                found.empties[at] += 1;
-            }
-            if hold(&group.class, &field) {
-                found.held[at].push((group.count, field.clone()));
+            found.odd[at] += u64::from(odd);
+            let len = field.value.end - field.value.start;
+            found.empties[at] += u64::from(len == 0);
+            let is_large = nested && (len >= large || (marked && self.is_marked(&field)));
+            match hold {
+                Hold::Large if is_large => found.held[at].push((group.count, field.clone())),
+                Hold::Large if spare => group.spare.add(group.count, &field),
+                Hold::All if spare => found.held[at].push((group.count, field.clone())),
+                _ => {}
             }
             if group.count == 0 {
                 group.first = field.end - field.start;
             }
+            group.stops.pass(group.count, field.start);
             group.count += 1;
             group.total += field.end - field.start;
             match group.runs.last_mut() {
                 Some(run) if run.end == field.start => run.end = field.end,
                 _ => group.runs.push(field.start..field.end),
+            }
+            if nested && !spare && !marked {
+                let (ordinal, start) = (group.count, cursor.position());
+                let empties = &mut found.empties[at];
+                let pass = |start, len| {
+                    group.stops.pass(group.count, start);
+                    group.count += 1;
+                    *empties += u64::from(len == 0);
+                };
+                cursor.hop_alike(&field, large, pass).map_err(here)?;
+                if group.count > ordinal {
+                    found.odd[at] += u64::from(odd) * (group.count - ordinal);
+                    group.total += cursor.position() - start;
+                    if let Some(run) = group.runs.last_mut() {
+                        run.end = cursor.position();
+                    }
+                }
             }
         }
         Ok(found)
@@ -255,38 +288,72 @@ impl Engine<'_> {
 }
 
 impl Found {
-    fn add(&mut self, class: Class, number: FieldNumber) {
-        self.places.insert(number, self.groups.len());
+    /// The place of the group with this number, which is made if there is none.
+    fn place(&mut self, descriptor: &MessageDescriptor, number: FieldNumber) -> Result<usize> {
+        if let Some(&at) = self.places.get(&number) {
+            return Ok(at);
+        }
+        if self.groups.len() >= MOST_NUMBERS {
+            let message = format!("more than {MOST_NUMBERS} different fields in one message");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let at = self.groups.len();
+        self.places.insert(number, at);
         self.groups.push(Group {
             number,
-            class,
+            class: classify(descriptor, number),
             count: 0,
             first: 0,
             total: 0,
             kept_raw: None,
             runs: Vec::new(),
+            stops: Stops::default(),
+            spare: Spare::default(),
             children: Vec::new(),
             slices: Vec::new(),
             kept: u64::MAX,
             addressable: false,
         });
+        let oneof = oneof_of(descriptor, number).map(|name| {
+            let known = self.winners.iter().position(|(known, _)| *known == name);
+            known.unwrap_or_else(|| {
+                self.winners.push((name, number));
+                self.winners.len() - 1
+            })
+        });
+        self.oneofs.push(oneof);
         self.held.push(Vec::new());
         self.odd.push(0);
         self.empties.push(0);
+        Ok(at)
     }
 
     /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier pieces of the winner.
-    fn chosen(&mut self, oneof: &str, number: FieldNumber) {
-        match self.winners.get_mut(oneof) {
-            None => {
-                self.winners.insert(oneof.to_owned(), number);
-            }
-            Some(winner) if *winner != number => {
+    fn chosen(&mut self, at: usize) {
+        let number = self.groups[at].number;
+        if let Some(oneof) = self.oneofs[at] {
+            let winner = &mut self.winners[oneof].1;
+            if *winner != number {
                 self.superseded.insert(*winner);
                 *winner = number;
             }
-            Some(_) => {}
         }
+    }
+}
+
+/// Fails if the type writes the field otherwise: readers would take it for an unknown one, and most likely the message is of
+/// another type than was said.
+pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
+    match FieldRef::by_number(descriptor, field.number.0) {
+        Some(known) if !known.takes(field.wire_type) => {
+            let message = format!(
+                "field {} is not as {} has it: the message may be of another type",
+                known.name(),
+                descriptor.full_name()
+            );
+            Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start))
+        }
+        _ => Ok(()),
     }
 }
 
