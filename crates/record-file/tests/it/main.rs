@@ -3,6 +3,7 @@
 
 mod damage;
 mod fixtures;
+mod hostile_chunks;
 mod hostile_io;
 mod options;
 mod positions;

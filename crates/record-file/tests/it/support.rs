@@ -1,4 +1,5 @@
 //! Fixtures, records to write, and where they are read from.
+pub(crate) mod frame;
 pub(crate) mod io;
 
 use std::fs;

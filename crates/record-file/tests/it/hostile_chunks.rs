@@ -1,0 +1,595 @@
+//! Chunks with the right hashes and the wrong content.
+use record_file::{
+    ChunkOffset, Error, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordPosition,
+    RecordReader,
+};
+
+use crate::support::frame::{self, Frame, varint_of};
+
+const BEGIN: u64 = 64;
+
+/// Reads the only chunk of a file in all ways, which must agree, and returns its records.
+fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
+    let bytes = frame::file(std::slice::from_ref(frame));
+    let options = ReaderOptions::new();
+    let file = RecordFile::open(&bytes, options).unwrap();
+    let decoded = file.read_chunk(ChunkOffset(BEGIN));
+    let expected = decoded
+        .as_ref()
+        .map(|chunk| chunk.records().map(<[u8]>::to_vec).collect::<Vec<_>>());
+
+    for index in 0..frame.num_records.min(10) {
+        let position = RecordPosition::new(BEGIN, index);
+        let record = file.read_record(position);
+        assert_eq!(record.is_ok(), decoded.is_ok());
+        // As a stream, or by its length, the record itself may be all that is looked at.
+        if let (Ok(len), Ok(record)) = (file.record_len(position), &record) {
+            assert_eq!(len, record.len() as u64);
+        }
+        if let Ok(mut stream) = file.record_stream(position) {
+            let mut out = Vec::new();
+            match std::io::Read::read_to_end(&mut stream, &mut out) {
+                Ok(_) => assert_eq!(out, record.unwrap()),
+                Err(_) => assert!(record.is_err()),
+            }
+        }
+    }
+    let mut reader = RecordReader::new(&bytes, options);
+    let mut streamed = RecordReader::from_read(&bytes[..], options);
+    let in_sequence = |reader: &mut dyn FnMut() -> Result<Option<Vec<u8>>, Error>| {
+        let mut records = Vec::new();
+        loop {
+            match reader() {
+                Ok(Some(record)) => records.push(record),
+                Ok(None) => break assert_eq!(Ok(&records), expected.as_ref().map_err(|_| ())),
+                Err(error) => {
+                    let first = decoded.as_ref().unwrap_err();
+                    assert_eq!(error.kind(), first.kind(), "{error}, {first}");
+                    assert_eq!(error.offset(), first.offset());
+                    // It stays: nothing is jumped over.
+                    assert_eq!(reader().unwrap_err().kind(), first.kind());
+                    break;
+                }
+            }
+        }
+    };
+    in_sequence(&mut || Ok(reader.read_record()?.map(<[u8]>::to_vec)));
+    in_sequence(&mut || Ok(streamed.read_record()?.map(<[u8]>::to_vec)));
+    if let Err(error) = &decoded {
+        assert!(error.offset().is_some(), "{error}");
+    }
+    decoded.map(|chunk| chunk.records().map(<[u8]>::to_vec).collect())
+}
+
+/// Expects the chunk to be refused, for a reason that has this in it.
+fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
+    let error = read(frame).expect_err(what);
+    assert_eq!(error.kind(), kind, "{what}: {error}");
+    assert!(error.to_string().contains(reason), "{what}: {error}");
+}
+
+/// The data of a simple chunk that isn't compressed.
+fn plain(sizes: &[u64], values: &[u8]) -> Vec<u8> {
+    let sizes: Vec<u8> = sizes.iter().copied().flat_map(varint_of).collect();
+    plain_raw(&sizes, values)
+}
+
+fn plain_raw(sizes: &[u8], values: &[u8]) -> Vec<u8> {
+    [&[0], &varint_of(sizes.len() as u64)[..], sizes, values].concat()
+}
+
+/// The data of a simple chunk, compressed, with sizes that may lie.
+fn compressed(codec: u8, sizes: (u64, &[u8]), values: (u64, &[u8])) -> Vec<u8> {
+    let sizes = [&varint_of(sizes.0)[..], sizes.1].concat();
+    [
+        &[codec],
+        &varint_of(sizes.len() as u64)[..],
+        &sizes,
+        &varint_of(values.0),
+        values.1,
+    ]
+    .concat()
+}
+
+fn compress(codec: u8, bytes: &[u8]) -> Vec<u8> {
+    match codec {
+        b'z' => zstd::bulk::compress(bytes, 3).unwrap(),
+        b's' => snap::raw::Encoder::new().compress_vec(bytes).unwrap(),
+        _ => {
+            let mut out = brotlic::CompressorWriter::new(Vec::new());
+            std::io::Write::write_all(&mut out, bytes).unwrap();
+            out.into_inner().unwrap()
+        }
+    }
+}
+
+#[test]
+fn simple_chunks_that_contradict_themselves() {
+    let ok = plain(&[1, 2], b"abc");
+    let records = read(&Frame::new(b'r', 2, 3, &ok)).unwrap();
+    assert_eq!(records, [&b"a"[..], b"bc"]);
+    // No records at all are fine, if strange.
+    let none = plain(&[], b"");
+    assert_eq!(read(&Frame::new(b'r', 0, 0, &none)).unwrap().len(), 0);
+
+    let huge = u64::MAX;
+    let max_records = (1 << 56) - 1;
+    let overlong = [0xff; 11];
+    let table: Vec<(&str, Vec<u8>, u64, u64)> = vec![
+        ("no data", vec![], 1, 0),
+        ("only a compression", vec![0], 1, 0),
+        ("a length of sizes that is cut short", vec![0, 0x80], 1, 0),
+        (
+            "an overlong length of sizes",
+            [&[0][..], &overlong].concat(),
+            1,
+            0,
+        ),
+        (
+            "more sizes than data",
+            [&[0], &varint_of(huge)[..]].concat(),
+            1,
+            0,
+        ),
+        ("more sizes than data by one", vec![0, 2, 1], 1, 1),
+        ("sizes that sum up to less", plain(&[1, 1], b"abc"), 2, 3),
+        ("sizes that sum up to more", plain(&[1, 3], b"abc"), 2, 3),
+        ("sizes that overflow", plain(&[huge, 4], b"abc"), 2, 3),
+        ("a size of 33 bits", plain(&[1 << 32, 3], b"abc"), 2, 3),
+        ("an overlong size", plain_raw(&overlong, b"abc"), 1, 3),
+        ("a size that is cut short", plain_raw(&[0x83], b"abc"), 1, 3),
+        ("fewer sizes than records", plain(&[3], b"abc"), 2, 3),
+        ("more sizes than records", plain(&[1, 2], b"abc"), 1, 3),
+        ("a size of 0 too many", plain(&[3, 0], b"abc"), 1, 3),
+        ("more values than claimed", plain(&[3], b"abcd"), 1, 3),
+        ("fewer values than claimed", plain(&[4], b"abc"), 1, 4),
+        ("records out of nothing", plain(&[], b""), 3, 0),
+        ("decoded bytes out of nothing", plain(&[], b""), 0, 1),
+        ("a huge decoded size", plain(&[1], b"a"), 1, huge),
+    ];
+    for (what, data, num_records, decoded) in &table {
+        refused(
+            what,
+            &Frame::new(b'r', *num_records, *decoded, data),
+            ErrorKind::Corrupt,
+            "",
+        );
+    }
+    // More than there can be of anything: the chunk would go on far beyond the file.
+    let frame = Frame::new(b'r', max_records, 0, &ok);
+    refused("2^56 - 1 records", &frame, ErrorKind::Truncated, "");
+    for size in [huge, huge - 40, huge - 100, 1 << 62] {
+        let bytes = frame::file(&[Frame {
+            data_size: Some(size),
+            ..Frame::new(b'r', 1, 1, &ok)
+        }]);
+        let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+        let error = file.read_chunk(ChunkOffset(BEGIN)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
+        let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+        let error = reader.read_record().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Truncated, "{error}");
+        // A stream can't tell that before it has read so much.
+        let mut reader = RecordReader::from_read(&bytes[..], ReaderOptions::new());
+        let error = reader.read_record().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
+    for codec in [1, b'x', 0x7f, 0xff] {
+        let data = [&[codec], &ok[1..]].concat();
+        let frame = Frame::new(b'r', 2, 3, &data);
+        refused(
+            "a codec",
+            &frame,
+            ErrorKind::Unsupported,
+            "compression type",
+        );
+    }
+}
+
+#[test]
+fn compressed_parts_that_are_not_what_they_claim() {
+    for codec in [b'z', b'b', b's'] {
+        let values = compress(codec, b"abc");
+        let sizes = compress(codec, &[1, 2]);
+        let with = |sizes: (u64, &[u8]), values: (u64, &[u8])| compressed(codec, sizes, values);
+        let ok = with((2, &sizes), (3, &values));
+        let records = read(&Frame::new(b'r', 2, 3, &ok)).unwrap();
+        assert_eq!(records, [&b"a"[..], b"bc"]);
+
+        let trailing = [&values[..], b"x"].concat();
+        let twice = [&values[..], &values].concat();
+        let trailing_sizes = [&sizes[..], b"x"].concat();
+        let four = compress(codec, b"abcd");
+        let two = compress(codec, b"ab");
+        let table: Vec<(&str, Vec<u8>)> = vec![
+            ("a byte after the values", with((2, &sizes), (3, &trailing))),
+            (
+                "another stream after the values",
+                with((2, &sizes), (3, &twice)),
+            ),
+            (
+                "a byte after the sizes",
+                with((2, &trailing_sizes), (3, &values)),
+            ),
+            (
+                "values cut short",
+                with((2, &sizes), (3, &values[..values.len() - 1])),
+            ),
+            ("no values", with((2, &sizes), (3, b""))),
+            (
+                "sizes cut short",
+                with((2, &sizes[..sizes.len() - 1]), (3, &values)),
+            ),
+            ("no sizes", with((2, b""), (3, &values))),
+            ("values of another size", with((2, &sizes), (3, &four))),
+            ("values of a smaller size", with((2, &sizes), (3, &two))),
+            ("a lie about the values", with((2, &sizes), (4, &values))),
+            ("a lie about the sizes", with((3, &sizes), (3, &values))),
+            (
+                "a smaller lie about the sizes",
+                with((1, &sizes), (3, &values)),
+            ),
+            ("huge sizes", with((u64::MAX, &sizes), (3, &values))),
+            ("huge values", with((2, &sizes), (u64::MAX, &values))),
+            ("sizes of 0 bytes", with((0, &sizes), (3, &values))),
+            ("noise", with((2, &sizes), (3, b"\x00\xff\x81noise"))),
+        ];
+        for (what, data) in &table {
+            let what = format!("{what}, {}", char::from(codec));
+            refused(&what, &Frame::new(b'r', 2, 3, data), ErrorKind::Corrupt, "");
+        }
+    }
+}
+
+#[test]
+fn a_bomb_costs_no_more_than_it_claims() {
+    let zeros = vec![0; 50_000_000];
+    for codec in [b'z', b'b'] {
+        let bomb = compress(codec, &zeros);
+        assert!(bomb.len() < 10_000);
+        // It claims little, and holds much.
+        let data = compressed(codec, (1, &compress(codec, &[10])), (10, &bomb));
+        let frame = Frame::new(b'r', 1, 10, &data);
+        refused("a bomb", &frame, ErrorKind::Corrupt, "");
+        // It claims much: a limit of the reader's, unless it is streamed.
+        let size = zeros.len() as u64;
+        let sizes = varint_of(size);
+        let data = compressed(codec, (4, &compress(codec, &sizes)), (size, &bomb));
+        let bytes = frame::file(&[Frame::new(b'r', 1, size, &data)]);
+        let tight = ReaderOptions::new().max_chunk_memory(1 << 20);
+        let file = RecordFile::open(&bytes, tight).unwrap();
+        let position = RecordPosition::new(BEGIN, 0);
+        let error = file.read_record(position).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        let error = RecordReader::new(&bytes, tight).read_record().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        // That is no damage, so nothing is skipped.
+        let mut reader = RecordReader::new(&bytes, tight).on_damage(|region| panic!("{region:?}"));
+        assert_eq!(
+            reader.read_record().unwrap_err().kind(),
+            ErrorKind::LimitExceeded
+        );
+        let mut stream = file.record_stream(position).unwrap();
+        assert_eq!(
+            std::io::copy(&mut stream, &mut std::io::sink()).unwrap(),
+            size
+        );
+    }
+}
+
+#[test]
+fn chunks_that_claim_what_their_kind_cannot_have() {
+    let table: &[(u8, u64, u64, &[u8], &str)] = &[
+        (b's', 0, 0, b"x", "data in a signature chunk"),
+        (b's', 1, 0, b"", "records in a signature chunk"),
+        (b's', 0, 1, b"", "decoded data in a signature chunk"),
+        (b'p', 1, 0, b"\0\0", "records in a padding chunk"),
+        (b'p', 0, 1, b"\0\0", "decoded data in a padding chunk"),
+        (b'm', 1, 0, b"", "records in a metadata chunk"),
+    ];
+    for &(kind, num_records, decoded, data, reason) in table {
+        let frame = Frame::new(kind, num_records, decoded, data);
+        refused(reason, &frame, ErrorKind::Corrupt, reason);
+    }
+    // Such a chunk is a region of its own, and reading goes on behind it.
+    let good = plain(&[3], b"abc");
+    for &(kind, num_records, decoded, data, _) in table {
+        let bad = Frame::new(kind, num_records, decoded, data);
+        let after = Frame::new(b'r', 1, 3, &good);
+        let bytes = frame::file(&[bad, after]);
+        let end = bytes.len() as u64 - 40 - good.len() as u64;
+        let mut reader = RecordReader::new(&bytes, ReaderOptions::new()).on_damage(move |region| {
+            assert_eq!((region.begin, region.end), (BEGIN, end));
+            true
+        });
+        assert_eq!(reader.read_record().unwrap(), Some(&b"abc"[..]));
+    }
+}
+
+#[test]
+fn unknown_chunks_are_passed_over_unless_they_have_records() {
+    let good = plain(&[3], b"abc");
+    let record = Frame::new(b'r', 1, 3, &good);
+    let unknown = Frame::new(b'?', 0, 77, b"for readers to come");
+    let bytes = frame::file(&[unknown.clone(), record.clone(), unknown]);
+    let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+    assert_eq!(reader.read_record().unwrap(), Some(&b"abc"[..]));
+    assert_eq!(reader.read_record().unwrap(), None);
+    let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+    assert_eq!(file.chunks().filter(Result::is_ok).count(), 4);
+
+    let with_records = Frame::new(b'?', 2, 5, b"more records");
+    let bytes = frame::file(&[with_records, record]);
+    let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
+    for _ in 0..3 {
+        let error = reader.read_record().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(error.offset(), Some(BEGIN));
+    }
+    let mut reader = reader.on_damage(|region| region.begin == BEGIN);
+    assert_eq!(reader.read_record().unwrap(), Some(&b"abc"[..]));
+}
+
+#[test]
+fn hashes_are_of_what_is_stored_even_where_it_is_of_no_use() {
+    // The data of padding and of unknown chunks is hashed like any other.
+    for kind in [b'p', b'?'] {
+        let mut bytes = frame::file(&[Frame::new(kind, 0, 0, b"some bytes")]);
+        let read = |bytes: &[u8]| {
+            let mut reader = RecordReader::new(bytes, ReaderOptions::new());
+            reader.read_record().map(|record| record.is_none())
+        };
+        assert!(read(&bytes).unwrap());
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        assert_eq!(
+            read(&bytes).unwrap_err().kind(),
+            ErrorKind::ChecksumMismatch
+        );
+    }
+}
+
+/// A transposed chunk that isn't compressed, part by part.
+#[derive(Debug, Clone)]
+struct Machine {
+    buckets: Vec<Vec<u8>>,
+    buffers: Vec<u64>,
+    tags: Vec<u64>,
+    next: Vec<u64>,
+    kinds: Vec<u8>,
+    state_buffers: Vec<u64>,
+    first: u64,
+    transitions: Vec<u8>,
+}
+
+impl Machine {
+    /// Two records that are no messages: "b" and "aa", the last one first.
+    fn raw() -> Self {
+        Machine {
+            buckets: vec![b"aab\x02\x01".to_vec()],
+            buffers: vec![3, 2],
+            tags: vec![1],
+            next: vec![0],
+            kinds: vec![],
+            state_buffers: vec![0],
+            first: 0,
+            transitions: vec![0],
+        }
+    }
+
+    /// One message in another: fields 1 and 2, of which field 2 is a message with field 1.
+    ///
+    /// States go backwards: the end of the submessage, its field, its beginning, field 1, the beginning of all.
+    fn nested() -> Self {
+        let implicit = |state: u64| 5 + state;
+        Machine {
+            buckets: vec![vec![0x2c, 0x02]],
+            buffers: vec![2],
+            tags: vec![2 << 3 | 6, 1 << 3, 2, 1 << 3, 3],
+            next: vec![implicit(1), implicit(2), implicit(3), implicit(4), 0],
+            // Two bytes out of the buffer, and a value that is in the state.
+            kinds: vec![1, 10 + 5],
+            state_buffers: vec![0],
+            first: 0,
+            transitions: vec![],
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut header = Vec::new();
+        let mut push = |values: &[u64]| {
+            values
+                .iter()
+                .for_each(|&value| frame::varint(&mut header, value));
+        };
+        push(&[self.buckets.len() as u64, self.buffers.len() as u64]);
+        let lens: Vec<_> = self
+            .buckets
+            .iter()
+            .map(|bucket| bucket.len() as u64)
+            .collect();
+        push(&lens);
+        push(&self.buffers);
+        push(&[self.tags.len() as u64]);
+        push(&self.tags);
+        push(&self.next);
+        header.extend(&self.kinds);
+        for &buffer in &self.state_buffers {
+            frame::varint(&mut header, buffer);
+        }
+        frame::varint(&mut header, self.first);
+        self.around(&header)
+    }
+
+    /// With another header.
+    fn around(&self, header: &[u8]) -> Vec<u8> {
+        [
+            &[0],
+            &varint_of(header.len() as u64)[..],
+            header,
+            &self.buckets.concat(),
+            &self.transitions,
+        ]
+        .concat()
+    }
+}
+
+type Change = fn(&mut Machine);
+
+#[test]
+fn transposed_chunks_that_contradict_themselves() {
+    let data = Machine::raw().encode();
+    let records = read(&Frame::new(b't', 2, 3, &data)).unwrap();
+    assert_eq!(records, [&b"b"[..], b"aa"]);
+    let data = Machine::nested().encode();
+    let message = b"\x08\x05\x12\x03\x08\xac\x02";
+    let records = read(&Frame::new(b't', 1, 7, &data)).unwrap();
+    assert_eq!(records, [&message[..]]);
+
+    let raw: &[(&str, Change)] = &[
+        ("buffers without buckets", |m| m.buckets.clear()),
+        ("a bucket too many", |m| m.buckets.push(b"x".to_vec())),
+        ("a buffer larger than its bucket", |m| m.buffers[0] = 4),
+        ("a huge buffer", |m| m.buffers[0] = u64::MAX),
+        ("a buffer smaller than its bucket", |m| m.buffers[1] = 1),
+        ("a buffer that isn't used", |m| m.buffers.push(0)),
+        ("an unknown tag", |m| m.tags[0] = 4),
+        ("a tag of wire type 7", |m| m.tags[0] = 1 << 3 | 7),
+        ("a tag of 33 bits", |m| m.tags[0] = 1 << 32 | 1),
+        ("a state beyond the last", |m| m.next[0] = 2),
+        ("a first state beyond the last", |m| m.first = 1),
+        ("no states", |m| {
+            m.tags.clear();
+            m.next.clear();
+            m.state_buffers.clear();
+        }),
+        ("a buffer beyond the last", |m| m.state_buffers[0] = 2),
+        ("no buffer for a state", |m| m.state_buffers.clear()),
+        ("a state that leads to itself", |m| m.next[0] = 1),
+        ("a transition out of the machine", |m| m.transitions[0] = 4),
+        ("more records than claimed", |m| m.transitions.push(0)),
+        ("fewer records than claimed", |m| m.transitions.clear()),
+        ("lengths that are missing", |m| {
+            m.buckets[0].pop();
+            m.buffers[1] = 1;
+        }),
+        ("lengths that end in the middle", |m| m.buckets[0][4] = 0x81),
+        ("a length of 33 bits", |m| {
+            m.buckets[0].truncate(4);
+            m.buckets[0].extend(varint_of(1 << 32 | 1));
+            m.buffers[1] = 6;
+        }),
+        ("lengths beyond the buffer", |m| m.buckets[0][4] = 2),
+        ("bytes that nobody takes", |m| m.buckets[0][4] = 0),
+    ];
+    for (what, change) in raw {
+        let mut machine = Machine::raw();
+        change(&mut machine);
+        let data = machine.encode();
+        refused(what, &Frame::new(b't', 2, 3, &data), ErrorKind::Corrupt, "");
+    }
+    let nested: &[(&str, Change)] = &[
+        ("a kind of varint above 137", |m| m.kinds[1] = 138),
+        ("no kinds of varints", |m| m.kinds.clear()),
+        ("a varint longer than its buffer", |m| m.kinds[0] = 2),
+        ("a submessage that begins and didn't end", |m| m.first = 1),
+        ("a record inside a submessage", |m| m.next[1] = 5 + 4),
+        ("a record that never begins", |m| m.next[3] = 3),
+        ("states in a circle", |m| m.next[3] = 5),
+        ("a submessage in a record that has ended", |m| {
+            m.transitions = vec![8];
+        }),
+    ];
+    for (what, change) in nested {
+        let mut machine = Machine::nested();
+        change(&mut machine);
+        let data = machine.encode();
+        refused(what, &Frame::new(b't', 1, 7, &data), ErrorKind::Corrupt, "");
+    }
+    for (what, num_records, decoded) in [
+        ("no records", 0, 7),
+        ("more records", 2, 7),
+        ("a smaller size", 1, 6),
+        ("a larger size", 1, 8),
+    ] {
+        let data = Machine::nested().encode();
+        let frame = Frame::new(b't', num_records, decoded, &data);
+        refused(what, &frame, ErrorKind::Corrupt, "");
+    }
+    // What can never be in memory meets a limit first.
+    let data = Machine::nested().encode();
+    let frame = Frame::new(b't', 1, u64::MAX, &data);
+    refused(
+        "a huge size",
+        &frame,
+        ErrorKind::LimitExceeded,
+        "max_chunk_memory",
+    );
+}
+
+#[test]
+fn headers_of_transposed_chunks_that_are_none() {
+    let machine = Machine::raw();
+    let whole = machine.encode();
+    let header = &whole[2..2 + usize::from(whole[1])];
+    let huge = varint_of(u64::from(u32::MAX));
+    let mut headers: Vec<Vec<u8>> = (0..header.len())
+        .map(|cut| header[..cut].to_vec())
+        .collect();
+    headers.extend([
+        [header, b"\0"].concat(),
+        // More buckets, buffers and states than there is room for.
+        [&huge, &header[1..]].concat(),
+        [&header[..1], &huge, &header[2..]].concat(),
+        [&header[..5], &huge, &header[6..]].concat(),
+        [&[0xff; 10][..], header].concat(),
+    ]);
+    for header in headers {
+        let data = machine.around(&header);
+        let frame = Frame::new(b't', 2, 3, &data);
+        refused("a header", &frame, ErrorKind::Corrupt, "transposed chunk");
+    }
+    for (data, kind) in [
+        (&b""[..], ErrorKind::Corrupt),
+        (b"\0", ErrorKind::Corrupt),
+        (b"\0\x05ab", ErrorKind::Corrupt),
+        (
+            &[
+                0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+            ],
+            ErrorKind::Corrupt,
+        ),
+        (b"?\0", ErrorKind::Unsupported),
+    ] {
+        refused("a chunk", &Frame::new(b't', 2, 3, data), kind, "");
+    }
+}
+
+#[test]
+fn projection_finds_the_same_faults_in_what_it_looks_at() {
+    let all = FieldProjection::all();
+    let project = |data: &[u8], projection: &FieldProjection| {
+        let bytes = frame::file(&[Frame::new(b't', 1, 7, data)]);
+        let file = RecordFile::open(bytes, ReaderOptions::new())?
+            .with_field_projection(projection.clone());
+        let chunk = file.read_chunk(ChunkOffset(BEGIN))?;
+        Ok::<_, Error>(chunk.record(0).unwrap_or_default().to_vec())
+    };
+    let good = Machine::nested().encode();
+    assert_eq!(
+        project(&good, &all).unwrap(),
+        b"\x08\x05\x12\x03\x08\xac\x02"
+    );
+    for change in [
+        |m: &mut Machine| m.next[1] = 5 + 4,
+        |m: &mut Machine| m.first = 1,
+        |m: &mut Machine| m.next[3] = 3,
+        |m: &mut Machine| m.kinds[0] = 2,
+        |m: &mut Machine| m.transitions = vec![8],
+    ] {
+        let mut machine = Machine::nested();
+        change(&mut machine);
+        let error = project(&machine.encode(), &all).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    }
+}
