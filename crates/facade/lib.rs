@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub use proto_splitter_core::{
-    Error, ErrorKind, Result, atomic, container, lazy, merge, path, split, wire,
+    Error, ErrorKind, Result, atomic, container, lazy, merge, path, schema, split, wire,
 };
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 pub use proto_splitter_saved_model::{

@@ -9,6 +9,7 @@ mod layout;
 mod ls;
 mod merge;
 mod reading;
+mod schema;
 mod split;
 mod values;
 mod verify;
@@ -24,6 +25,7 @@ pub(crate) use layout::LayoutArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use reading::ReadingArgs;
+pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
 pub(crate) use verify::VerifyArgs;
 

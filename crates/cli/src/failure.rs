@@ -43,6 +43,7 @@ impl Failure {
             ErrorKind::Io
             | ErrorKind::AlreadyExists
             | ErrorKind::InvalidConfig
+            | ErrorKind::InvalidSchema
             | ErrorKind::SchemaNeeded
             | ErrorKind::SourceChanged => Exit::Usage,
             _ => Exit::Bad,
@@ -114,6 +115,7 @@ mod tests {
         }
         for kind in [
             ErrorKind::SchemaNeeded,
+            ErrorKind::InvalidSchema,
             ErrorKind::InvalidConfig,
             ErrorKind::SourceChanged,
             ErrorKind::AlreadyExists,

@@ -15,7 +15,7 @@ use crate::output::{Output, one_line};
 use crate::size;
 use crate::split::shown_path;
 use crate::table::{Align, Table, facts};
-use crate::types;
+use crate::types::Types;
 
 /// What there is to know about a file without reading its chunks.
 #[derive(Debug, Serialize)]
@@ -69,10 +69,10 @@ fn is_zero(count: &usize) -> bool {
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
-    let known = types::asked_or_of_file(args.message.as_deref(), &input.file)?;
+    let types = Types::load(&args.schema)?;
     let report = match input.form {
-        Form::Plain => plain(&input, known)?,
-        Form::Chunked => chunked(&input, known)?,
+        Form::Plain => plain(&input, &types)?,
+        Form::Chunked => chunked(&input, &types)?,
     };
     if args.json {
         output.json(&report)
@@ -83,7 +83,8 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn plain(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Failure> {
+fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
+    let known = types.asked_or_of_file(&input.file);
     let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
     Ok(Report {
         file: input.file.display().to_string(),
@@ -101,12 +102,12 @@ fn plain(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Fail
     })
 }
 
-fn chunked(input: &Input, known: Option<MessageDescriptor>) -> Result<Report, Failure> {
+fn chunked(input: &Input, types: &Types) -> Result<Report, Failure> {
     let failed = |error| Failure::of(&input.file, &error);
     let file = ChunkedFile::open(&input.file).map_err(failed)?;
     let trailer = file.trailer();
     let metadata = trailer.metadata();
-    let known = known.or_else(|| trailer.message_type().and_then(types::built_in));
+    let known = types.of_file(&input.file, trailer.message_type());
     let version = metadata.version.clone().unwrap_or_default();
     let summaries = file.summaries().map_err(failed)?;
     let name = known.as_ref().map(|known| known.full_name());

@@ -26,6 +26,7 @@ mod ls;
 mod merge;
 mod output;
 mod progress;
+mod schema;
 mod size;
 mod split;
 mod table;

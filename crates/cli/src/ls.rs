@@ -4,7 +4,7 @@ use proto_splitter::container::ChunkedFile;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::LsArgs;
+use crate::args::{LsArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::info::{self, Chunk};
 use crate::input::{self, Form, Input};
@@ -12,7 +12,7 @@ use crate::output::Output;
 use crate::size;
 use crate::split::shown_path;
 use crate::table::{Align, Table};
-use crate::types;
+use crate::types::Types;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
     let input = input::find(&args.file)?;
     let chunks = match input.form {
         Form::Plain => vec![whole(&input)?],
-        Form::Chunked => chunks(&input, args.message.as_deref())?,
+        Form::Chunked => chunks(&input, &args.schema)?,
     };
     let report = Report {
         file: input.file.display().to_string(),
@@ -50,11 +50,10 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn chunks(input: &Input, message: Option<&str>) -> Result<Vec<Chunk>, Failure> {
+fn chunks(input: &Input, schema: &SchemaArgs) -> Result<Vec<Chunk>, Failure> {
     let failed = |error| Failure::of(&input.file, &error);
     let file = ChunkedFile::open(&input.file).map_err(failed)?;
-    let known = types::asked_or_of_file(message, &input.file)?
-        .or_else(|| file.trailer().message_type().and_then(types::built_in));
+    let known = Types::load(schema)?.of_file(&input.file, file.trailer().message_type());
     let summaries = file.summaries().map_err(failed)?;
     let chunk = |summary| info::chunk(summary, known.as_ref());
     Ok(summaries.into_iter().map(chunk).collect())

@@ -15,7 +15,7 @@ use crate::fingerprint::note_refusal;
 use crate::input::{self, Form, Input, PLAIN, with_extension};
 use crate::output::Output;
 use crate::size;
-use crate::types::{self, SAVED_MODEL_STEM};
+use crate::types::{SAVED_MODEL_STEM, Types};
 
 /// The most bytes that protobuf reads as a message.
 const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
@@ -75,8 +75,9 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
 /// What is known about the message: from `--message`, the file's name, or the file itself.
 pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions, Failure> {
     let options = MergeOptions::new().assume_plain(args.assume_plain);
-    let known = types::asked_or_of_file(args.message.as_deref(), &input.file)?;
-    if input.form == Form::Plain || (known.is_some() && args.message.is_none()) {
+    let types = Types::load(&args.schema)?;
+    let known = types.asked_or_of_file(&input.file);
+    if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
         return Ok(with_type(options, known));
     }
     let file = ChunkedFile::open(&input.file).map_err(|error| Failure::of(&input.file, &error))?;
@@ -90,10 +91,7 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
             known.full_name()
         )));
     }
-    Ok(with_type(
-        options,
-        known.or_else(|| said.and_then(types::built_in)),
-    ))
+    Ok(with_type(options, known.or_else(|| types.get(said?))))
 }
 
 fn with_type(

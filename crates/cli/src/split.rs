@@ -18,7 +18,7 @@ use crate::input::{CHUNKED, PLAIN, check_file, prefix_of, with_extension};
 use crate::output::Output;
 use crate::size;
 use crate::table::{Align, Table};
-use crate::types::{self, SAVED_MODEL_STEM, Splitter};
+use crate::types::{SAVED_MODEL_STEM, Splitter, Types};
 
 /// What was split, or would be.
 #[derive(Debug, Serialize)]
@@ -277,9 +277,10 @@ impl Job {
 }
 
 fn descriptor(args: &SplitArgs, file: &Path) -> Result<MessageDescriptor, Failure> {
-    types::asked_or_of_file(args.message.as_deref(), file)?.ok_or_else(|| {
-        let hint = "the name doesn't tell the message's type: give it, as in --message tensorflow.GraphDef";
-        Failure::usage(format!("{}: {hint}", file.display()))
+    let types = Types::load(&args.schema)?;
+    types.asked_or_of_file(file).ok_or_else(|| {
+        let hint = "the name doesn't tell the message's type: give it, as in --message";
+        Failure::usage(format!("{}: {hint} {}", file.display(), types.example()))
     })
 }
 

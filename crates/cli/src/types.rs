@@ -1,12 +1,15 @@
-//! The message types that are built in, and the splitter of each.
+//! The message types that are known by name, and the splitter of each.
 
 use std::path::Path;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, SplitContext};
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
+use strsim::levenshtein;
 
+use crate::args::SchemaArgs;
 use crate::failure::Failure;
+use crate::schema;
 
 /// What a SavedModel's message is called, without its extension.
 pub(crate) const SAVED_MODEL_STEM: &str = "saved_model";
@@ -20,64 +23,107 @@ pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
     pool().get_message_by_name(name)
 }
 
-/// The type that was asked for with `--message`.
-pub(crate) fn named(name: &str) -> Result<MessageDescriptor, Failure> {
-    built_in(name).ok_or_else(|| {
-        let known = pool().all_messages().filter(|known| !known.is_map_entry());
-        let names: Vec<String> = known.map(|known| known.full_name().to_owned()).collect();
-        let hint = match nearest(name, &names) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "known are those of TensorFlow's SavedModel and GraphDef".into(),
-        };
-        Failure::usage(format!("no message type `{name}`: {hint}"))
-    })
+/// The types that a command knows by name: those of the schemas it was given, then those that are built in.
+pub(crate) struct Types {
+    given: DescriptorPool,
+    /// What `--message` names.
+    asked: Option<MessageDescriptor>,
 }
 
-/// The type that the name of the file tells.
-pub(crate) fn of_file(path: &Path) -> Option<MessageDescriptor> {
-    let stem = path.file_stem()?;
-    (stem == SAVED_MODEL_STEM)
-        .then(|| built_in(SAVED_MODEL))
-        .flatten()
-}
-
-/// The type that `--message` names, or else the name of the file.
-pub(crate) fn asked_or_of_file(
-    asked: Option<&str>,
-    path: &Path,
-) -> Result<Option<MessageDescriptor>, Failure> {
-    asked.map_or_else(|| Ok(of_file(path)), |name| named(name).map(Some))
-}
-
-fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a str> {
-    let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
-    let wanted = name.to_lowercase();
-    let distance = |candidate: &'a String| {
-        let full = candidate.to_lowercase();
-        let short = last(candidate).to_lowercase();
-        edits(&wanted, &full).min(edits(&wanted, &short))
-    };
-    let (near, edits) = known
-        .iter()
-        .map(|candidate| (candidate, distance(candidate)))
-        .min_by_key(|(_, d)| *d)?;
-    (edits <= 1 + name.len() / 5).then_some(near.as_str())
-}
-
-/// Levenshtein's distance.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let cost = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = cost.min(diagonal + 1).min(row[j] + 1);
+impl Types {
+    /// Loads the schemas that were given, and finds the type that was asked for.
+    pub(crate) fn load(args: &SchemaArgs) -> Result<Types, Failure> {
+        let given = schema::load(args)?;
+        let mut types = Types { given, asked: None };
+        if let Some(name) = &args.message {
+            types.asked = Some(types.named(name)?);
         }
+        Ok(types)
     }
-    row[b.len()]
+
+    /// The type with this full name, if it is known.
+    pub(crate) fn get(&self, name: &str) -> Option<MessageDescriptor> {
+        let given = self.given.get_message_by_name(name);
+        given.or_else(|| built_in(name))
+    }
+
+    /// The type that was asked for.
+    pub(crate) fn asked(&self) -> Option<&MessageDescriptor> {
+        self.asked.as_ref()
+    }
+
+    /// The type that was asked for, or else the one that the name of the file tells.
+    pub(crate) fn asked_or_of_file(&self, path: &Path) -> Option<MessageDescriptor> {
+        let told = || {
+            let stem = path.file_stem()?;
+            (stem == SAVED_MODEL_STEM).then(|| self.get(SAVED_MODEL))?
+        };
+        self.asked.clone().or_else(told)
+    }
+
+    /// The type of a file: as [`asked_or_of_file`](Self::asked_or_of_file), or else the one that the file says, if it is known.
+    pub(crate) fn of_file(&self, path: &Path, said: Option<&str>) -> Option<MessageDescriptor> {
+        let known = self.asked_or_of_file(path);
+        known.or_else(|| self.get(said?))
+    }
+
+    /// A type to give as an example of `--message`: one that no other is made of.
+    pub(crate) fn example(&self) -> String {
+        let mut roots = schema::roots(&self.given);
+        roots.next().unwrap_or_else(|| GRAPH_DEF.to_owned())
+    }
+
+    fn named(&self, name: &str) -> Result<MessageDescriptor, Failure> {
+        self.get(name).ok_or_else(|| {
+            let names = |pool| -> Vec<String> {
+                let messages = schema::messages(pool);
+                messages.map(|m| m.full_name().to_owned()).collect()
+            };
+            let (given, built_in) = (names(&self.given), names(pool()));
+            let hint = match nearest(name, given.iter().chain(&built_in)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if given.is_empty() => {
+                    "known are those of TensorFlow's SavedModel and GraphDef; --proto and --descriptor-set add others".into()
+                }
+                None => format!("the schema has {}", some_of(&given)),
+            };
+            Failure::usage(format!("no message type `{name}`: {hint}"))
+        })
+    }
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl std::fmt::Debug for Types {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let asked = self.asked.as_ref().map(MessageDescriptor::full_name);
+        f.debug_struct("Types")
+            .field("asked", &asked)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first few names.
+fn some_of(names: &[String]) -> String {
+    const MOST: usize = 5;
+    let shown = names[..names.len().min(MOST)].join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// The known name that looks most like the one that was typed, with its package or without.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
+    let wanted = name.to_lowercase();
+    let distance = |candidate: &String| {
+        let full = candidate.to_lowercase();
+        let short = full.rsplit('.').next().unwrap_or_default();
+        levenshtein(&wanted, &full).min(levenshtein(&wanted, short))
+    };
+    let (edits, near) = known
+        .map(|candidate| (distance(candidate), candidate))
+        .min_by_key(|(edits, _)| *edits)?;
+    (edits <= 1 + name.len() / 5).then_some(near)
 }
 
 /// The splitter of a type: the one made for it, or the one for any.
@@ -120,6 +166,13 @@ impl ComposableSplitter for Splitter {
 mod tests {
     use super::*;
 
+    fn types(message: &str) -> Result<Types, Failure> {
+        Types::load(&SchemaArgs {
+            message: Some(message.to_owned()),
+            ..SchemaArgs::default()
+        })
+    }
+
     #[test]
     fn a_mistyped_type_is_answered_with_the_one_that_was_meant() {
         for (typed, meant) in [
@@ -128,7 +181,7 @@ mod tests {
             ("tensorflow.SaveModel", "tensorflow.SavedModel"),
             ("tensorproto", "tensorflow.TensorProto"),
         ] {
-            let failure = named(typed).unwrap_err();
+            let failure = types(typed).unwrap_err();
             assert_eq!(
                 failure.message(),
                 format!("no message type `{typed}`: did you mean `{meant}`?")
@@ -136,7 +189,7 @@ mod tests {
             assert_eq!(failure.exit(), crate::Exit::Usage);
         }
         assert!(
-            named("onnx.ModelProto")
+            types("onnx.ModelProto")
                 .unwrap_err()
                 .message()
                 .contains("known are")
@@ -145,9 +198,11 @@ mod tests {
 
     #[test]
     fn the_name_of_a_saved_model_tells_its_type() {
+        let types = Types::load(&SchemaArgs::default()).unwrap();
         for name in ["saved_model.pb", "a/saved_model.cpb", "a/saved_model"] {
-            assert_eq!(of_file(Path::new(name)).unwrap().full_name(), SAVED_MODEL);
+            let known = types.asked_or_of_file(Path::new(name)).unwrap();
+            assert_eq!(known.full_name(), SAVED_MODEL);
         }
-        assert!(of_file(Path::new("graph.pb")).is_none());
+        assert!(types.asked_or_of_file(Path::new("graph.pb")).is_none());
     }
 }

@@ -18,6 +18,8 @@ pub enum ErrorKind {
     NotChunked,
     /// The merge depends on the message's type, and none is known.
     SchemaNeeded,
+    /// A schema that was given for the message can't be read, or contradicts itself.
+    InvalidSchema,
     /// The file needs a newer or another reader.
     UnsupportedVersion,
     /// Checksums or sizes of what was read differ from those written.

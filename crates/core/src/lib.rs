@@ -31,6 +31,7 @@ pub mod lazy;
 pub mod merge;
 pub mod path;
 pub mod proto;
+pub mod schema;
 pub mod split;
 pub mod wire;
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::schema::SchemaArgs;
+
 pub(super) const HELP: &str = "\
 Lists the chunks of a .cpb file: kind, size, size in the file, compression,
 position and path. Reads headers only.
@@ -19,9 +21,8 @@ Examples:
 pub(crate) struct InfoArgs {
     /// A .cpb file, its prefix, or the folder of a SavedModel
     pub(crate) file: PathBuf,
-    /// The message's type, where the file doesn't say it
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) schema: SchemaArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

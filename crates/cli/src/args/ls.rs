@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::schema::SchemaArgs;
+
 pub(super) const HELP: &str = "\
 One line for each chunk: its index, kind, size, size in the file and what of it that
 is, compression, position, crc32c and path. Reads headers only.
@@ -20,9 +22,8 @@ Examples:
 pub(crate) struct LsArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
     pub(crate) file: PathBuf,
-    /// The message's type, where the file doesn't say it
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) schema: SchemaArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
+use super::schema::SchemaArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
 
 pub(super) const HELP: &str = "\
@@ -27,6 +28,10 @@ Examples:
       will do, tensorflow.MetaGraphDef or tensorflow.TensorProto too.
   protosplit split saved_model.pb -o out/saved_model --max-chunk-size 64MiB --compression zstd:9
       The type of a saved_model.pb is known.
+  protosplit split trace.pb --message perf.Trace --proto perf/trace.proto -I protos
+      A type that isn't built in: its schema is compiled on the way.
+  protosplit split trace.pb --message perf.Trace --descriptor-set perf.binpb
+      Or compiled before, as by `protoc --include_imports --descriptor_set_out=perf.binpb`.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
       What would be cut. Nothing is written.";
 
@@ -37,9 +42,8 @@ pub(crate) struct SplitArgs {
     /// A prefix, by default INPUT without extension; for a folder, a new one
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
-    /// The message's type; a saved_model.pb needs none
-    #[arg(long, value_name = "TYPE")]
-    pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) schema: SchemaArgs,
     /// The most that the chunk of a message may have
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,

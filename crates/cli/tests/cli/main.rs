@@ -11,5 +11,6 @@ mod info;
 mod kill;
 mod merge;
 mod process;
+mod schemas;
 mod split;
 mod verify;

@@ -1,0 +1,22 @@
+//! The options that say what type a message has.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// What is told of a message's type, and where the type is described.
+#[derive(Args, Debug, Default)]
+pub(crate) struct SchemaArgs {
+    /// The full name of the message's type; not needed for a saved_model.pb, nor where a file says it
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) message: Option<String>,
+    /// A schema as `protoc --include_imports --descriptor_set_out` or `buf build` write it; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) descriptor_set: Vec<PathBuf>,
+    /// A schema as .proto source; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proto: Vec<PathBuf>,
+    /// Where a .proto and its imports are looked for, by default beside it; may be repeated
+    #[arg(short = 'I', long, value_name = "DIR", requires = "proto")]
+    pub(crate) proto_path: Vec<PathBuf>,
+}

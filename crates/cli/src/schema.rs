@@ -1,0 +1,94 @@
+//! The schemas that a command is given: descriptor sets, and .proto files that are compiled on the way.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
+use proto_splitter::schema::add_descriptor_set;
+
+use crate::args::SchemaArgs;
+use crate::failure::Failure;
+
+/// Reads and compiles all that was given into one pool.
+pub(crate) fn load(args: &SchemaArgs) -> Result<DescriptorPool, Failure> {
+    let mut pool = DescriptorPool::new();
+    for path in &args.descriptor_set {
+        let set = fs::read(path).map_err(|error| Failure::io(path, &error))?;
+        add(&mut pool, path, &set)?;
+    }
+    if let [first, ..] = &args.proto[..] {
+        add(&mut pool, first, &compile(args)?)?;
+    }
+    Ok(pool)
+}
+
+fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure> {
+    add_descriptor_set(pool, set).map_err(|error| Failure::of(path, &error))
+}
+
+/// The descriptor set of the .proto files and all they import.
+fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
+    let folders = if args.proto_path.is_empty() {
+        args.proto.iter().map(|file| folder_of(file)).collect()
+    } else {
+        args.proto_path.clone()
+    };
+    let mut compiler =
+        protox::Compiler::new(&folders).map_err(|error| Failure::usage(format!("{error:?}")))?;
+    compiler.include_imports(true);
+    for file in &args.proto {
+        compiler
+            .open_file(file)
+            .map_err(|error| failure(file, &error))?;
+    }
+    Ok(compiler.encode_file_descriptor_set())
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+/// What the compiler says, which in its `Debug` is with file, line and column.
+fn failure(file: &Path, error: &protox::Error) -> Failure {
+    let said = match error.file() {
+        Some(_) => format!("{error:?}"),
+        None => format!("{}: {error:?}", file.display()),
+    };
+    let hint = if error.is_file_not_found() {
+        " (-I DIR says where imports are looked for)"
+    } else if said.ends_with("but found 'edition'") {
+        " (an edition is read compiled: `protoc --descriptor_set_out` makes what --descriptor-set takes)"
+    } else {
+        ""
+    };
+    Failure::usage(said + hint)
+}
+
+/// The messages of a pool that can be asked for.
+pub(crate) fn messages(pool: &DescriptorPool) -> impl Iterator<Item = MessageDescriptor> + '_ {
+    pool.all_messages()
+        .filter(|message| !message.is_map_entry())
+}
+
+/// The names of the messages that no other holds.
+pub(crate) fn roots(pool: &DescriptorPool) -> impl Iterator<Item = String> {
+    let mut held = BTreeSet::new();
+    for message in pool.all_messages() {
+        for field in message.fields() {
+            if let Kind::Message(inner) = field.kind()
+                && inner != message
+            {
+                held.insert(inner.full_name().to_owned());
+            }
+        }
+    }
+    let names: Vec<String> = messages(pool)
+        .map(|message| message.full_name().to_owned())
+        .filter(|name| !held.contains(name) && !name.starts_with("google.protobuf."))
+        .collect();
+    names.into_iter()
+}

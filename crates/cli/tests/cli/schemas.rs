@@ -1,0 +1,233 @@
+//! Types that aren't built in: schemas that are given on the command line.
+
+use std::fs;
+use std::path::Path;
+
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, run};
+
+const TRACE: &str = r#"
+    syntax = "proto3";
+    package perf;
+    import "perf/event.proto";
+    message Trace { string host = 1; repeated Event events = 2; map<string, bytes> blobs = 3; }
+"#;
+
+const EVENT: &str = r#"
+    syntax = "proto3";
+    package perf;
+    message Event { uint64 time = 1; string name = 2; }
+"#;
+
+/// Two .proto files, one of which imports the other, and a message of theirs: 64 events of about 30 bytes.
+fn schema(dir: &Dir) {
+    fs::create_dir_all(dir.path("protos/perf")).unwrap();
+    dir.file("protos/perf/trace.proto", TRACE);
+    dir.file("protos/perf/event.proto", EVENT);
+    let event = [&b"\x12\x1e\x08\x2a\x12\x1a"[..], &[b'e'; 26]].concat();
+    dir.file(
+        "trace.pb",
+        [&b"\x0a\x04host"[..], &event.repeat(64)].concat(),
+    );
+}
+
+fn descriptor_set(dir: &Dir, file: &str) -> Vec<u8> {
+    let folder = dir.path("protos");
+    let mut compiler = protox::Compiler::new([folder]).unwrap();
+    compiler.include_imports(true).open_file(file).unwrap();
+    compiler.encode_file_descriptor_set()
+}
+
+#[test]
+fn a_message_is_split_by_a_schema_that_is_compiled_on_the_way() {
+    let dir = Dir::new();
+    schema(&dir);
+    let (file, prefix) = (dir.path("trace.pb"), dir.path("m"));
+    let proto = dir.path("protos/perf/trace.proto");
+    let report = run([
+        &"split",
+        &file,
+        &"-o",
+        &prefix,
+        &"--max-chunk-size",
+        &"500",
+        &"--json",
+        &"--message",
+        &"perf.Trace",
+        &"--proto",
+        &proto,
+        &"-I",
+        &dir.path("protos"),
+    ])
+    .json();
+    assert_eq!(report["message"], "perf.Trace");
+    assert_eq!(report["byte_exact"], true);
+    assert!(report["chunks"].as_array().unwrap().len() > 4);
+    let back = dir.path("back.pb");
+    run([&"merge", &prefix, &"-o", &back]).ok();
+    assert_eq!(fs::read(&back).unwrap(), fs::read(&file).unwrap());
+}
+
+#[test]
+fn a_descriptor_set_and_source_say_the_same() {
+    let dir = Dir::new();
+    schema(&dir);
+    let set = dir.file("perf.binpb", descriptor_set(&dir, "perf/trace.proto"));
+    let (file, folder) = (dir.path("trace.pb"), dir.path("protos"));
+    let split = |args: [&dyn AsRef<Path>; 4]| {
+        let [a, b, c, d] = args;
+        run([
+            &"split",
+            &file,
+            &"--dry-run",
+            &"--json",
+            &"--max-chunk-size",
+            &"500",
+            &"--message",
+            &"perf.Trace",
+            a,
+            b,
+            c,
+            d,
+        ])
+        .json()
+    };
+    // A set that is given twice, and a file that is found by the name that it is imported by.
+    let by_set = split([&"--descriptor-set", &set, &"--descriptor-set", &set]);
+    let by_source = split([&"--proto", &"perf/trace.proto", &"-I", &folder]);
+    assert_eq!(by_set, by_source);
+}
+
+#[test]
+fn the_commands_that_read_take_a_schema_too() {
+    let dir = Dir::new();
+    schema(&dir);
+    let set = dir.file("perf.binpb", descriptor_set(&dir, "perf/trace.proto"));
+    let (file, prefix) = (dir.path("trace.pb"), dir.path("m"));
+    run([
+        &"split",
+        &file,
+        &"-o",
+        &prefix,
+        &"--max-chunk-size",
+        &"500",
+        &"--descriptor-set",
+        &set,
+        &"--message",
+        &"perf.Trace",
+    ])
+    .ok();
+    // The file says its type; the schema says what that is.
+    let name = run([
+        &"get",
+        &prefix,
+        &"events[7].name",
+        &"--format",
+        &"text",
+        &"--descriptor-set",
+        &set,
+    ])
+    .ok();
+    assert_eq!(name, "e".repeat(26) + "\n");
+    let info = run([&"info", &prefix, &"--json", &"--descriptor-set", &set]).json();
+    assert_eq!(info["message"], "perf.Trace");
+    let deep = run([
+        &"verify",
+        &prefix,
+        &"--deep",
+        &"--json",
+        &"--descriptor-set",
+        &set,
+        &"--against",
+        &file,
+    ])
+    .json();
+    assert_eq!(deep["deep"]["messages"], 65);
+    let wrong = run([
+        &"verify",
+        &prefix,
+        &"--descriptor-set",
+        &set,
+        &"--message",
+        &"perf.Event",
+    ]);
+    let wrong = wrong.failed(Exit::Usage);
+    assert!(
+        wrong.ends_with("holds a perf.Trace, not a perf.Event"),
+        "{wrong}"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
+    let dir = Dir::new();
+    schema(&dir);
+    let file = dir.path("trace.pb");
+    let set = dir.file("perf.binpb", descriptor_set(&dir, "perf/trace.proto"));
+    let bad = dir.file(
+        "bad.proto",
+        "syntax = \"proto3\";\nmessage A { string a == 1; }",
+    );
+    let editions = dir.file(
+        "editions.proto",
+        "edition = \"2023\";\nmessage A { string a = 1; }",
+    );
+    let no_set = dir.file("no_set.binpb", "this is no descriptor set");
+    let proto = dir.path("protos/perf/trace.proto");
+    let missing = dir.path("missing.binpb");
+    type Case<'a> = (&'a str, [&'a dyn AsRef<Path>; 2], &'a str);
+    let cases: [Case; 8] = [
+        (
+            "perf.Trace",
+            [&"--proto", &proto],
+            "import 'perf/event.proto' not found (-I DIR says",
+        ),
+        (
+            "A",
+            [&"--proto", &bad],
+            "bad.proto:2:23: expected an integer, but found '='",
+        ),
+        (
+            "A",
+            [&"--proto", &editions],
+            "found 'edition' (an edition is read compiled: ",
+        ),
+        (
+            "A",
+            [&"--descriptor-set", &no_set],
+            "no_set.binpb: no file descriptor set: ",
+        ),
+        (
+            "A",
+            [&"--descriptor-set", &missing],
+            "missing.binpb: No such file",
+        ),
+        (
+            "perf.Trce",
+            [&"--descriptor-set", &set],
+            "no message type `perf.Trce`: did you mean `perf.Trace`?",
+        ),
+        (
+            "Event",
+            [&"--descriptor-set", &set],
+            "no message type `Event`: did you mean `perf.Event`?",
+        ),
+        (
+            "onnx.ModelProto",
+            [&"--descriptor-set", &set],
+            "`onnx.ModelProto`: the schema has perf.Event, perf.Trace",
+        ),
+    ];
+    for (message, [how, what], expected) in cases {
+        let line = run([&"split", &file, &"--message", &message, how, what]).failed(Exit::Usage);
+        assert!(line.contains(expected), "{line}");
+    }
+    let line = run([&"split", &file, &"--descriptor-set", &set]).failed(Exit::Usage);
+    assert!(
+        line.ends_with("give it, as in --message perf.Trace"),
+        "{line}"
+    );
+    let line = run([&"split", &file, &"-I", &dir.path("protos")]).failed(Exit::Usage);
+    assert!(line.contains("--proto <FILE>"), "{line}");
+}

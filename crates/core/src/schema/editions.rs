@@ -1,0 +1,206 @@
+//! Editions: their features said in the words of proto2, which the descriptors of prost-reflect know.
+//!
+//! Two features decide how a field is on the wire: whether a repeated number is packed, and whether a message is delimited, which is a group.
+//! Both are set for a file or a field. The others say what is made of a value once it is read.
+
+use prost_reflect::{DynamicMessage, Value};
+
+use super::{invalid, number, text};
+use crate::Result;
+
+/// Editions that are known, by their number in `google.protobuf.Edition`: 2023 and 2024. Both have the same defaults.
+const KNOWN: std::ops::RangeInclusive<i32> = 1000..=1001;
+
+mod field {
+    // Of FileDescriptorProto.
+    pub(super) const MESSAGE_TYPE: u32 = 4;
+    pub(super) const EXTENSION: u32 = 7;
+    pub(super) const FILE_OPTIONS: u32 = 8;
+    pub(super) const EDITION: u32 = 14;
+    // Of DescriptorProto.
+    pub(super) const FIELD: u32 = 2;
+    pub(super) const NESTED_TYPE: u32 = 3;
+    pub(super) const MESSAGE_EXTENSION: u32 = 6;
+    pub(super) const MESSAGE_OPTIONS: u32 = 7;
+    pub(super) const MAP_ENTRY: u32 = 7;
+    // Of FieldDescriptorProto.
+    pub(super) const LABEL: u32 = 4;
+    pub(super) const TYPE: u32 = 5;
+    pub(super) const TYPE_NAME: u32 = 6;
+    pub(super) const FIELD_OPTIONS: u32 = 8;
+    pub(super) const PACKED: u32 = 2;
+    // Of FileOptions and FieldOptions.
+    pub(super) const FILE_FEATURES: u32 = 50;
+    pub(super) const FIELD_FEATURES: u32 = 21;
+    // Of FeatureSet.
+    pub(super) const FIELD_PRESENCE: u32 = 1;
+    pub(super) const REPEATED_FIELD_ENCODING: u32 = 3;
+    pub(super) const MESSAGE_ENCODING: u32 = 5;
+}
+
+/// Values of the enums in descriptors.
+mod value {
+    pub(super) const LABEL_REQUIRED: i32 = 2;
+    pub(super) const LABEL_REPEATED: i32 = 3;
+    pub(super) const TYPE_STRING: i32 = 9;
+    pub(super) const TYPE_GROUP: i32 = 10;
+    pub(super) const TYPE_MESSAGE: i32 = 11;
+    pub(super) const TYPE_BYTES: i32 = 12;
+    pub(super) const LEGACY_REQUIRED: i32 = 3;
+    pub(super) const EXPANDED: i32 = 2;
+    pub(super) const DELIMITED: i32 = 2;
+}
+
+/// The features that are inherited.
+#[derive(Clone, Copy)]
+struct Features {
+    packed: bool,
+    delimited: bool,
+    required: bool,
+}
+
+impl Features {
+    /// These, but for what `set`, a `FeatureSet`, says otherwise.
+    fn with(self, set: Option<&DynamicMessage>) -> Self {
+        let Some(set) = set else { return self };
+        let asked = |number| number_in(set, number);
+        Features {
+            packed: asked(field::REPEATED_FIELD_ENCODING)
+                .map_or(self.packed, |encoding| encoding != value::EXPANDED),
+            delimited: asked(field::MESSAGE_ENCODING)
+                .map_or(self.delimited, |encoding| encoding == value::DELIMITED),
+            required: asked(field::FIELD_PRESENCE)
+                .map_or(self.required, |presence| presence == value::LEGACY_REQUIRED),
+        }
+    }
+}
+
+/// Makes a proto2 file of one of an edition, whose messages are the same on the wire. Other files are left as they are.
+pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
+    match text(file, number::SYNTAX).as_str() {
+        "" | "proto2" | "proto3" => return Ok(()),
+        "editions" => {}
+        other => return Err(invalid(format!("syntax \"{other}\" is not known"))),
+    }
+    let edition = number_in(file, field::EDITION).unwrap_or_default();
+    if !KNOWN.contains(&edition) {
+        let message = format!("edition number {edition} is not known: only 2023 and 2024 are");
+        return Err(invalid(message));
+    }
+    let features = Features {
+        packed: true,
+        delimited: false,
+        required: false,
+    };
+    let features = with_own(features, file, field::FILE_OPTIONS, field::FILE_FEATURES);
+    file.clear_field_by_number(number::SYNTAX);
+    file.clear_field_by_number(field::EDITION);
+    for extension in messages_mut(file, field::EXTENSION) {
+        lower_field(extension, features, &[])?;
+    }
+    for message in messages_mut(file, field::MESSAGE_TYPE) {
+        lower_message(message, features)?;
+    }
+    Ok(())
+}
+
+/// Nesting is bounded by the parser that made the descriptor.
+fn lower_message(message: &mut DynamicMessage, features: Features) -> Result<()> {
+    let mut entries = Vec::new();
+    for nested in messages_mut(message, field::NESTED_TYPE) {
+        let options = message_in(nested, field::MESSAGE_OPTIONS);
+        let map_entry =
+            options.and_then(|options| options.get_field_by_number(field::MAP_ENTRY)?.as_bool());
+        if map_entry == Some(true) {
+            // The fields of an entry are as ever.
+            entries.push(text(nested, number::NAME));
+        } else {
+            lower_message(nested, features)?;
+        }
+    }
+    for extension in messages_mut(message, field::MESSAGE_EXTENSION) {
+        lower_field(extension, features, &[])?;
+    }
+    for field in messages_mut(message, field::FIELD) {
+        lower_field(field, features, &entries)?;
+    }
+    Ok(())
+}
+
+/// `entries` are the names of the map entries beside the field.
+fn lower_field(field: &mut DynamicMessage, features: Features, entries: &[String]) -> Result<()> {
+    let features = with_own(features, field, field::FIELD_OPTIONS, field::FIELD_FEATURES);
+    let (label, kind) = (
+        number_in(field, field::LABEL),
+        number_in(field, field::TYPE),
+    );
+    let repeated = label == Some(value::LABEL_REPEATED);
+    if features.required && !repeated {
+        set(
+            field,
+            field::LABEL,
+            Value::EnumNumber(value::LABEL_REQUIRED),
+        )?;
+    }
+    match kind {
+        Some(value::TYPE_MESSAGE) => {
+            let name = text(field, field::TYPE_NAME);
+            let is_map = repeated
+                && name
+                    .rsplit('.')
+                    .next()
+                    .is_some_and(|last| entries.iter().any(|entry| entry == last));
+            if features.delimited && !is_map {
+                set(field, field::TYPE, Value::EnumNumber(value::TYPE_GROUP))?;
+            }
+        }
+        Some(value::TYPE_STRING | value::TYPE_BYTES | value::TYPE_GROUP) => {}
+        _ if repeated => {
+            let options = field.get_field_by_number_mut(field::FIELD_OPTIONS);
+            let options = options.and_then(Value::as_message_mut);
+            let options = options.ok_or_else(|| invalid("a field without options".into()))?;
+            set(options, field::PACKED, Value::Bool(features.packed))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn set(message: &mut DynamicMessage, number: u32, value: Value) -> Result<()> {
+    message
+        .try_set_field_by_number(number, value)
+        .map_err(|error| invalid(error.to_string()))
+}
+
+fn with_own(features: Features, of: &DynamicMessage, options: u32, set: u32) -> Features {
+    let options = message_in(of, options);
+    features.with(
+        options
+            .and_then(|options| message_in(&options, set))
+            .as_ref(),
+    )
+}
+
+fn message_in(message: &DynamicMessage, number: u32) -> Option<DynamicMessage> {
+    if !message.has_field_by_number(number) {
+        return None;
+    }
+    message.get_field_by_number(number)?.as_message().cloned()
+}
+
+fn number_in(message: &DynamicMessage, number: u32) -> Option<i32> {
+    if !message.has_field_by_number(number) {
+        return None;
+    }
+    message.get_field_by_number(number)?.as_enum_number()
+}
+
+fn messages_mut(
+    message: &mut DynamicMessage,
+    number: u32,
+) -> impl Iterator<Item = &mut DynamicMessage> {
+    let list = message
+        .get_field_by_number_mut(number)
+        .and_then(Value::as_list_mut);
+    list.into_iter().flatten().filter_map(Value::as_message_mut)
+}
