@@ -41,7 +41,7 @@
 //!
 //! # What it does not do
 //!
-//! Transposed chunks are read, not written; file metadata is read, not written. Writing and reading are on one thread; a [`RecordFile`]
+//! Writing and reading are on one thread; a [`RecordFile`]
 //! can be shared by several. A damaged file is not repaired.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
@@ -56,6 +56,7 @@ mod error;
 mod file;
 mod hash;
 mod input;
+mod metadata;
 mod options;
 mod payload;
 mod position;
@@ -74,6 +75,7 @@ pub use describe::ChunkLayout;
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Chunks, RecordFile, StoredRecord};
 pub use input::{Input, Sequential};
+pub use metadata::RecordsMetadata;
 pub use options::{
     DEFAULT_MAX_CHUNK_MEMORY, DEFAULT_MAX_WINDOW_LOG, DEFAULT_STREAM_FROM, ReaderOptions,
 };

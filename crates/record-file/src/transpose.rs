@@ -19,10 +19,12 @@
 //! ```
 mod backward;
 mod decode;
+mod encode;
 mod machine;
 mod projection;
 
 pub(crate) use decode::decode;
+pub(crate) use encode::ChunkEncoder;
 pub use projection::FieldProjection;
 
 /// What states other than those of fields emit; fields have tags from 8 on.

@@ -10,13 +10,14 @@ pub use options::{
     DEFAULT_UNCOMPRESSED_CHUNK_SIZE, WriterOptions,
 };
 
-use crate::chunk::MAX_RECORDS;
+use crate::chunk::{ChunkHeader, ChunkKind, MAX_RECORDS};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::hash::Hasher;
 use crate::position::RecordPosition;
 use crate::simple;
+use crate::transpose::ChunkEncoder;
 use crate::varint;
 use sink::BlockSink;
 
@@ -44,6 +45,7 @@ pub struct RecordWriter<W> {
     options: WriterOptions,
     chunk_size: u64,
     encoders: Encoders,
+    transposing: ChunkEncoder,
     pending: Pending,
     last: Option<RecordPosition>,
     failed: bool,
@@ -69,17 +71,24 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range; nothing is written then.
+    /// [`Io`](crate::ErrorKind::Io) if there is metadata, and the underlying writer fails to take it.
     pub fn new(inner: W, options: WriterOptions) -> Result<Self> {
         options.validate()?;
-        Ok(RecordWriter {
+        let mut writer = RecordWriter {
             sink: BlockSink::new(inner),
             chunk_size: options.effective_chunk_size(),
             options,
             encoders: Encoders::default(),
+            transposing: ChunkEncoder::default(),
             pending: Pending::default(),
             last: None,
             failed: false,
-        })
+        };
+        if let Some(metadata) = writer.options.metadata.take() {
+            writer.write_metadata(&metadata)?;
+            writer.options.metadata = Some(metadata);
+        }
+        Ok(writer)
     }
 
     /// Begins a new file with the default options.
@@ -216,7 +225,8 @@ impl<W: Write> RecordWriter<W> {
             self.close_chunk()?;
         }
         let full = |counted: u64, more: u64| counted.saturating_add(more) > self.chunk_size;
-        if self.pending.num_records == 0 && full(added, RECORD_OVERHEAD) {
+        if !self.options.transpose && self.pending.num_records == 0 && full(added, RECORD_OVERHEAD)
+        {
             // The chunk would be closed right after it: no need to gather it first.
             let compression = self.options.compression;
             self.write_alone(parts, &compression)?;
@@ -255,12 +265,16 @@ impl<W: Write> RecordWriter<W> {
         }
         let mut pending = std::mem::take(&mut self.pending);
         let compression = self.options.compression;
-        let result = self.write_simple(
-            pending.num_records,
-            &pending.sizes,
-            &[&pending.values],
-            &compression,
-        );
+        let result = if self.options.transpose {
+            self.write_transposed(&pending)
+        } else {
+            self.write_simple(
+                pending.num_records,
+                &pending.sizes,
+                &[&pending.values],
+                &compression,
+            )
+        };
         // Back with its memory for the next chunk.
         pending.num_records = 0;
         pending.counted = 0;
@@ -282,12 +296,52 @@ impl<W: Write> RecordWriter<W> {
         if *compression == Compression::None {
             data.extend_from_slice(values);
         }
+        self.write_chunk(&data, |data_size, data_hash| {
+            encoded.header(data_size, data_hash)
+        })
+    }
+
+    fn write_transposed(&mut self, pending: &Pending) -> Result<()> {
+        let encoded = self.transposing.encode(
+            &mut self.encoders,
+            &self.options.compression,
+            self.options.bucket_size(),
+            &pending.sizes,
+            &pending.values,
+        )?;
+        self.write_chunk(&[&encoded.data], |data_size, data_hash| {
+            encoded.header(data_size, data_hash)
+        })
+    }
+
+    /// A transposed chunk of one record, which isn't counted as one.
+    fn write_metadata(&mut self, serialized: &[u8]) -> Result<()> {
+        let mut sizes = Vec::with_capacity(varint::MAX_LEN);
+        varint::push(&mut sizes, serialized.len() as u64);
+        let encoded = self.transposing.encode(
+            &mut self.encoders,
+            &self.options.compression,
+            u64::MAX,
+            &sizes,
+            serialized,
+        )?;
+        self.write_chunk(&[&encoded.data], |data_size, data_hash| ChunkHeader {
+            kind: ChunkKind::Metadata,
+            num_records: 0,
+            ..encoded.header(data_size, data_hash)
+        })
+    }
+
+    fn write_chunk(
+        &mut self,
+        data: &[&[u8]],
+        header: impl FnOnce(u64, u64) -> ChunkHeader,
+    ) -> Result<()> {
         let mut hasher = Hasher::new();
         data.iter().for_each(|part| hasher.update(part));
         let data_size = data.iter().map(|part| part.len() as u64).sum();
-        let header = encoded.header(data_size, hasher.finish());
         self.sink
-            .write_chunk(&header, &data)
-            .map_err(|error| Error::io(Some(self.sink.pos()), error))
+            .write_chunk(&header(data_size, hasher.finish()), data)
+            .map_err(|error| self.io(error))
     }
 }

@@ -4,6 +4,7 @@ mod text;
 use crate::chunk::MAX_RECORDS;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
+use crate::metadata::RecordsMetadata;
 
 /// The compression of a writer, unless told otherwise.
 pub const DEFAULT_COMPRESSION: Compression = Compression::BROTLI;
@@ -54,6 +55,7 @@ pub struct WriterOptions {
     pub(crate) initial_padding: u64,
     pub(crate) final_padding: u64,
     pub(crate) parallelism: u32,
+    pub(crate) metadata: Option<Vec<u8>>,
 }
 
 impl WriterOptions {
@@ -68,6 +70,7 @@ impl WriterOptions {
             initial_padding: 1,
             final_padding: 1,
             parallelism: 0,
+            metadata: None,
         }
     }
 
@@ -131,6 +134,49 @@ impl WriterOptions {
     pub const fn parallelism(mut self, threads: u32) -> Self {
         self.parallelism = threads;
         self
+    }
+
+    /// What the file says of itself; only a file that is new says it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter, RecordsMetadata, WriterOptions};
+    ///
+    /// let metadata = RecordsMetadata {
+    ///     record_type_name: Some("acme.Measurement".into()),
+    ///     ..RecordsMetadata::default()
+    /// };
+    /// let options = WriterOptions::new().metadata(&metadata);
+    /// let written = RecordWriter::new(Vec::new(), options)?.finish()?;
+    ///
+    /// let file = RecordFile::open(written, ReaderOptions::new())?;
+    /// let read = RecordsMetadata::parse(&file.metadata()?.unwrap_or_default())?;
+    /// assert_eq!(read, metadata);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub fn metadata(self, metadata: &RecordsMetadata) -> Self {
+        self.serialized_metadata(metadata.serialize())
+    }
+
+    /// [`metadata`](Self::metadata), as it is serialized already.
+    #[must_use]
+    pub fn serialized_metadata(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.metadata = Some(bytes.into());
+        self
+    }
+
+    /// How many bytes of a transposed chunk are compressed together.
+    pub(crate) fn bucket_size(&self) -> u64 {
+        // Below 2^59, so a number of bytes is as exact as its rounding needs it to be; and not below 0.
+        #[allow(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss
+        )]
+        let size = (self.effective_chunk_size() as f64 * self.bucket_fraction).round() as u64;
+        size.max(1)
     }
 
     pub(crate) fn effective_chunk_size(&self) -> u64 {

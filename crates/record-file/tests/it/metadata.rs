@@ -1,0 +1,159 @@
+//! What files say of themselves.
+use record_file::{
+    ChunkKind, Compression, ErrorKind, ReaderOptions, RecordFile, RecordReader, RecordWriter,
+    RecordsMetadata, WriterOptions,
+};
+
+use crate::support::{Fixture, noise};
+
+fn example() -> RecordsMetadata {
+    RecordsMetadata {
+        file_comment: Some("measured on a Tuesday".into()),
+        record_type_name: Some("acme.Measurement".into()),
+        file_descriptors: vec![b"\x0a\x06a.proto".to_vec(), Vec::new(), noise(3000, 1)],
+        record_writer_options: Some("transpose".into()),
+        num_records: Some(-1),
+        // Extension 1000: the varint 150, and a group with something in it.
+        unknown: b"\xc0\x3e\x96\x01\xc3\x3e\x0a\x01a\xc4\x3e".to_vec(),
+    }
+}
+
+fn write(options: WriterOptions, records: &[&[u8]]) -> Vec<u8> {
+    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    for record in records {
+        writer.write_record(record).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+#[test]
+fn files_with_metadata_come_out_byte_by_byte() {
+    for name in ["cpp_meta_uncompressed.riegeli", "rs_meta_none.riegeli"] {
+        let fixture = Fixture::load(name);
+        let file = fixture.open();
+        let options = WriterOptions::new()
+            .compression(Compression::None)
+            .chunk_size(1 << 20)
+            .serialized_metadata(file.metadata().unwrap().unwrap());
+        let decoded: Vec<_> = file
+            .chunks()
+            .skip(2)
+            .map(|chunk| file.read_chunk(chunk.unwrap().begin()).unwrap())
+            .collect();
+        let records: Vec<_> = decoded.iter().flat_map(|chunk| chunk.records()).collect();
+        assert!(write(options, &records) == fixture.bytes, "{name}");
+    }
+}
+
+#[test]
+fn metadata_is_read_back_whatever_compresses_it() {
+    for compression in [
+        Compression::None,
+        Compression::ZSTD,
+        Compression::BROTLI,
+        Compression::SNAPPY,
+    ] {
+        for transpose in [false, true] {
+            let options = WriterOptions::new()
+                .compression(compression)
+                .transpose(transpose)
+                .metadata(&example());
+            let written = write(options, &[b"a record"]);
+            let file = RecordFile::open(&written, ReaderOptions::new()).unwrap();
+            let serialized = file.metadata().unwrap().unwrap();
+            assert_eq!(RecordsMetadata::parse(&serialized).unwrap(), example());
+        }
+    }
+}
+
+#[test]
+fn metadata_is_no_record() {
+    let written = write(WriterOptions::new().metadata(&example()), &[b"a", b"b"]);
+    let file = RecordFile::open(&written, ReaderOptions::new()).unwrap();
+    let kinds: Vec<_> = file
+        .chunks()
+        .map(|chunk| {
+            let header = chunk.unwrap().header;
+            (header.kind, header.num_records)
+        })
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            (ChunkKind::Signature, 0),
+            (ChunkKind::Metadata, 0),
+            (ChunkKind::Simple, 2)
+        ]
+    );
+    let mut reader = RecordReader::new(&written[..], ReaderOptions::new());
+    assert_eq!(reader.read_record().unwrap(), Some(&b"a"[..]));
+    assert_eq!(reader.read_record().unwrap(), Some(&b"b"[..]));
+    assert_eq!(reader.read_record().unwrap(), None);
+}
+
+#[test]
+fn a_file_without_metadata_has_none_and_one_with_an_empty_message_has_that() {
+    let plain = write(WriterOptions::new(), &[b"a"]);
+    let file = RecordFile::open(&plain, ReaderOptions::new()).unwrap();
+    assert_eq!(file.metadata().unwrap(), None);
+
+    let empty = RecordsMetadata::default();
+    let written = write(WriterOptions::new().metadata(&empty), &[b"a"]);
+    let file = RecordFile::open(&written, ReaderOptions::new()).unwrap();
+    assert_eq!(file.metadata().unwrap().as_deref(), Some(&b""[..]));
+    assert_eq!(RecordsMetadata::parse(b"").unwrap(), empty);
+}
+
+#[test]
+fn bytes_that_are_no_message_are_metadata_too() {
+    let options = WriterOptions::new().serialized_metadata(b"\xff\xff no message".as_slice());
+    let written = write(options, &[]);
+    let file = RecordFile::open(&written, ReaderOptions::new()).unwrap();
+    let metadata = file.metadata().unwrap().unwrap();
+    assert_eq!(metadata, b"\xff\xff no message"[..]);
+    assert!(RecordsMetadata::parse(&metadata).is_err());
+}
+
+#[test]
+fn fields_that_are_not_known_are_kept_as_they_were() {
+    let kept: [&[u8]; 5] = [
+        // Fields 1 and 5 of other types; an extension; a group in a group; fixed ones; a varint too long.
+        b"\x08\x01\x2a\x02hi",
+        b"\xc2\x3e\x03abc",
+        b"\x33\x3b\x3c\x34",
+        b"\x31\x01\x02\x03\x04\x05\x06\x07\x08\x35\x01\x02\x03\x04",
+        b"\x38\x81\x00",
+    ];
+    for unknown in kept {
+        let mut message = b"\x0a\x01x".to_vec();
+        message.extend_from_slice(unknown);
+        message.extend_from_slice(b"\x28\x07\x0a\x01y");
+        let metadata = RecordsMetadata::parse(&message).unwrap();
+        assert_eq!(metadata.file_comment.as_deref(), Some("y"));
+        assert_eq!(metadata.num_records, Some(7));
+        assert_eq!(metadata.unknown, unknown);
+        let again = RecordsMetadata::parse(&metadata.serialize()).unwrap();
+        assert_eq!(again, metadata);
+    }
+}
+
+#[test]
+fn what_is_no_message_is_an_error() {
+    let cases: [&[u8]; 10] = [
+        b"\x0a",
+        b"\x0a\x05abc",
+        b"\x0a\x01\xff",
+        b"\x00\x01",
+        b"\x0e",
+        b"\x33",
+        b"\x33\x3c",
+        b"\x34",
+        b"\x31\x00",
+        b"\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
+    ];
+    for case in cases {
+        let error = RecordsMetadata::parse(case).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{case:?}");
+        assert!(error.to_string().contains("metadata"), "{error}");
+    }
+}
