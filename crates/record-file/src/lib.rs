@@ -86,5 +86,5 @@ pub use stream::RecordStream;
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_PADDING,
-    DEFAULT_UNCOMPRESSED_CHUNK_SIZE, RecordWriter, WriterOptions,
+    DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, RecordWriter, WriterOptions, plain_record_end,
 };

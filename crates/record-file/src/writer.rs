@@ -1,5 +1,6 @@
 //! Writing records.
 mod options;
+mod placed;
 mod sink;
 mod streamed;
 
@@ -9,6 +10,7 @@ pub use options::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_PADDING,
     DEFAULT_UNCOMPRESSED_CHUNK_SIZE, WriterOptions,
 };
+pub use placed::{EncodedRecord, plain_record_end};
 
 use crate::chunk::{ChunkHeader, ChunkKind, MAX_RECORDS};
 use crate::codec::Encoders;

@@ -55,6 +55,12 @@ impl<W: Write> BlockSink<W> {
         }
     }
 
+    /// Makes it a sink for the part of a file from `pos` on, before anything is written.
+    pub(crate) fn start_at(&mut self, pos: u64) {
+        self.buffer.clear();
+        self.pos = pos;
+    }
+
     pub(crate) fn pos(&self) -> u64 {
         self.pos
     }

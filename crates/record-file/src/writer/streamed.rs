@@ -4,7 +4,7 @@ use std::io::{Read, Seek, Write};
 use super::RecordWriter;
 use super::sink::Frame;
 use crate::chunk::{ChunkHeader, ChunkKind};
-use crate::codec::StreamEncoder;
+use crate::codec::{Encoders, StreamEncoder};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Hasher;
@@ -76,17 +76,8 @@ impl<W: Write + Seek> RecordWriter<W> {
 
     /// All lengths are known up front, and so is every block header; only the hash comes last.
     fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
-        let mut sizes = Vec::new();
-        varint::push(&mut sizes, len);
-        let front = encode_front(&mut self.encoders, &Compression::None, &sizes)?;
+        let (mut header, front) = plain_header(&mut self.encoders, len)?;
         let begin = self.sink.pos();
-        let mut header = ChunkHeader {
-            kind: ChunkKind::Simple,
-            data_size: len.checked_add(front.len() as u64).ok_or_else(too_long)?,
-            data_hash: 0,
-            num_records: 1,
-            decoded_data_size: len,
-        };
         let end = header.end(begin);
         if end == u64::MAX {
             return Err(too_long());
@@ -113,35 +104,19 @@ impl<W: Write + Seek> RecordWriter<W> {
         len: u64,
         compression: &Compression,
     ) -> Result<()> {
-        let mut sizes = Vec::new();
-        varint::push(&mut sizes, len);
-        let mut stored = encode_front(&mut self.encoders, compression, &sizes)?;
-        varint::push(&mut stored, len);
         let begin = self.sink.pos();
-        let mut header = ChunkHeader {
+        let empty = ChunkHeader {
             kind: ChunkKind::Simple,
             data_size: 0,
             data_hash: 0,
             num_records: 1,
             decoded_data_size: len,
         };
-        self.emit(Frame::Open, &[&header.encode()])?;
-        let mut hasher = Hasher::new();
-        let mut stream = StreamEncoder::new(compression, len)?;
-        let mut write = |writer: &mut Self, stored: &mut Vec<u8>| {
-            hasher.update(stored);
-            header.data_size += stored.len() as u64;
-            writer.emit(Frame::Open, &[stored])?;
-            stored.clear();
-            Ok::<_, Error>(())
-        };
-        read_pieces(source, len, |piece| {
-            stream.run(piece, &mut stored, false)?;
-            write(self, &mut stored)
-        })?;
-        stream.run(&[], &mut stored, true)?;
-        write(self, &mut stored)?;
-        header.data_hash = hasher.finish();
+        self.emit(Frame::Open, &[&empty.encode()])?;
+        let mut encoders = std::mem::take(&mut self.encoders);
+        let emit = &mut |data: &[u8]| self.emit(Frame::Open, &[data]);
+        let header = encode_record(&mut encoders, source, len, compression, emit)?;
+        self.encoders = encoders;
         let end = header.end(begin);
         self.sink
             .pad(Frame::Known { begin, end }, end)
@@ -149,13 +124,85 @@ impl<W: Write + Seek> RecordWriter<W> {
             .map_err(|error| self.io(error))
     }
 
-    fn emit(&mut self, frame: Frame, parts: &[&[u8]]) -> Result<()> {
+    pub(super) fn emit(&mut self, frame: Frame, parts: &[&[u8]]) -> Result<()> {
         self.sink.emit(frame, parts).map_err(|error| self.io(error))
     }
 }
 
+/// The header, but for the hash, of a chunk with one uncompressed record, and what its data begins with.
+pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
+    let mut sizes = Vec::new();
+    varint::push(&mut sizes, len);
+    let front = encode_front(encoders, &Compression::None, &sizes)?;
+    let header = ChunkHeader {
+        kind: ChunkKind::Simple,
+        data_size: len.checked_add(front.len() as u64).ok_or_else(too_long)?,
+        data_hash: 0,
+        num_records: 1,
+        decoded_data_size: len,
+    };
+    Ok((header, front))
+}
+
+/// Encodes a chunk with one record, read from `source`, and gives its data to `emit` as it comes.
+pub(super) fn encode_record(
+    encoders: &mut Encoders,
+    source: &mut dyn Read,
+    len: u64,
+    compression: &Compression,
+    emit: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<ChunkHeader> {
+    let mut header = ChunkHeader {
+        kind: ChunkKind::Simple,
+        data_size: 0,
+        data_hash: 0,
+        num_records: 1,
+        decoded_data_size: len,
+    };
+    let mut hasher = Hasher::new();
+    let mut write = |data: &mut Vec<u8>| {
+        hasher.update(data);
+        header.data_size += data.len() as u64;
+        emit(data)?;
+        data.clear();
+        Ok::<_, Error>(())
+    };
+    let mut sizes = Vec::new();
+    varint::push(&mut sizes, len);
+    let mut stored = encode_front(encoders, compression, &sizes)?;
+    match compression {
+        Compression::None => {
+            read_pieces(source, len, |piece| {
+                stored.extend_from_slice(piece);
+                write(&mut stored)
+            })?;
+        }
+        // It has no streams.
+        Compression::Snappy { .. } => {
+            let mut record = Vec::new();
+            read_pieces(source, len, |piece| {
+                record.extend_from_slice(piece);
+                Ok(())
+            })?;
+            encoders.compress(compression, &[&record], &mut stored)?;
+        }
+        Compression::Zstd { .. } | Compression::Brotli { .. } => {
+            varint::push(&mut stored, len);
+            let mut stream = StreamEncoder::new(compression, len)?;
+            read_pieces(source, len, |piece| {
+                stream.run(piece, &mut stored, false)?;
+                write(&mut stored)
+            })?;
+            stream.run(&[], &mut stored, true)?;
+        }
+    }
+    write(&mut stored)?;
+    header.data_hash = hasher.finish();
+    Ok(header)
+}
+
 /// Reads exactly `len` bytes, in pieces.
-fn read_pieces(
+pub(super) fn read_pieces(
     source: &mut dyn Read,
     len: u64,
     mut each: impl FnMut(&[u8]) -> Result<()>,
@@ -186,7 +233,7 @@ fn read_pieces(
     Ok(())
 }
 
-fn too_long() -> Error {
+pub(super) fn too_long() -> Error {
     Error::plain(
         ErrorKind::LimitExceeded,
         "a record too long for the positions of a file",

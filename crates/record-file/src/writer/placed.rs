@@ -1,0 +1,178 @@
+//! Filling a file from several places at once.
+use std::io::{Read, Seek, Write};
+
+use super::RecordWriter;
+use super::sink::Frame;
+use super::streamed::{encode_record, plain_header, read_pieces, too_long};
+use crate::block::is_chunk_boundary;
+use crate::chunk::ChunkHeader;
+use crate::codec::Encoders;
+use crate::compression::Compression;
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Hasher;
+use crate::position::RecordPosition;
+
+/// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at `begin`: where the next one can.
+///
+/// # Errors
+///
+/// [`LimitExceeded`](ErrorKind::LimitExceeded) if that is beyond the positions of a file.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::Cursor;
+///
+/// use record_file::{Compression, RecordWriter, plain_record_end};
+///
+/// let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+/// let begin = writer.position();
+/// writer.write_record_from(&mut std::io::repeat(7), 100_000, Compression::None)?;
+/// assert_eq!(plain_record_end(begin.numeric(), 100_000)?, writer.position().numeric());
+/// # Ok::<(), record_file::Error>(())
+/// ```
+pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
+    let (header, _) = plain_header(&mut Encoders::default(), len)?;
+    match header.end(begin) {
+        u64::MAX => Err(too_long()),
+        end => Ok(end),
+    }
+}
+
+/// A record in a chunk of its own that was compressed apart from the file it goes to: the header; the data is elsewhere.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::Cursor;
+///
+/// use record_file::{Compression, EncodedRecord, RecordWriter};
+///
+/// let mut data = Vec::new();
+/// let record = EncodedRecord::encode(&mut std::io::repeat(7), 100_000, Compression::ZSTD, &mut data)?;
+///
+/// let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+/// writer.write_encoded_record(&record, &mut &data[..])?;
+/// let file = writer.finish()?;
+///
+/// let mut direct = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+/// direct.write_record_from(&mut std::io::repeat(7), 100_000, Compression::ZSTD)?;
+/// assert_eq!(file, direct.finish()?);
+/// # Ok::<(), record_file::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct EncodedRecord {
+    header: ChunkHeader,
+}
+
+impl EncodedRecord {
+    /// Reads a record of `len` bytes from `source`, and writes the data of its chunk to `out`.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordWriter::write_record_from`].
+    pub fn encode(
+        source: &mut dyn Read,
+        len: u64,
+        compression: Compression,
+        out: &mut dyn Write,
+    ) -> Result<Self> {
+        compression.validate()?;
+        let mut write = |data: &[u8]| out.write_all(data).map_err(|error| Error::io(None, error));
+        let encoders = &mut Encoders::default();
+        let header = encode_record(encoders, source, len, &compression, &mut write)?;
+        Ok(EncodedRecord { header })
+    }
+
+    /// Bytes of the chunk's data.
+    #[must_use]
+    pub fn data_size(&self) -> u64 {
+        self.header.data_size
+    }
+}
+
+impl<W: Write> RecordWriter<W> {
+    /// Writes on from `position` of a file, which is where `inner` stands. What is in front of it is others' to write.
+    ///
+    /// So several threads can fill a file, each with a handle of its own: [`plain_record_end`] says where an uncompressed record
+    /// will end, [`position`](Self::position) where any has.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no chunk can begin there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::{Cursor, Seek, SeekFrom};
+    ///
+    /// use record_file::{Compression, RecordWriter, plain_record_end};
+    ///
+    /// let mut whole = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+    /// let first = whole.position().numeric();
+    /// for byte in [1, 2] {
+    ///     whole.write_record_from(&mut std::io::repeat(byte), 100_000, Compression::None)?;
+    /// }
+    ///
+    /// let second = plain_record_end(first, 100_000)?;
+    /// let mut file = RecordWriter::with_defaults(Cursor::new(Vec::new()))?.finish()?;
+    /// for (byte, begin) in [(2, second), (1, first)] {
+    ///     file.seek(SeekFrom::Start(begin))?;
+    ///     let mut writer = RecordWriter::starting_at(file, begin)?;
+    ///     writer.write_record_from(&mut std::io::repeat(byte), 100_000, Compression::None)?;
+    ///     file = writer.finish()?;
+    /// }
+    /// assert_eq!(file.into_inner(), whole.finish()?.into_inner());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn starting_at(inner: W, position: u64) -> Result<Self> {
+        if !is_chunk_boundary(position) {
+            return Err(Error::plain(
+                ErrorKind::InvalidPosition,
+                format!("no chunk can begin at {position}"),
+            ));
+        }
+        let mut writer = RecordWriter::with_defaults(inner)?;
+        writer.sink.start_at(position);
+        Ok(writer)
+    }
+}
+
+impl<W: Write + Seek> RecordWriter<W> {
+    /// Writes a record that was encoded before, whose data is read from `data`, and returns its position.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceEnded`](ErrorKind::SourceEnded) if there is less data than there was; [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if it is
+    /// other data;
+    /// [`Io`](ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
+    pub fn write_encoded_record(
+        &mut self,
+        record: &EncodedRecord,
+        data: &mut dyn Read,
+    ) -> Result<RecordPosition> {
+        self.attempt(|writer| {
+            writer.close_chunk()?;
+            let position = writer.position();
+            let begin = position.numeric();
+            let end = record.header.end(begin);
+            let frame = Frame::Known { begin, end };
+            writer.emit(frame, &[&record.header.encode()])?;
+            let mut hasher = Hasher::new();
+            read_pieces(data, record.header.data_size, |piece| {
+                hasher.update(piece);
+                writer.emit(frame, &[piece])
+            })?;
+            if hasher.finish() != record.header.data_hash {
+                let message = "the data is not what was encoded";
+                return Err(Error::plain(ErrorKind::ChecksumMismatch, message));
+            }
+            writer
+                .sink
+                .pad(frame, end)
+                .map_err(|error| writer.io(error))?;
+            writer.last = Some(position);
+            Ok(position)
+        })
+    }
+}
