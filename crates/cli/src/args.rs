@@ -1,5 +1,6 @@
 //! The command line, and what `--help` teaches. Each command's options and examples are in a file of its own.
 
+mod cat;
 mod convert;
 mod explain;
 mod fingerprint;
@@ -8,6 +9,7 @@ mod info;
 mod layout;
 mod ls;
 mod merge;
+mod print_schema;
 mod reading;
 mod schema;
 mod split;
@@ -16,6 +18,7 @@ mod verify;
 
 use clap::{ArgAction, Parser, Subcommand};
 
+pub(crate) use cat::{CatArgs, CatFormat};
 pub(crate) use convert::{ConvertArgs, To};
 pub(crate) use explain::explain;
 pub(crate) use fingerprint::FingerprintArgs;
@@ -24,6 +27,7 @@ pub(crate) use info::InfoArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
+pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
@@ -92,6 +96,12 @@ pub(crate) enum Command {
     /// Say what every byte of a file is for
     #[command(after_help = layout::HELP)]
     Layout(LayoutArgs),
+    /// Print a message or a part of it
+    #[command(after_help = cat::HELP)]
+    Cat(CatArgs),
+    /// Print a message's type as .proto text
+    #[command(after_help = print_schema::HELP)]
+    Schema(PrintSchemaArgs),
     /// Read a part of a message
     #[command(after_help = get::HELP)]
     Get(GetArgs),

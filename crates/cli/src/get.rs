@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::input::{self, Form};
 use crate::merge;
 use crate::output::Output;
+use crate::suggest;
 
 /// How much is gathered for a write to a file.
 const GATHER: usize = 256 << 10;
@@ -28,7 +29,7 @@ const GATHER: usize = 256 << 10;
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
     let options = merge::options(&input, &args.reading)?;
-    let failed = |error: &Error| failure(&input.file, &options, error);
+    let failed = |error: &Error| failure(&input.file, &args.path, &options, error);
     let path = parse(&args.path, options.descriptor.as_ref()).map_err(|error| failed(&error))?;
     let got = match input.form {
         Form::Chunked => ChunkedFile::open(&input.file).and_then(|file| {
@@ -52,13 +53,17 @@ fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath, Erro
     }
 }
 
-fn failure(file: &Path, options: &MergeOptions, error: &Error) -> Failure {
+fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
     match (error.kind(), &options.descriptor) {
         (ErrorKind::InvalidPath, None) => Failure::bad(format!(
             "{} (without --message TYPE a path is in numbers)",
             failure.message()
         )),
+        (ErrorKind::InvalidPath, Some(root)) => match suggest::path(path, root) {
+            Some(meant) => Failure::bad(format!("{}; did you mean `{meant}`?", failure.message())),
+            None => failure,
+        },
         _ => failure,
     }
 }
@@ -95,7 +100,7 @@ fn write(
             serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
             Ok(sink.write_all(b"\n")?)
         }
-        GetFormat::Text => Ok(sink.write_all(value::text(view, path)?.as_bytes())?),
+        GetFormat::Text => value::text(view, path, sink),
         GetFormat::Npy => npy::write(view, path, sink),
     }
 }

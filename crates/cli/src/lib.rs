@@ -15,6 +15,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod args;
+mod cat;
 mod convert;
 mod failure;
 mod fingerprint;
@@ -25,12 +26,15 @@ mod layout;
 mod ls;
 mod merge;
 mod output;
+mod print_schema;
 mod progress;
 mod schema;
 mod size;
 mod split;
+mod suggest;
 mod table;
 mod terminal;
+mod text;
 mod types;
 mod verbose;
 mod verify;
@@ -121,6 +125,8 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Info(args) => info::run(args, output),
         Command::Ls(args) => ls::run(args, output),
         Command::Layout(args) => layout::run(args, output),
+        Command::Cat(args) => cat::run(args, output),
+        Command::Schema(args) => print_schema::run(args, output),
         Command::Get(args) => get::run(args, output),
         Command::Convert(args) => convert::run(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),

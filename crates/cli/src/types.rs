@@ -5,11 +5,11 @@ use std::path::Path;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, SplitContext};
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
-use strsim::levenshtein;
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::schema;
+use crate::suggest;
 
 /// What a SavedModel's message is called, without its extension.
 pub(crate) const SAVED_MODEL_STEM: &str = "saved_model";
@@ -80,7 +80,8 @@ impl Types {
                 messages.map(|m| m.full_name().to_owned()).collect()
             };
             let (given, built_in) = (names(&self.given), names(pool()));
-            let hint = match nearest(name, given.iter().chain(&built_in)) {
+            let known = given.iter().chain(&built_in).map(String::as_str);
+            let hint = match suggest::nearest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if given.is_empty() => {
                     "known are those of TensorFlow's SavedModel and GraphDef; --proto and --descriptor-set add others".into()
@@ -110,20 +111,6 @@ fn some_of(names: &[String]) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
-}
-
-/// The known name that looks most like the one that was typed, with its package or without.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a String> {
-    let wanted = name.to_lowercase();
-    let distance = |candidate: &String| {
-        let full = candidate.to_lowercase();
-        let short = full.rsplit('.').next().unwrap_or_default();
-        levenshtein(&wanted, &full).min(levenshtein(&wanted, short))
-    };
-    let (edits, near) = known
-        .map(|candidate| (distance(candidate), candidate))
-        .min_by_key(|(edits, _)| *edits)?;
-    (edits <= 1 + name.len() / 5).then_some(near)
 }
 
 /// The splitter of a type: the one made for it, or the one for any.

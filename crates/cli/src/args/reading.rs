@@ -5,7 +5,7 @@ use clap::Args;
 use super::schema::SchemaArgs;
 
 /// What merging a file of another writer can depend on.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ReadingArgs {
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,

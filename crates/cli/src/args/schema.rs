@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// What is told of a message's type, and where the type is described.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SchemaArgs {
     /// The full name of the message's type; not needed for a saved_model.pb, nor where a file says it
     #[arg(long, value_name = "TYPE")]

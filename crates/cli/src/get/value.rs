@@ -1,14 +1,16 @@
 //! Values as JSON and as text.
 
 use std::fs::File;
+use std::io::Write;
 
-use prost_reflect::text_format::FormatOptions;
 use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::lazy::MessageView;
 use proto_splitter::path::{FieldPath, Select, TargetKind};
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter::{Error, ErrorKind};
 use serde_json::Value;
+
+use crate::text;
 
 /// The value at a path as protobuf's JSON mapping has it.
 pub(super) fn json(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Value, Error> {
@@ -21,22 +23,21 @@ pub(super) fn json(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Val
     }
 }
 
-/// The value at a path: a message in text format; a string as it is; another value as JSON has it, without quotes.
-pub(super) fn text(view: &MessageView<'_, File>, path: &FieldPath) -> Result<String, Error> {
+/// Writes the value at a path: a message in text format; a string as it is; another value as JSON has it, without quotes.
+pub(super) fn text(
+    view: &MessageView<'_, File>,
+    path: &FieldPath,
+    sink: &mut impl Write,
+) -> Result<(), Error> {
     let root = typed(view)?;
     match path.resolve(root)?.kind {
         TargetKind::Message(_) | TargetKind::Group(_) => {
-            let message = view.message_dynamic(path)?;
-            let mut text = message.to_text_format_with_options(&FormatOptions::new().pretty(true));
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push('\n');
-            }
-            Ok(text)
+            Ok(text::message(&view.message_dynamic(path)?, sink)?)
         }
         TargetKind::Scalar(kind) => Ok(match scalar(view, path, root, &kind)? {
-            Value::String(text) => text + "\n",
-            other => format!("{other}\n"),
-        }),
+            Value::String(text) => writeln!(sink, "{text}"),
+            other => writeln!(sink, "{other}"),
+        }?),
     }
 }
 

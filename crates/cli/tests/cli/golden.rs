@@ -41,6 +41,8 @@ fn help_teaches() {
         "info",
         "ls",
         "layout",
+        "cat",
+        "schema",
         "get",
         "convert",
         "fingerprint",
@@ -117,6 +119,37 @@ fn results_read_well() {
         &["verify", "saved_model.cpb", "--against", "other.pb"],
     );
     expect(&dir, "verify-no-type.txt", &["verify", "theirs.cpb"]);
+}
+
+#[test]
+fn parts_read_well() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts/saved_model.pb");
+    dir.copy(&model, "saved_model.pb");
+    let node = "meta_graphs[0].graph_def.node[1]";
+    expect(&dir, "cat.txt", &["cat", "saved_model.pb", node]);
+    let json = ["cat", "saved_model.pb", node, "--format", "json"];
+    expect(&dir, "cat.json", &json);
+    expect(
+        &dir,
+        "cat-string.txt",
+        &["cat", "saved_model.pb", &format!("{node}.name")],
+    );
+    expect(
+        &dir,
+        "cat-mistyped.txt",
+        &["cat", "saved_model.pb", "meta_graph.graph_def"],
+    );
+    let versions = ["--message", "tensorflow.VersionDef"];
+    dir.file("versions.pb", b"\x08\x2a");
+    expect(
+        &dir,
+        "schema.txt",
+        &[&["schema", "versions.pb"][..], &versions].concat(),
+    );
+    let json = ["schema", "versions.pb", "--json"];
+    expect(&dir, "schema.json", &[&json[..], &versions].concat());
+    expect(&dir, "schema-no-type.txt", &["schema", "versions.pb"]);
 }
 
 #[test]

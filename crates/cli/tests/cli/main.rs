@@ -3,6 +3,7 @@
 
 mod support;
 
+mod cat;
 mod convert;
 mod folder;
 mod get;

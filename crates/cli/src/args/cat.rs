@@ -1,0 +1,47 @@
+//! The command line of `protosplit cat`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Prints a message, or what is at a path in it: in text format, as `protoc --decode`
+does, as JSON, or in binary. Only the chunks on the way there and those below are
+read. In binary a part of any size goes through in little memory; text and JSON are
+made of the part in memory. The order is the same every time, that of map entries
+too, so that two outputs can be compared line by line.
+
+With the type, which a file that protosplit wrote says, a PATH is in names; without
+it in numbers, and only binary can be printed.
+
+Examples:
+  protosplit cat small/ 'meta_graphs[0].meta_info_def'
+  protosplit cat graph.cpb 'node[7]' --format json | jq .op
+  protosplit cat graph.cpb library --format binary | protoc --decode_raw";
+
+#[derive(Args, Debug)]
+pub(crate) struct CatArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The place in the message, as `info` shows it; by default all of it
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) path: String,
+    /// What is printed
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = CatFormat::Text)]
+    pub(crate) format: CatFormat,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+}
+
+/// How a part is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CatFormat {
+    /// A message in protobuf's text format, a value by itself
+    Text,
+    /// As protobuf's JSON has it
+    Json,
+    /// Its bytes: a message serialized, a string or bytes as they are
+    Binary,
+}

@@ -1,0 +1,31 @@
+//! The command line of `protosplit schema`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Prints the definition of a message's type as .proto text, with all files that it
+imports: those it knows, from the file, its name or --message. The text compiles
+again to the same types. Comments aren't part of a definition, and are lost.
+
+Examples:
+  protosplit schema small/
+  protosplit schema graph.pb --message tensorflow.GraphDef -o protos/
+      A folder of .proto files, at their import paths, for protoc -I protos.";
+
+#[derive(Args, Debug)]
+pub(crate) struct PrintSchemaArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// A new folder for the .proto files, in place of standard output
+    #[arg(short, long, value_name = "FOLDER")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Print one JSON object, with the text of each file
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) json: bool,
+}

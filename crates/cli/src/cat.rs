@@ -1,0 +1,23 @@
+//! `protosplit cat`: what `get` writes, for reading.
+
+use crate::Exit;
+use crate::args::{CatArgs, CatFormat, GetArgs, GetFormat};
+use crate::failure::Failure;
+use crate::get;
+use crate::output::Output;
+
+pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let part = GetArgs {
+        file: args.file.clone(),
+        path: args.path.clone(),
+        output: None,
+        format: match args.format {
+            CatFormat::Text => GetFormat::Text,
+            CatFormat::Json => GetFormat::Json,
+            CatFormat::Binary => GetFormat::Raw,
+        },
+        reading: args.reading.clone(),
+        force: false,
+    };
+    get::run(&part, output)
+}

@@ -1,0 +1,216 @@
+//! What was probably meant by a name that nothing has.
+
+use prost_reflect::{Kind, MessageDescriptor};
+use proto_splitter::path::FieldPath;
+
+/// How deep a field is looked for that was named without the way to it.
+const DEEPEST: usize = 4;
+
+/// How many messages are looked into for it.
+const MOST_VISITED: usize = 2000;
+
+/// The candidate that a mistyped name is nearest to, if one is near: in any case of letters, with or without its package.
+pub(crate) fn nearest<'a>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    let distance = |candidate: &str| {
+        let full = candidate.to_lowercase();
+        let short = full.rsplit('.').next().unwrap_or(&full);
+        strsim::osa_distance(&wanted, &full).min(strsim::osa_distance(&wanted, short))
+    };
+    let near = candidates
+        .into_iter()
+        .map(|candidate| (distance(candidate), candidate))
+        .min_by_key(|(distance, _)| *distance)?;
+    (near.0 <= 1 + name.len() / 5).then_some(near.1)
+}
+
+/// The path that was probably meant by one that leads nowhere: names mended, an index where one is missing, the way to a field that
+/// was named without it.
+pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
+    let steps = steps(typed)?;
+    let mended = mend(&steps, root, String::new()).or_else(|| {
+        let way = way_to(steps[0].0, root)?;
+        mend(&steps, &way.1, way.0)
+    })?;
+    let differs = mended != typed && FieldPath::parse(&mended, root).is_ok();
+    differs.then_some(mended)
+}
+
+/// The steps of a path as they were typed: a name, and what is in brackets behind it.
+fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
+    let (mut steps, mut rest) = (Vec::new(), typed);
+    while !rest.is_empty() {
+        let end = rest.find(['.', '[']).unwrap_or(rest.len());
+        let name = &rest[..end];
+        rest = &rest[end..];
+        let mut select = None;
+        if let Some(inner) = rest.strip_prefix('[') {
+            let end = match inner.strip_prefix('"') {
+                Some(key) => closing_quote(key)? + 2,
+                None => inner.find(']')?,
+            };
+            select = Some(inner.get(..end)?);
+            rest = inner.get(end..)?.strip_prefix(']')?;
+        }
+        steps.push((name, select));
+        rest = match rest.strip_prefix('.') {
+            Some(after) => after,
+            None if rest.is_empty() => rest,
+            None => return None,
+        };
+    }
+    (!steps.is_empty()).then_some(steps)
+}
+
+fn closing_quote(key: &str) -> Option<usize> {
+    let mut escaped = false;
+    key.bytes().position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })
+}
+
+/// The steps from `message` on, with what is near to what was typed; `None` if some step is near to nothing.
+fn mend(
+    steps: &[(&str, Option<&str>)],
+    message: &MessageDescriptor,
+    mut path: String,
+) -> Option<String> {
+    let mut message = Some(message.clone());
+    for (at, (name, select)) in steps.iter().enumerate() {
+        let here = message.take()?;
+        let field = match name.parse() {
+            Ok(number) => here.get_field(number),
+            Err(_) => here.get_field_by_name(name),
+        };
+        let field = match field {
+            Some(field) => field,
+            None => {
+                let fields: Vec<_> = here.fields().collect();
+                let names = fields.iter().map(prost_reflect::FieldDescriptor::name);
+                let name = nearest(name, names)?.to_owned();
+                here.get_field_by_name(&name)?
+            }
+        };
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(field.name());
+        let is_last = at + 1 == steps.len();
+        match select {
+            Some(select) if field.is_list() || field.is_map() => {
+                let quote = if needs_quotes(&field.kind(), select) {
+                    "\""
+                } else {
+                    ""
+                };
+                path.push_str(&format!("[{quote}{select}{quote}]"));
+            }
+            // An index on what isn't repeated is left out.
+            Some(_) => {}
+            None if field.is_list() && !is_last => path.push_str("[0]"),
+            None if field.is_map() && !is_last => return None,
+            None => {}
+        }
+        message = below(&field.kind(), field.is_map());
+    }
+    Some(path)
+}
+
+/// Whether the key of such a map is a string, and was typed without quotes.
+fn needs_quotes(kind: &Kind, select: &str) -> bool {
+    match kind {
+        Kind::Message(entry) if entry.is_map_entry() => {
+            entry.map_entry_key_field().kind() == Kind::String && !select.starts_with('"')
+        }
+        _ => false,
+    }
+}
+
+fn below(kind: &Kind, is_map: bool) -> Option<MessageDescriptor> {
+    match kind {
+        Kind::Message(entry) if is_map => match entry.map_entry_value_field().kind() {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        },
+        Kind::Message(message) => Some(message.clone()),
+        _ => None,
+    }
+}
+
+/// The shortest way from `root` to a message that has a field of this name, and that message. Maps aren't entered: their keys are
+/// not known.
+fn way_to(name: &str, root: &MessageDescriptor) -> Option<(String, MessageDescriptor)> {
+    let mut level = vec![(String::new(), root.clone())];
+    let mut visited = 0;
+    for _ in 0..DEEPEST {
+        let mut next = Vec::new();
+        for (path, message) in level {
+            for field in message.fields().filter(|field| !field.is_map()) {
+                let Kind::Message(below) = field.kind() else {
+                    continue;
+                };
+                visited += 1;
+                if visited > MOST_VISITED {
+                    return None;
+                }
+                let dot = if path.is_empty() { "" } else { "." };
+                let index = if field.is_list() { "[0]" } else { "" };
+                let way = format!("{path}{dot}{}{index}", field.name());
+                if below.get_field_by_name(name).is_some() {
+                    return Some((way, below));
+                }
+                next.push((way, below));
+            }
+        }
+        level = next;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
+        let root = crate::types::built_in("tensorflow.SavedModel").unwrap();
+        for (typed, meant) in [
+            ("meta_graph[0].graph_def", "meta_graphs[0].graph_def"),
+            ("meta_graphs.graph_def", "meta_graphs[0].graph_def"),
+            ("graph_def", "meta_graphs[0].graph_def"),
+            (
+                "graph_def.nodes[7].name",
+                "meta_graphs[0].graph_def.node[7].name",
+            ),
+            (
+                "meta_graphs[0].graph_def[0].node[1]",
+                "meta_graphs[0].graph_def.node[1]",
+            ),
+            (
+                "meta_graphs[0].signature_def[serving_default]",
+                "meta_graphs[0].signature_def[\"serving_default\"]",
+            ),
+            ("Meta_Graphs[0]", "meta_graphs[0]"),
+        ] {
+            assert_eq!(path(typed, &root).as_deref(), Some(meant), "{typed}");
+        }
+    }
+
+    #[test]
+    fn what_is_near_to_nothing_is_not_guessed_at() {
+        let root = crate::types::built_in("tensorflow.SavedModel").unwrap();
+        for typed in ["", "xyzzy", "meta_graphs[0", "a[\"b]"] {
+            assert_eq!(path(typed, &root), None, "{typed}");
+        }
+        assert_eq!(nearest("onnx.ModelProto", ["tensorflow.GraphDef"]), None);
+        assert_eq!(
+            nearest("Graphdef", ["tensorflow.GraphDef", "tensorflow.OpDef"]),
+            Some("tensorflow.GraphDef")
+        );
+    }
+}

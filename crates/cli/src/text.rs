@@ -1,0 +1,232 @@
+//! Messages in protobuf's text format, the same every time: fields by number, map entries by key.
+
+use std::io::{self, Write};
+
+use prost_reflect::{DynamicMessage, Kind, MapKey, Value};
+
+/// Writes a message, a line for each value, as `protoc --decode` does. What the type doesn't know is told in comments.
+pub(crate) fn message(message: &DynamicMessage, sink: &mut impl Write) -> io::Result<()> {
+    fields(message, 0, &mut |depth, text| {
+        writeln!(sink, "{:indent$}{text}", "", indent = 2 * depth)
+    })
+}
+
+/// The message on one line.
+pub(crate) fn inline(message: &DynamicMessage) -> String {
+    let mut lines = Vec::new();
+    // Writing to memory doesn't fail.
+    let _ = fields(message, 0, &mut |_, text| {
+        lines.push(text.to_owned());
+        Ok(())
+    });
+    lines.join(" ")
+}
+
+type Line<'a> = &'a mut dyn FnMut(usize, &str) -> io::Result<()>;
+
+fn fields(message: &DynamicMessage, depth: usize, line: Line<'_>) -> io::Result<()> {
+    let mut known: Vec<_> = message.fields().collect();
+    known.sort_by_key(|(field, _)| field.number());
+    for (field, value) in known {
+        let kind = field.kind();
+        let name = match &kind {
+            Kind::Message(group) if field.is_group() => group.name().to_owned(),
+            _ => field.name().to_owned(),
+        };
+        values(&name, &kind, value, depth, line)?;
+    }
+    let mut extensions: Vec<_> = message.extensions().collect();
+    extensions.sort_by_key(|(extension, _)| extension.number());
+    for (extension, value) in extensions {
+        let name = format!("[{}]", extension.full_name());
+        values(&name, &extension.kind(), value, depth, line)?;
+    }
+    let mut unknown: Vec<_> = message.unknown_fields().collect();
+    unknown.sort_by_key(|field| field.number());
+    for field in unknown {
+        let (number, bytes) = (field.number(), field.encoded_len());
+        line(
+            depth,
+            &format!("# field {number} is not in the schema: {bytes} bytes with its tag"),
+        )?;
+    }
+    Ok(())
+}
+
+fn values(name: &str, kind: &Kind, value: &Value, depth: usize, line: Line<'_>) -> io::Result<()> {
+    match (value, kind) {
+        (Value::List(list), _) => {
+            for element in list {
+                single(name, kind, element, depth, line)?;
+            }
+            Ok(())
+        }
+        (Value::Map(map), Kind::Message(entry)) => {
+            let mut entries: Vec<(&MapKey, &Value)> = map.iter().collect();
+            entries.sort_by(|(a, _), (b, _)| compare(a, b));
+            let (key_kind, value_kind) = (
+                entry.map_entry_key_field().kind(),
+                entry.map_entry_value_field().kind(),
+            );
+            for (key, value) in entries {
+                line(depth, &format!("{name} {{"))?;
+                let key = Value::from(key.clone());
+                single("key", &key_kind, &key, depth + 1, line)?;
+                single("value", &value_kind, value, depth + 1, line)?;
+                line(depth, "}")?;
+            }
+            Ok(())
+        }
+        _ => single(name, kind, value, depth, line),
+    }
+}
+
+fn single(name: &str, kind: &Kind, value: &Value, depth: usize, line: Line<'_>) -> io::Result<()> {
+    match value {
+        Value::Message(message) if is_empty(message) => line(depth, &format!("{name} {{}}")),
+        Value::Message(message) => {
+            line(depth, &format!("{name} {{"))?;
+            fields(message, depth + 1, line)?;
+            line(depth, "}")
+        }
+        value => line(depth, &format!("{name}: {}", scalar(value, kind))),
+    }
+}
+
+fn is_empty(message: &DynamicMessage) -> bool {
+    message.fields().next().is_none()
+        && message.extensions().next().is_none()
+        && message.unknown_fields().next().is_none()
+}
+
+/// A value that is no message, as the text format has it.
+pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
+    match value {
+        Value::Bool(value) => value.to_string(),
+        Value::I32(value) => value.to_string(),
+        Value::I64(value) => value.to_string(),
+        Value::U32(value) => value.to_string(),
+        Value::U64(value) => value.to_string(),
+        Value::F32(value) => float(&format!("{value:?}")),
+        Value::F64(value) => float(&format!("{value:?}")),
+        Value::String(text) => quoted(text.bytes(), true),
+        Value::Bytes(bytes) => quoted(bytes.iter().copied(), false),
+        Value::EnumNumber(number) => match kind {
+            Kind::Enum(values) => values
+                .get_value(*number)
+                .map_or_else(|| number.to_string(), |value| value.name().to_owned()),
+            _ => number.to_string(),
+        },
+        Value::Message(message) => format!("{{ {} }}", inline(message)),
+        Value::List(_) | Value::Map(_) => String::new(),
+    }
+}
+
+fn float(text: &str) -> String {
+    match text {
+        "NaN" => "nan".into(),
+        text => text.to_owned(),
+    }
+}
+
+fn quoted(bytes: impl Iterator<Item = u8>, is_text: bool) -> String {
+    let mut out = vec![b'"'];
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => out.extend([b'\\', byte]),
+            b'\n' => out.extend(b"\\n"),
+            b'\r' => out.extend(b"\\r"),
+            b'\t' => out.extend(b"\\t"),
+            b' '..=b'~' => out.push(byte),
+            0x80.. if is_text => out.push(byte),
+            _ => out.extend(format!("\\{byte:03o}").bytes()),
+        }
+    }
+    out.push(b'"');
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn compare(a: &MapKey, b: &MapKey) -> std::cmp::Ordering {
+    match (a, b) {
+        (MapKey::Bool(a), MapKey::Bool(b)) => a.cmp(b),
+        (MapKey::I32(a), MapKey::I32(b)) => a.cmp(b),
+        (MapKey::I64(a), MapKey::I64(b)) => a.cmp(b),
+        (MapKey::U32(a), MapKey::U32(b)) => a.cmp(b),
+        (MapKey::U64(a), MapKey::U64(b)) => a.cmp(b),
+        (MapKey::String(a), MapKey::String(b)) => a.cmp(b),
+        // The keys of a map are of one type.
+        _ => std::cmp::Ordering::Equal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::ReflectMessage;
+    use prost_reflect::prost::Message;
+    use proto_splitter::proto::graph_def::attr_value::Value as Attr;
+    use proto_splitter::proto::graph_def::{AttrValue, NodeDef, TensorProto};
+
+    use super::*;
+
+    fn node() -> NodeDef {
+        let tensor = TensorProto {
+            dtype: 1,
+            float_val: vec![0.1, -0.0, f32::NAN, f32::INFINITY, 1e30],
+            tensor_content: b"\x00\"\\\n\xff~".to_vec().into(),
+            ..TensorProto::default()
+        };
+        let attrs = ["zeta", "alpha", "mid\u{e9}\"", ""].map(|key| {
+            let value = AttrValue {
+                value: Some(Attr::Tensor(tensor.clone())),
+            };
+            (key.to_owned(), value)
+        });
+        NodeDef {
+            name: "n\u{1}".into(),
+            input: vec!["a".into(), "b".into()],
+            attr: attrs.into(),
+            ..NodeDef::default()
+        }
+    }
+
+    fn shown(of: &DynamicMessage) -> String {
+        let mut text = Vec::new();
+        message(of, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_as_it_was() {
+        let node = node();
+        let dynamic = node.transcode_to_dynamic();
+        for text in [shown(&dynamic), inline(&dynamic)] {
+            let read = DynamicMessage::parse_text_format(node.descriptor(), &text).unwrap();
+            assert_eq!(read.encoded_len(), node.encoded_len());
+            assert_eq!(shown(&read), shown(&dynamic));
+        }
+    }
+
+    #[test]
+    fn map_entries_stand_in_the_order_of_their_keys() {
+        let text = shown(&node().transcode_to_dynamic());
+        let keys: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("  key: "))
+            .collect();
+        assert_eq!(
+            keys,
+            [r#""""#, r#""alpha""#, "\"mid\u{e9}\\\"\"", r#""zeta""#]
+        );
+    }
+
+    #[test]
+    fn what_the_schema_does_not_know_is_not_passed_over() {
+        let bytes = [&b"\x0a\x01n"[..], b"\xa0\x06\x05"].concat();
+        let descriptor = NodeDef::default().descriptor();
+        let node = DynamicMessage::decode(descriptor, &bytes[..]).unwrap();
+        assert_eq!(
+            shown(&node),
+            "name: \"n\"\n# field 100 is not in the schema: 3 bytes with its tag\n"
+        );
+    }
+}
