@@ -41,8 +41,7 @@
 //!
 //! # What it does not do
 //!
-//! Writing and reading are on one thread; a [`RecordFile`]
-//! can be shared by several. A damaged file is not repaired.
+//! A damaged file is not repaired.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -85,6 +84,7 @@ pub use reader::{Found, Guide, RecordReader, SkippedRegion};
 pub use stream::RecordStream;
 pub use transpose::FieldProjection;
 pub use writer::{
-    DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_PADDING,
-    DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, RecordWriter, WriterOptions, plain_record_end,
+    DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, LaterPosition, RecordWriter,
+    SyncData, WriterOptions, plain_record_end,
 };

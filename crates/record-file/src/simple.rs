@@ -9,7 +9,7 @@
 //!
 //! Sizes are one varint a record, values are the records one after the other. With compression, each is a
 //! varint, the size it decompresses to, and one compressed stream.
-use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
+use crate::chunk::{Chunk, ChunkHeader};
 use crate::codec::{Decoders, Encoders};
 use crate::compression::{Compression, CompressionKind};
 use crate::decoded::DecodedChunk;
@@ -173,61 +173,24 @@ fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Resul
         .ok_or_else(|| Error::corrupt(begin, "chunk data ends early"))
 }
 
-/// A simple chunk, encoded: what is stored in front of the values, and the values if they had to be
-/// compressed. Uncompressed values are written from where they are.
-#[derive(Debug)]
-pub(crate) struct Encoded {
-    pub(crate) num_records: u64,
-    pub(crate) decoded_data_size: u64,
-    pub(crate) data: Vec<u8>,
-}
-
-/// Encodes everything but the values: `sizes` has one varint a record.
+/// Appends everything but the values: `sizes` has one varint a record.
 pub(crate) fn encode_front(
     encoders: &mut Encoders,
     compression: &Compression,
     sizes: &[u8],
-) -> Result<Vec<u8>> {
-    let mut front = vec![compression.kind().byte()];
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    out.push(compression.kind().byte());
     if *compression == Compression::None {
-        varint::push(&mut front, sizes.len() as u64);
-        front.extend_from_slice(sizes);
-        return Ok(front);
+        varint::push(out, sizes.len() as u64);
+        out.extend_from_slice(sizes);
+        return Ok(());
     }
-    let mut compressed = Vec::new();
-    encoders.compress(compression, &[sizes], &mut compressed)?;
-    varint::push(&mut front, compressed.len() as u64);
-    front.append(&mut compressed);
-    Ok(front)
-}
-
-/// Encodes a chunk; with no compression the values in `parts` are not copied, and follow [`Encoded::data`].
-pub(crate) fn encode(
-    encoders: &mut Encoders,
-    compression: &Compression,
-    num_records: u64,
-    sizes: &[u8],
-    parts: &[&[u8]],
-) -> Result<Encoded> {
-    let mut data = encode_front(encoders, compression, sizes)?;
-    if *compression != Compression::None {
-        encoders.compress(compression, parts, &mut data)?;
-    }
-    Ok(Encoded {
-        num_records,
-        decoded_data_size: parts.iter().map(|part| part.len() as u64).sum(),
-        data,
-    })
-}
-
-impl Encoded {
-    pub(crate) fn header(&self, data_size: u64, data_hash: u64) -> ChunkHeader {
-        ChunkHeader {
-            kind: ChunkKind::Simple,
-            data_size,
-            data_hash,
-            num_records: self.num_records,
-            decoded_data_size: self.decoded_data_size,
-        }
-    }
+    // The length comes first, but is known last.
+    let start = out.len();
+    encoders.compress(compression, &[sizes], out)?;
+    let mut len = Vec::with_capacity(varint::MAX_LEN);
+    varint::push(&mut len, (out.len() - start) as u64);
+    out.splice(start..start, len);
+    Ok(())
 }

@@ -1,26 +1,32 @@
 //! Writing records.
+mod append;
+mod encode;
+mod later;
 mod options;
 mod placed;
+mod pool;
 mod sink;
 mod streamed;
+mod sync;
 
 use std::io::Write;
 
+pub use later::LaterPosition;
 pub use options::{
-    DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_PADDING,
-    DEFAULT_UNCOMPRESSED_CHUNK_SIZE, WriterOptions,
+    DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, WriterOptions,
 };
 pub use placed::{EncodedRecord, plain_record_end};
+pub use sync::SyncData;
 
-use crate::chunk::{ChunkHeader, ChunkKind, MAX_RECORDS};
-use crate::codec::Encoders;
+use crate::chunk::{ChunkHeader, MAX_RECORDS};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-use crate::hash::Hasher;
 use crate::position::RecordPosition;
-use crate::simple;
-use crate::transpose::ChunkEncoder;
 use crate::varint;
+use encode::{Encoder, Format, Gathered};
+use later::Begin;
+use pool::{Done, Pool};
 use sink::BlockSink;
 
 /// Writes records to a file, many small ones to a chunk.
@@ -45,23 +51,20 @@ use sink::BlockSink;
 pub struct RecordWriter<W> {
     sink: BlockSink<W>,
     options: WriterOptions,
+    format: Format,
     chunk_size: u64,
-    encoders: Encoders,
-    transposing: ChunkEncoder,
-    pending: Pending,
-    last: Option<RecordPosition>,
-    failed: bool,
-}
-
-/// The records of the chunk that isn't written yet.
-#[derive(Debug, Default)]
-struct Pending {
-    num_records: u64,
-    /// One varint a record.
-    sizes: Vec<u8>,
-    values: Vec<u8>,
-    /// What the chunk counts for, 8 bytes a record included.
+    encoder: Encoder,
+    /// The records of the chunk that isn't encoded yet, and where it begins if there are any.
+    gathered: Gathered,
+    begin: Begin,
+    /// What that chunk counts for, 8 bytes a record included.
     counted: u64,
+    /// Memory for encoded data.
+    data: Vec<u8>,
+    /// Threads that encode, if there are to be any.
+    pool: Option<Pool>,
+    last: Option<LaterPosition>,
+    failed: bool,
 }
 
 /// What a record counts for in its chunk besides its bytes: so many empty ones can't share a chunk.
@@ -76,21 +79,35 @@ impl<W: Write> RecordWriter<W> {
     /// [`Io`](crate::ErrorKind::Io) if there is metadata, and the underlying writer fails to take it.
     pub fn new(inner: W, options: WriterOptions) -> Result<Self> {
         options.validate()?;
-        let mut writer = RecordWriter {
-            sink: BlockSink::new(inner),
-            chunk_size: options.effective_chunk_size(),
-            options,
-            encoders: Encoders::default(),
-            transposing: ChunkEncoder::default(),
-            pending: Pending::default(),
-            last: None,
-            failed: false,
-        };
-        if let Some(metadata) = writer.options.metadata.take() {
-            writer.write_metadata(&metadata)?;
-            writer.options.metadata = Some(metadata);
+        let mut writer = Self::on(BlockSink::new(inner), options);
+        if let Some(metadata) = &writer.options.metadata {
+            let compression = &writer.options.compression;
+            let mut data = Vec::new();
+            let header = writer
+                .encoder
+                .encode_metadata(compression, metadata, &mut data)?;
+            writer.write_chunk(&header, &data, &[])?;
         }
         Ok(writer)
+    }
+
+    fn on(sink: BlockSink<W>, options: WriterOptions) -> Self {
+        let format = Format::new(&options);
+        let threads = usize::try_from(options.parallelism).unwrap_or(usize::MAX);
+        RecordWriter {
+            begin: Begin::Known(sink.pos()),
+            sink,
+            format,
+            chunk_size: options.effective_chunk_size(),
+            encoder: Encoder::default(),
+            gathered: Gathered::default(),
+            counted: 0,
+            data: Vec::new(),
+            pool: (threads > 0 && !format.keeps_values()).then(|| Pool::new(format, threads)),
+            last: None,
+            failed: false,
+            options,
+        }
     }
 
     /// Begins a new file with the default options.
@@ -148,25 +165,52 @@ impl<W: Write> RecordWriter<W> {
         compression.validate()?;
         self.attempt(|writer| {
             writer.close_chunk()?;
-            writer.write_alone(parts, &compression)
+            writer.settle()?;
+            let begin = writer.sink.pos();
+            writer.write_alone(parts, &compression)?;
+            Ok(writer.wrote_alone(begin))
         })
     }
 
-    /// Writes what is pending, so that all records so far can be read from the underlying writer, and flushes that.
+    /// Hands all records so far to the underlying writer, without flushing that: the least of the three flushes.
     ///
-    /// Each flush ends a chunk: many make a file larger.
+    /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding) say so: many make a
+    /// file larger. Without new records none writes anything.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_record`](Self::write_record).
+    pub fn push(&mut self) -> Result<()> {
+        self.attempt(Self::push_all)
+    }
+
+    /// As [`push`](Self::push), and flushes the underlying writer: a file then has the records, also if this process
+    /// ends abruptly, and other processes can read them.
     ///
     /// # Errors
     ///
     /// As [`write_record`](Self::write_record).
     pub fn flush(&mut self) -> Result<()> {
         self.attempt(|writer| {
-            writer.close_chunk()?;
-            writer
-                .sink
-                .write_padding(writer.options.final_padding)
-                .and_then(|()| writer.sink.flush())
-                .map_err(|error| writer.io(error))
+            writer.push_all()?;
+            let flushed = writer.sink.get_mut().flush();
+            flushed.map_err(|error| writer.io(error))
+        })
+    }
+
+    /// As [`flush`](Self::flush), and waits until the records would survive a crash of the machine.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_record`](Self::write_record).
+    pub fn sync(&mut self) -> Result<()>
+    where
+        W: SyncData,
+    {
+        self.flush()?;
+        self.attempt(|writer| {
+            let synced = writer.sink.get_mut().sync_data();
+            synced.map_err(|error| writer.io(error))
         })
     }
 
@@ -181,20 +225,41 @@ impl<W: Write> RecordWriter<W> {
     }
 
     /// The position that the next record gets, unless it no longer fits in the same chunk.
-    #[must_use]
-    pub fn position(&self) -> RecordPosition {
-        RecordPosition::new(self.sink.pos(), self.pending.num_records)
+    ///
+    /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded and written. What
+    /// goes wrong with them is said by the next write.
+    pub fn position(&mut self) -> RecordPosition {
+        if !self.failed {
+            self.failed = self.settle().is_err();
+        }
+        RecordPosition::new(self.sink.pos(), self.gathered.num_records)
     }
 
-    /// The position of the record written last.
-    #[must_use]
-    pub fn last_position(&self) -> Option<RecordPosition> {
-        self.last
+    /// The position of the record written last; `None` if there is none, or nothing can be written any more.
+    ///
+    /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the record: where it
+    /// is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads their work.
+    pub fn last_position(&mut self) -> Option<RecordPosition> {
+        let last = self.last.clone()?;
+        while last.get().is_none() && !self.failed {
+            // Nothing is left to wait for once it has been settled.
+            self.failed = match self.write_next() {
+                Ok(more) => !more && last.get().is_none(),
+                Err(_) => true,
+            };
+        }
+        last.get()
     }
 
-    /// Bytes of the file so far; records that wait for their chunk to be full aren't counted.
+    /// The position of the record written last, to be asked for when it is known.
     #[must_use]
-    pub fn bytes_written(&self) -> u64 {
+    pub fn last_position_later(&self) -> Option<LaterPosition> {
+        self.last.clone()
+    }
+
+    /// Bytes of the file so far; records whose chunk isn't encoded and written yet aren't counted.
+    #[must_use]
+    pub fn estimated_size(&self) -> u64 {
         self.sink.pos()
     }
 
@@ -221,129 +286,200 @@ impl<W: Write> RecordWriter<W> {
         let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let added = len.saturating_add(RECORD_OVERHEAD);
         let full = |counted: u64, more: u64| counted.saturating_add(more) > self.chunk_size;
-        if self.pending.num_records > 0 && full(self.pending.counted, added)
-            || self.pending.num_records == MAX_RECORDS
+        if self.gathered.num_records > 0 && full(self.counted, added)
+            || self.gathered.num_records == MAX_RECORDS
         {
             self.close_chunk()?;
         }
         let full = |counted: u64, more: u64| counted.saturating_add(more) > self.chunk_size;
-        if !self.options.transpose && self.pending.num_records == 0 && full(added, RECORD_OVERHEAD)
+        if self.format.transposed.is_none()
+            && self.gathered.num_records == 0
+            && full(added, RECORD_OVERHEAD)
         {
             // The chunk would be closed right after it: no need to gather it first.
-            let compression = self.options.compression;
-            self.write_alone(parts, &compression)?;
-            return Ok(());
+            return if self.pool.is_some() && len <= self.options.max_copied {
+                self.submit_alone(len, parts)
+            } else {
+                self.settle()?;
+                let begin = self.sink.pos();
+                let compression = self.options.compression;
+                self.write_alone(parts, &compression)?;
+                self.wrote_alone(begin);
+                Ok(())
+            };
         }
-        self.last = Some(self.position());
-        let pending = &mut self.pending;
-        pending.num_records += 1;
-        varint::push(&mut pending.sizes, len);
-        parts
-            .iter()
-            .for_each(|part| pending.values.extend_from_slice(part));
-        pending.counted += added;
-        if pending.counted.saturating_add(RECORD_OVERHEAD) > self.chunk_size {
+        if self.gathered.num_records == 0 {
+            self.begin = self.next_begin();
+        }
+        self.last = Some(LaterPosition {
+            begin: self.begin.clone(),
+            index: self.gathered.num_records,
+        });
+        self.gathered.add(len, parts);
+        self.counted += added;
+        if self.counted.saturating_add(RECORD_OVERHEAD) > self.chunk_size {
             self.close_chunk()?;
         }
         Ok(())
     }
 
-    fn write_alone(
-        &mut self,
-        parts: &[&[u8]],
-        compression: &Compression,
-    ) -> Result<RecordPosition> {
-        let position = self.position();
+    /// Where a chunk begins that follows all others.
+    fn next_begin(&self) -> Begin {
+        match &self.pool {
+            Some(pool) if !pool.is_empty() => Begin::later(),
+            _ => Begin::Known(self.sink.pos()),
+        }
+    }
+
+    /// Writes a chunk of one record, from where it is.
+    fn write_alone(&mut self, parts: &[&[u8]], compression: &Compression) -> Result<()> {
         let mut sizes = Vec::with_capacity(varint::MAX_LEN);
         varint::push(&mut sizes, parts.iter().map(|part| part.len() as u64).sum());
-        self.write_simple(1, &sizes, parts, compression)?;
-        self.last = Some(position);
-        Ok(position)
+        let mut data = std::mem::take(&mut self.data);
+        let header = self
+            .encoder
+            .encode_simple(compression, 1, &sizes, parts, &mut data)?;
+        let values = match compression {
+            Compression::None => parts,
+            _ => &[],
+        };
+        self.write_chunk(&header, &data, values)?;
+        self.keep_data(data);
+        Ok(())
+    }
+
+    /// Notes that a chunk of one record was written at `begin`, and says its position.
+    fn wrote_alone(&mut self, begin: u64) -> RecordPosition {
+        self.last = Some(LaterPosition {
+            begin: Begin::Known(begin),
+            index: 0,
+        });
+        RecordPosition::new(begin, 0)
+    }
+
+    /// Has a chunk of one record made by another thread.
+    fn submit_alone(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
+        let begin = self.next_begin();
+        self.last = Some(LaterPosition {
+            begin: begin.clone(),
+            index: 0,
+        });
+        self.submit(begin, |gathered| gathered.add_alone(len, parts))
+    }
+
+    /// Has a chunk made by another thread, of what `fill` puts in it, and writes the chunk that made room for it.
+    fn submit(&mut self, begin: Begin, fill: impl FnOnce(&mut Gathered)) -> Result<()> {
+        let usual = self.usual_size();
+        let Some(pool) = &mut self.pool else {
+            return Ok(());
+        };
+        let mut first = None;
+        let (mut gathered, mut out) = pool.spare();
+        if pool.is_full()
+            && let Some((begin, done)) = pool.next()
+        {
+            let mut done = done?;
+            // Its memory serves for the new one; only its data has to be kept.
+            std::mem::swap(&mut gathered, &mut done.gathered);
+            first = Some((begin, done));
+        }
+        gathered.clear(usual);
+        out.clear();
+        fill(&mut gathered);
+        pool.submit(gathered, out, begin)?;
+        match first {
+            Some((begin, done)) => self.write_done(&begin, done),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the chunk that was given to another thread first; false if there is none.
+    fn write_next(&mut self) -> Result<bool> {
+        let next = self.pool.as_mut().and_then(Pool::next);
+        if let Some((begin, done)) = next {
+            self.write_done(&begin, done?)?;
+        }
+        let more = self.pool.as_ref().is_some_and(|pool| !pool.is_empty());
+        if !more {
+            self.begin.set(self.sink.pos());
+        }
+        Ok(more)
+    }
+
+    fn write_done(&mut self, begin: &Begin, done: Done) -> Result<()> {
+        begin.set(self.sink.pos());
+        let mut data = done.data;
+        self.write_chunk(&done.header, &data, &[])?;
+        if let Some(pool) = &mut self.pool {
+            data.clear();
+            pool.recycle(done.gathered, data);
+        }
+        Ok(())
+    }
+
+    /// Writes all chunks that other threads have.
+    fn settle(&mut self) -> Result<()> {
+        while self.write_next()? {}
+        Ok(())
     }
 
     fn close_chunk(&mut self) -> Result<()> {
-        if self.pending.num_records == 0 {
+        if self.gathered.num_records == 0 {
             return Ok(());
         }
-        let mut pending = std::mem::take(&mut self.pending);
-        let compression = self.options.compression;
-        let result = if self.options.transpose {
-            self.write_transposed(&pending)
-        } else {
-            self.write_simple(
-                pending.num_records,
-                &pending.sizes,
-                &[&pending.values],
-                &compression,
-            )
-        };
-        // Back with its memory for the next chunk.
-        pending.num_records = 0;
-        pending.counted = 0;
-        pending.sizes.clear();
-        pending.values.clear();
-        self.pending = pending;
-        result
-    }
-
-    fn write_simple(
-        &mut self,
-        num_records: u64,
-        sizes: &[u8],
-        values: &[&[u8]],
-        compression: &Compression,
-    ) -> Result<()> {
-        let encoded = simple::encode(&mut self.encoders, compression, num_records, sizes, values)?;
-        let mut data = vec![&encoded.data[..]];
-        if *compression == Compression::None {
-            data.extend_from_slice(values);
+        self.counted = 0;
+        let mut full = std::mem::take(&mut self.gathered);
+        if self.pool.is_some() {
+            let mut begin = Begin::Known(0);
+            std::mem::swap(&mut begin, &mut self.begin);
+            let mut spare = Gathered::default();
+            self.submit(begin, |gathered| {
+                std::mem::swap(gathered, &mut full);
+                std::mem::swap(&mut spare, &mut full);
+            })?;
+            self.gathered = spare;
+            return Ok(());
         }
-        self.write_chunk(&data, |data_size, data_hash| {
-            encoded.header(data_size, data_hash)
-        })
+        let mut data = std::mem::take(&mut self.data);
+        let header = self.encoder.encode(&self.format, &full, &mut data)?;
+        let values = full.values();
+        let values = if self.format.keeps_values() {
+            &[values][..]
+        } else {
+            &[]
+        };
+        self.write_chunk(&header, &data, values)?;
+        self.keep_data(data);
+        full.clear(self.usual_size());
+        self.gathered = full;
+        Ok(())
     }
 
-    fn write_transposed(&mut self, pending: &Pending) -> Result<()> {
-        let encoded = self.transposing.encode(
-            &mut self.encoders,
-            &self.options.compression,
-            self.options.bucket_size(),
-            &pending.sizes,
-            &pending.values,
-        )?;
-        self.write_chunk(&[&encoded.data], |data_size, data_hash| {
-            encoded.header(data_size, data_hash)
-        })
-    }
-
-    /// A transposed chunk of one record, which isn't counted as one.
-    fn write_metadata(&mut self, serialized: &[u8]) -> Result<()> {
-        let mut sizes = Vec::with_capacity(varint::MAX_LEN);
-        varint::push(&mut sizes, serialized.len() as u64);
-        let encoded = self.transposing.encode(
-            &mut self.encoders,
-            &self.options.compression,
-            u64::MAX,
-            &sizes,
-            serialized,
-        )?;
-        self.write_chunk(&[&encoded.data], |data_size, data_hash| ChunkHeader {
-            kind: ChunkKind::Metadata,
-            num_records: 0,
-            ..encoded.header(data_size, data_hash)
-        })
-    }
-
-    fn write_chunk(
-        &mut self,
-        data: &[&[u8]],
-        header: impl FnOnce(u64, u64) -> ChunkHeader,
-    ) -> Result<()> {
-        let mut hasher = Hasher::new();
-        data.iter().for_each(|part| hasher.update(part));
-        let data_size = data.iter().map(|part| part.len() as u64).sum();
+    fn push_all(&mut self) -> Result<()> {
+        self.close_chunk()?;
+        self.settle()?;
         self.sink
-            .write_chunk(&header(data_size, hasher.finish()), data)
+            .write_padding(self.options.final_padding)
+            .and_then(|()| self.sink.write_buffer())
             .map_err(|error| self.io(error))
+    }
+
+    fn write_chunk(&mut self, header: &ChunkHeader, data: &[u8], values: &[&[u8]]) -> Result<()> {
+        self.sink
+            .write_chunk(header, data, values)
+            .map_err(|error| Error::io(Some(self.sink.pos()), error))
+    }
+
+    /// Keeps memory for the data of the next chunk, unless it is too much to be held for nothing.
+    fn keep_data(&mut self, mut data: Vec<u8>) {
+        if data.capacity() as u64 <= self.usual_size() {
+            data.clear();
+            self.data = data;
+        }
+    }
+
+    /// Bytes that are held for one chunk from then on.
+    fn usual_size(&self) -> u64 {
+        2 * self.chunk_size.max(self.options.max_copied).min(1 << 62)
     }
 }

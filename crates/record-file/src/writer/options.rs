@@ -14,6 +14,8 @@ pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
 /// The part of a transposed chunk that is compressed as one, unless told otherwise.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
+/// Bytes of the largest record that is copied for a thread to compress it, unless told otherwise.
+pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
 /// The multiple, in bytes, that `padding` in an option string means when it names none: that of a block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
 
@@ -56,6 +58,7 @@ pub struct WriterOptions {
     pub(crate) final_padding: u64,
     pub(crate) parallelism: u32,
     pub(crate) metadata: Option<Vec<u8>>,
+    pub(crate) max_copied: u64,
 }
 
 impl WriterOptions {
@@ -71,6 +74,7 @@ impl WriterOptions {
             final_padding: 1,
             parallelism: 0,
             metadata: None,
+            max_copied: DEFAULT_MAX_COPIED,
         }
     }
 
@@ -129,7 +133,8 @@ impl WriterOptions {
 
     /// On how many threads chunks are encoded and compressed (0: on that of the caller).
     ///
-    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms.
+    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms. What is neither
+    /// compressed nor transposed is written by the caller's thread all the same: encoding it is no work.
     #[must_use]
     pub const fn parallelism(mut self, threads: u32) -> Self {
         self.parallelism = threads;
@@ -177,6 +182,16 @@ impl WriterOptions {
         )]
         let size = (self.effective_chunk_size() as f64 * self.bucket_fraction).round() as u64;
         size.max(1)
+    }
+
+    /// Bytes of the largest record that is copied so that another thread can compress it
+    /// ([`DEFAULT_MAX_COPIED`]): a larger one is compressed by the caller's, from where it is.
+    ///
+    /// It matters with [`parallelism`](Self::parallelism) only, and isn't part of the string.
+    #[must_use]
+    pub const fn max_copied(mut self, bytes: u64) -> Self {
+        self.max_copied = bytes;
+        self
     }
 
     pub(crate) fn effective_chunk_size(&self) -> u64 {

@@ -1,9 +1,9 @@
 //! Filling a file from several places at once.
 use std::io::{Read, Seek, Write};
 
-use super::RecordWriter;
-use super::sink::Frame;
+use super::sink::{BlockSink, Frame};
 use super::streamed::{encode_record, plain_header, read_pieces, too_long};
+use super::{RecordWriter, WriterOptions};
 use crate::block::is_chunk_boundary;
 use crate::chunk::ChunkHeader;
 use crate::codec::Encoders;
@@ -132,9 +132,8 @@ impl<W: Write> RecordWriter<W> {
                 format!("no chunk can begin at {position}"),
             ));
         }
-        let mut writer = RecordWriter::with_defaults(inner)?;
-        writer.sink.start_at(position);
-        Ok(writer)
+        let sink = BlockSink::append(inner, position);
+        Ok(Self::on(sink, WriterOptions::new()))
     }
 }
 
@@ -153,8 +152,8 @@ impl<W: Write + Seek> RecordWriter<W> {
     ) -> Result<RecordPosition> {
         self.attempt(|writer| {
             writer.close_chunk()?;
-            let position = writer.position();
-            let begin = position.numeric();
+            writer.settle()?;
+            let begin = writer.sink.pos();
             let end = record.header.end(begin);
             let frame = Frame::Known { begin, end };
             writer.emit(frame, &[&record.header.encode()])?;
@@ -171,8 +170,7 @@ impl<W: Write + Seek> RecordWriter<W> {
                 .sink
                 .pad(frame, end)
                 .map_err(|error| writer.io(error))?;
-            writer.last = Some(position);
-            Ok(position)
+            Ok(writer.wrote_alone(begin))
         })
     }
 }

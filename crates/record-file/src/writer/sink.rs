@@ -2,8 +2,8 @@
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 
 use crate::block::{
-    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, is_boundary, next_boundary, padded_end,
-    payload_between, payload_end, payload_position,
+    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, is_boundary, is_chunk_boundary,
+    next_boundary, padded_end, payload_between, payload_end, payload_position,
 };
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, ChunkHeader, ChunkKind, file_start};
 use crate::hash::Hasher;
@@ -55,10 +55,21 @@ impl<W: Write> BlockSink<W> {
         }
     }
 
-    /// Makes it a sink for the part of a file from `pos` on, before anything is written.
-    pub(crate) fn start_at(&mut self, pos: u64) {
-        self.buffer.clear();
-        self.pos = pos;
+    /// A sink for a file of `pos` bytes so far, at the end of which `inner` stands.
+    ///
+    /// If no chunk can begin there, zeros come first, up to the next block.
+    pub(crate) fn append(inner: W, pos: u64) -> Self {
+        let begin = if is_chunk_boundary(pos) {
+            pos
+        } else {
+            next_boundary(pos)
+        };
+        BlockSink {
+            inner,
+            pos: begin,
+            // Less than a block.
+            buffer: vec![0; usize::try_from(begin - pos).unwrap_or(0)],
+        }
     }
 
     pub(crate) fn pos(&self) -> u64 {
@@ -69,20 +80,34 @@ impl<W: Write> BlockSink<W> {
         &self.inner
     }
 
+    pub(crate) fn get_mut(&mut self) -> &mut W {
+        &mut self.inner
+    }
+
     pub(crate) fn into_inner(self) -> W {
         self.inner
     }
 
-    /// Writes a chunk whose data is the concatenation of `data`.
-    pub(crate) fn write_chunk(&mut self, header: &ChunkHeader, data: &[&[u8]]) -> io::Result<()> {
+    /// Writes a chunk whose data is `data` and then `values`, one after the other.
+    pub(crate) fn write_chunk(
+        &mut self,
+        header: &ChunkHeader,
+        data: &[u8],
+        values: &[&[u8]],
+    ) -> io::Result<()> {
         let begin = self.pos;
         let end = header.end(begin);
         let frame = Frame::Known { begin, end };
         let encoded = header.encode();
-        let mut parts = Vec::with_capacity(1 + data.len());
-        parts.push(&encoded[..]);
-        parts.extend_from_slice(data);
-        self.emit(frame, &parts)?;
+        match values {
+            [] => self.emit(frame, &[&encoded, data])?,
+            [one] => self.emit(frame, &[&encoded, data, one])?,
+            many => {
+                let mut parts = vec![&encoded[..], data];
+                parts.extend_from_slice(many);
+                self.emit(frame, &parts)?;
+            }
+        }
         self.pad(frame, end)
     }
 
@@ -201,11 +226,6 @@ impl<W: Write> BlockSink<W> {
             self.buffer.clear();
         }
         Ok(())
-    }
-
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.write_buffer()?;
-        self.inner.flush()
     }
 }
 

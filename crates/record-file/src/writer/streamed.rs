@@ -54,7 +54,8 @@ impl<W: Write + Seek> RecordWriter<W> {
         compression.validate()?;
         self.attempt(|writer| {
             writer.close_chunk()?;
-            let position = writer.position();
+            writer.settle()?;
+            let begin = writer.sink.pos();
             match compression {
                 Compression::None => writer.stream_plain(source, len)?,
                 Compression::Snappy { .. } => {
@@ -69,14 +70,13 @@ impl<W: Write + Seek> RecordWriter<W> {
                     writer.stream_compressed(source, len, &compression)?;
                 }
             }
-            writer.last = Some(position);
-            Ok(position)
+            Ok(writer.wrote_alone(begin))
         })
     }
 
     /// All lengths are known up front, and so is every block header; only the hash comes last.
     fn stream_plain(&mut self, source: &mut dyn Read, len: u64) -> Result<()> {
-        let (mut header, front) = plain_header(&mut self.encoders, len)?;
+        let (mut header, front) = plain_header(&mut self.encoder.codecs, len)?;
         let begin = self.sink.pos();
         let end = header.end(begin);
         if end == u64::MAX {
@@ -113,10 +113,10 @@ impl<W: Write + Seek> RecordWriter<W> {
             decoded_data_size: len,
         };
         self.emit(Frame::Open, &[&empty.encode()])?;
-        let mut encoders = std::mem::take(&mut self.encoders);
+        let mut encoders = std::mem::take(&mut self.encoder.codecs);
         let emit = &mut |data: &[u8]| self.emit(Frame::Open, &[data]);
         let header = encode_record(&mut encoders, source, len, compression, emit)?;
-        self.encoders = encoders;
+        self.encoder.codecs = encoders;
         let end = header.end(begin);
         self.sink
             .pad(Frame::Known { begin, end }, end)
@@ -133,7 +133,8 @@ impl<W: Write + Seek> RecordWriter<W> {
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);
-    let front = encode_front(encoders, &Compression::None, &sizes)?;
+    let mut front = Vec::new();
+    encode_front(encoders, &Compression::None, &sizes, &mut front)?;
     let header = ChunkHeader {
         kind: ChunkKind::Simple,
         data_size: len.checked_add(front.len() as u64).ok_or_else(too_long)?,
@@ -169,7 +170,8 @@ pub(super) fn encode_record(
     };
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);
-    let mut stored = encode_front(encoders, compression, &sizes)?;
+    let mut stored = Vec::new();
+    encode_front(encoders, compression, &sizes, &mut stored)?;
     match compression {
         Compression::None => {
             read_pieces(source, len, |piece| {

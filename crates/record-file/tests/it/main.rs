@@ -1,12 +1,16 @@
 //! Behaviour through the public API.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod appending;
 mod damage;
 mod fixtures;
+mod flushing;
 mod hostile_chunks;
 mod hostile_io;
 mod metadata;
 mod options;
+mod padding;
+mod parallel;
 mod positions;
 mod properties;
 mod reading;

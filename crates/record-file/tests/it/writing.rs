@@ -198,7 +198,7 @@ fn flush_makes_records_readable_and_is_nothing_without_records() {
     let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
     writer.flush().unwrap();
     writer.flush().unwrap();
-    assert_eq!(writer.bytes_written(), 64);
+    assert_eq!(writer.estimated_size(), 64);
     assert_eq!(writer.get_ref().len(), 64);
     writer.write_record(b"a").unwrap();
     writer.flush().unwrap();

@@ -1,0 +1,73 @@
+//! Going on with a file that has bytes already.
+use std::io::{Seek, SeekFrom, Write};
+
+use super::sink::BlockSink;
+use super::{RecordWriter, WriterOptions};
+use crate::error::{Error, Result};
+
+/// Positions beyond are refused: no file is so long, and sums with them stay far from overflowing.
+const MAX_POSITION: u64 = i64::MAX as u64;
+
+impl<W: Write> RecordWriter<W> {
+    /// Goes on with a file of `position` bytes, at the end of which `inner` stands; with 0 it is a new file.
+    ///
+    /// What is there isn't read. Where no chunk can begin at its end, zeros are written up to the next block, which
+    /// readers find to be damage: that happens only if what is there doesn't end with a chunk. Then comes the
+    /// [initial padding](WriterOptions::initial_padding).
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option or the position is out of its range; nothing is
+    /// written then. [`Io`](crate::ErrorKind::Io) if padding can't be written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    ///
+    /// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+    /// writer.write_record(b"yesterday")?;
+    /// let file = writer.finish()?;
+    ///
+    /// let end = file.len() as u64;
+    /// let mut writer = RecordWriter::append_at(file, end, WriterOptions::new())?;
+    /// writer.write_record(b"today")?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// assert_eq!(reader.read_record()?, Some(&b"yesterday"[..]));
+    /// assert_eq!(reader.read_record()?, Some(&b"today"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    pub fn append_at(inner: W, position: u64, options: WriterOptions) -> Result<Self> {
+        if position == 0 {
+            return Self::new(inner, options);
+        }
+        options.validate()?;
+        if position > MAX_POSITION {
+            return Err(Error::config(format!(
+                "position {position} is not from 0 to {MAX_POSITION}"
+            )));
+        }
+        let padding = options.initial_padding;
+        let mut writer = Self::on(BlockSink::append(inner, position), options);
+        writer
+            .sink
+            .write_padding(padding)
+            .map_err(|error| writer.io(error))?;
+        Ok(writer)
+    }
+}
+
+impl<W: Write + Seek> RecordWriter<W> {
+    /// Goes on with the file that `inner` is, at its end; an empty one is a new file.
+    ///
+    /// # Errors
+    ///
+    /// As [`append_at`](Self::append_at); [`Io`](crate::ErrorKind::Io) if seeking fails.
+    pub fn append(mut inner: W, options: WriterOptions) -> Result<Self> {
+        options.validate()?;
+        let end = inner
+            .seek(SeekFrom::End(0))
+            .map_err(|error| Error::io(None, error))?;
+        Self::append_at(inner, end, options)
+    }
+}

@@ -1,0 +1,182 @@
+//! Making a chunk of records.
+use super::WriterOptions;
+use crate::chunk::{ChunkHeader, ChunkKind};
+use crate::codec::Encoders;
+use crate::compression::Compression;
+use crate::error::Result;
+use crate::hash::{Hasher, hash};
+use crate::simple::encode_front;
+use crate::transpose::ChunkEncoder;
+use crate::varint;
+
+/// How chunks are encoded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Format {
+    pub(super) compression: Compression,
+    /// Bytes that are compressed together in a transposed chunk; `None` for simple chunks.
+    pub(super) transposed: Option<u64>,
+}
+
+impl Format {
+    pub(super) fn new(options: &WriterOptions) -> Self {
+        Format {
+            compression: options.compression,
+            transposed: options.transpose.then(|| options.bucket_size()),
+        }
+    }
+
+    /// Whether the values of a chunk are stored as they are, behind what is encoded.
+    pub(super) fn keeps_values(&self) -> bool {
+        self.compression == Compression::None && self.transposed.is_none()
+    }
+}
+
+/// What encodes one chunk after the other, with compressors and memory that are kept.
+#[derive(Debug, Default)]
+pub(super) struct Encoder {
+    pub(super) codecs: Encoders,
+    transposing: ChunkEncoder,
+}
+
+impl Encoder {
+    /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it in front of
+    /// the values.
+    pub(super) fn encode(
+        &mut self,
+        format: &Format,
+        gathered: &Gathered,
+        out: &mut Vec<u8>,
+    ) -> Result<ChunkHeader> {
+        let Gathered {
+            num_records,
+            sizes,
+            values,
+            joints,
+        } = gathered;
+        let compression = &format.compression;
+        if let Some(bucket_size) = format.transposed {
+            return self.transpose(compression, bucket_size, sizes, values, out);
+        }
+        if joints.is_empty() {
+            return self.encode_simple(compression, *num_records, sizes, &[values], out);
+        }
+        let mut parts: Vec<&[u8]> = Vec::with_capacity(joints.len());
+        let mut begin = 0;
+        for &end in joints {
+            parts.push(&values[begin..end]);
+            begin = end;
+        }
+        self.encode_simple(compression, *num_records, sizes, &parts, out)
+    }
+
+    /// As [`encode`](Self::encode), for a simple chunk whose values are in parts, any that make all records
+    /// together.
+    pub(super) fn encode_simple(
+        &mut self,
+        compression: &Compression,
+        num_records: u64,
+        sizes: &[u8],
+        values: &[&[u8]],
+        out: &mut Vec<u8>,
+    ) -> Result<ChunkHeader> {
+        encode_front(&mut self.codecs, compression, sizes, out)?;
+        let decoded_data_size = values.iter().map(|part| part.len() as u64).sum();
+        let mut hasher = Hasher::new();
+        let mut data_size = 0;
+        if *compression == Compression::None {
+            hasher.update(out);
+            values.iter().for_each(|part| hasher.update(part));
+            data_size += decoded_data_size;
+        } else {
+            self.codecs.compress(compression, values, out)?;
+            hasher.update(out);
+        }
+        data_size += out.len() as u64;
+        Ok(ChunkHeader {
+            kind: ChunkKind::Simple,
+            data_size,
+            data_hash: hasher.finish(),
+            num_records,
+            decoded_data_size,
+        })
+    }
+
+    /// A transposed chunk of one record, which isn't counted as one.
+    pub(super) fn encode_metadata(
+        &mut self,
+        compression: &Compression,
+        serialized: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<ChunkHeader> {
+        let mut sizes = Vec::with_capacity(varint::MAX_LEN);
+        varint::push(&mut sizes, serialized.len() as u64);
+        let header = self.transpose(compression, u64::MAX, &sizes, serialized, out)?;
+        Ok(ChunkHeader {
+            kind: ChunkKind::Metadata,
+            num_records: 0,
+            ..header
+        })
+    }
+
+    fn transpose(
+        &mut self,
+        compression: &Compression,
+        bucket_size: u64,
+        sizes: &[u8],
+        values: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<ChunkHeader> {
+        let encoded =
+            self.transposing
+                .encode(&mut self.codecs, compression, bucket_size, sizes, values)?;
+        let header = encoded.header(encoded.data.len() as u64, hash(&encoded.data));
+        *out = encoded.data;
+        Ok(header)
+    }
+}
+
+/// Records that share a chunk, gathered.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    pub(super) num_records: u64,
+    /// One varint a record.
+    sizes: Vec<u8>,
+    values: Vec<u8>,
+    /// Where the parts of a record were joined that has the chunk for itself: compressors may
+    /// put out other bytes for other parts, which is not to depend on the thread.
+    joints: Vec<usize>,
+}
+
+impl Gathered {
+    pub(super) fn add(&mut self, len: u64, parts: &[&[u8]]) {
+        self.num_records += 1;
+        varint::push(&mut self.sizes, len);
+        for part in parts {
+            self.values.extend_from_slice(part);
+        }
+    }
+
+    /// The only record of a chunk.
+    pub(super) fn add_alone(&mut self, len: u64, parts: &[&[u8]]) {
+        self.add(len, &[]);
+        for part in parts {
+            self.values.extend_from_slice(part);
+            self.joints.push(self.values.len());
+        }
+    }
+
+    pub(super) fn values(&self) -> &[u8] {
+        &self.values
+    }
+
+    /// Forgets the records, not the memory, unless it is more than `usual`.
+    pub(super) fn clear(&mut self, usual: u64) {
+        self.num_records = 0;
+        self.sizes.clear();
+        self.values.clear();
+        self.joints.clear();
+        if self.values.capacity() as u64 > usual {
+            self.values = Vec::new();
+        }
+    }
+}
