@@ -63,6 +63,7 @@ fn write(folder: &std::path::Path, chunks: &[&[u8]], message: ChunkedMessage) {
             size: chunk.len() as u64,
             offset: position.numeric(),
             crc32c: None,
+            file: 0,
         });
     }
     let trailer = prost::Message::encode_to_vec(&metadata);

@@ -1,7 +1,7 @@
 use prost_reflect::DynamicMessage;
 use proto_splitter::ErrorKind;
 use proto_splitter::merge::{MergeOptions, Merger};
-use proto_splitter::split::{SizeSplitter, Source, SplitOptions};
+use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 use proto_splitter_testkit::splits::{self, Outcome};
 
@@ -25,6 +25,10 @@ struct Tally {
 
 /// Splits messages made at random, and merges them again with and without their type.
 fn round_trips(from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
+    round_trips_in(Profile::TensorFlow, from, habits)
+}
+
+fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
     let descriptor = kitchen_sink();
     let mut tally = Tally::default();
     for seed in from..from + cases() {
@@ -36,7 +40,8 @@ fn round_trips(from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
         let options = SplitOptions::new()
             .max_chunk_size(max)
             .unwrap()
-            .value_chunk_size(value);
+            .value_chunk_size(value)
+            .profile(profile);
         let source = Source::from_bytes(bytes.clone(), descriptor.clone());
         let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
             tally.uncuttable += 1;
@@ -121,6 +126,31 @@ fn superseded_values_duplicate_keys_and_messages_in_pieces_come_back_equal() {
         size: 200 + random.below(5000),
     });
     assert!(tally.byte_exact > cases() / 20, "{tally:?}");
+}
+
+#[test]
+fn in_the_extended_profile_every_value_can_be_cut_and_all_comes_back() {
+    let habits = |odd_wire| {
+        move |random: &mut Random| Habits {
+            order: [Order::Ascending, Order::Descending, Order::Shuffled]
+                [usize::try_from(random.below(3)).unwrap()],
+            odd_wire,
+            repeats: odd_wire && random.one_in(2),
+            size: 200 + random.below(5000),
+        }
+    };
+    let plain = round_trips_in(Profile::Extended, 6 << 32, habits(false));
+    assert!(
+        plain.cut > cases() / 2 && plain.byte_exact > cases() / 4,
+        "{plain:?}"
+    );
+    let same_in_tensorflow = round_trips(6 << 32, habits(false));
+    assert!(
+        plain.uncuttable < same_in_tensorflow.uncuttable,
+        "{plain:?} {same_in_tensorflow:?}"
+    );
+    let odd = round_trips_in(Profile::Extended, 7 << 32, habits(true));
+    assert!(odd.byte_exact > cases() / 20, "{odd:?}");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub use context::{AddedChunk, SplitContext};
 pub use file::{Written, WrittenChunk};
 pub use options::{
     DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_MAX_CHUNK_SIZE,
-    SizeRules, SplitOptions,
+    Profile, SizeRules, SplitOptions,
 };
 pub use plan::{PlannedChunk, Segment, SplitPlan};
 pub use source::Source;

@@ -349,6 +349,7 @@ fn join_version_1_puts_one_value_together_from_several_chunks() {
         "1: chunk 1: 2 BYTES chunks at one path, which join version 0 has not"
     );
     chunked.metadata.version.as_mut().unwrap().join_version = 1;
+    chunked.metadata.extended_message = chunked.metadata.message.take();
     ok("1", &chunked, &len(1, "one two"));
     chunked.message_mut().chunked_fields.reverse();
     ok("list order", &chunked, &len(1, "twoone "));

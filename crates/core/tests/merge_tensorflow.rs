@@ -48,6 +48,7 @@ fn every_case_of_the_table() {
     );
     let mut twice = file().base([]).bytes("8", "ONE").bytes("8", "TWO");
     twice.metadata.version.as_mut().unwrap().join_version = 1;
+    twice.metadata.extended_message = twice.metadata.message.take();
     equal(
         "what chunk.proto's comment promises, in join version 1",
         &twice,

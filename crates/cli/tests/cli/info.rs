@@ -37,6 +37,7 @@ fn chunks_that_share_a_record_chunk_name_each_other() {
         size,
         offset,
         crc32c: None,
+        file: 0,
     });
     let message = ChunkedMessage {
         chunk_index: Some(0),

@@ -94,6 +94,9 @@ impl Trailer {
                 let message = "an extended message, which join version 0 has not";
                 return Err(invalid(message));
             }
+            None if join_version >= 1 => {
+                return Err(invalid("no extended message, where join version 1 has it"));
+            }
             None => metadata.message.as_ref().unwrap_or(&nothing),
         };
         if purpose == TrailerUse::Whole

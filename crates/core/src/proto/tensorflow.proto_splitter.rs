@@ -29,7 +29,8 @@ pub struct ChunkMetadata {
     /// Bytes of the message that was split.
     #[prost(uint64, optional, tag = "1000")]
     pub source_size: ::core::option::Option<u64>,
-    /// Reserved for join_version 1: the real ChunkedMessage, where older readers must not find it.
+    /// join_version 1: the real ChunkedMessage. `message` then has a single field, of number 536870911, which no type has: so
+    /// TensorFlow's reader, which doesn't look at versions, refuses the file.
     #[prost(message, optional, tag = "1001")]
     pub extended_message: ::core::option::Option<ChunkedMessage>,
     /// crc32c of the message that was split. Holds for a merge only if byte_exact is set.
@@ -44,6 +45,38 @@ pub struct ChunkMetadata {
     /// Full name of the message's type; empty if unknown.
     #[prost(string, tag = "1005")]
     pub message_type: ::prost::alloc::string::String,
+    /// join_version 1: how often the trailer itself was chunked. If it isn't 0, the message that the chunks make is a
+    /// ChunkMetadata whose trailer_level is one lower, and that one counts.
+    #[prost(uint32, tag = "1006")]
+    pub trailer_level: u32,
+    /// join_version 1: the other files that have chunks.
+    #[prost(message, repeated, tag = "1007")]
+    pub files: ::prost::alloc::vec::Vec<chunk_metadata::ExternalFile>,
+    /// join_version 1: in the last record of such a file, what a file must have there to be the one that is meant; `chunks` are
+    /// its records. It has no chunked message.
+    #[prost(bool, tag = "1008")]
+    pub is_part: bool,
+}
+/// Nested message and enum types in `ChunkMetadata`.
+pub mod chunk_metadata {
+    /// A file that has chunks of a message whose trailer is in another: a record file whose last record is a ChunkMetadata, too.
+    #[derive(::prost_reflect::ReflectMessage)]
+    #[prost_reflect(
+        message_name = "tensorflow.proto_splitter.ChunkMetadata.ExternalFile",
+        descriptor_pool = "crate::proto::descriptor_pool()"
+    )]
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct ExternalFile {
+        /// Relative to the folder of the file with the trailer, with / between folders.
+        #[prost(string, tag = "1")]
+        pub path: ::prost::alloc::string::String,
+        /// Bytes of the file.
+        #[prost(uint64, tag = "2")]
+        pub size: u64,
+        /// crc32c of its last record, which has those of all others.
+        #[prost(fixed32, tag = "3")]
+        pub trailer_crc32c: u32,
+    }
 }
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(
@@ -61,6 +94,9 @@ pub struct ChunkInfo {
     /// crc32c of the record's bytes, uncompressed.
     #[prost(fixed32, optional, tag = "1000")]
     pub crc32c: ::core::option::Option<u32>,
+    /// join_version 1: which of `files` has the record, counted from 1; 0 is the file with this trailer.
+    #[prost(uint32, tag = "1001")]
+    pub file: u32,
 }
 /// Nested message and enum types in `ChunkInfo`.
 pub mod chunk_info {

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::emit;
 use super::marks::Marks;
-use super::options::{SizeRules, SplitOptions};
+use super::options::{Profile, SizeRules, SplitOptions};
 use super::plan::{Content, PlannedChunk, SplitPlan};
 use super::size::Engine;
 use super::source::Source;
@@ -26,6 +28,32 @@ pub enum AddedChunk {
 struct Added {
     chunk: PlannedChunk,
     index: Option<usize>,
+}
+
+impl Added {
+    /// A value that is too large for one chunk in several, one behind the other.
+    fn pieces(self, most: Option<u64>) -> Vec<Added> {
+        let Added { chunk, index } = self;
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        let (Content::Added(bytes), ChunkKind::Bytes, Some(most)) =
+            (&chunk.content, chunk.kind, most)
+        else {
+            return vec![Added { chunk, index }];
+        };
+        let count = bytes.len().div_ceil(most).max(1);
+        let piece = |at: usize| {
+            let piece = bytes.slice(at * most..bytes.len().min((at + 1) * most));
+            Added {
+                index: index.map(|index| index.saturating_add(at)),
+                chunk: PlannedChunk {
+                    size: piece.len() as u64,
+                    content: Content::Added(piece),
+                    ..chunk.clone()
+                },
+            }
+        };
+        (0..count).map(piece).collect()
+    }
 }
 
 /// What all splitters of one message work on.
@@ -80,8 +108,8 @@ impl SplitContext<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for what no path can name: an element of a repeated bytes or string field, such a value in a map, a
-    /// message written in several pieces, or a value of a oneof that another member supersedes.
+    /// [`ErrorKind::Uncuttable`] for what no path can name: but in the extended profile an element of a repeated bytes or string
+    /// field and such a value in a map; a message written in several pieces, or a value of a oneof that another member supersedes.
     pub fn cut(&mut self, value: &View) -> Result<()> {
         let uncuttable = |message: &str| {
             Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))
@@ -89,7 +117,14 @@ impl SplitContext<'_> {
         let kind = match value.kind {
             ViewKind::Message(_) => ChunkKind::Message,
             ViewKind::Bytes => ChunkKind::Bytes,
-            ViewKind::Element => return uncuttable("no path names an element that is no message"),
+            ViewKind::Element if self.planning.options.get_profile() == Profile::Extended => {
+                ChunkKind::Bytes
+            }
+            ViewKind::Element => {
+                return uncuttable(
+                    "no path names an element that is no message, but in the extended profile",
+                );
+            }
         };
         let [Some(occurrence)] = value.pieces.as_slice() else {
             return uncuttable(
@@ -218,9 +253,15 @@ pub(super) fn plan(
     let Planning {
         mut marks, added, ..
     } = planning;
-    let nested = marks.nest_at_keys();
-    let emitted = emit::emit(source, &marks)?;
+    let (profile, largest_value) = (options.get_profile(), options.get_max_value_size());
+    let (nested, most) = match profile {
+        Profile::TensorFlow => (marks.nest_at_keys(), None),
+        // Whose sorting of keys is no matter here.
+        Profile::Extended => (BTreeSet::new(), largest_value),
+    };
+    let emitted = emit::emit(source, &marks, most)?;
     let mut chunks = emitted.chunks;
+    let added = added.into_iter().flat_map(|added| added.pieces(most));
     for Added { chunk, index } in added {
         let last = chunks.len();
         // The base stays the first chunk.
@@ -233,17 +274,23 @@ pub(super) fn plan(
         chunks.insert(place, chunk);
     }
     let max = options.get_max_chunk_size();
-    for chunk in &chunks {
-        if chunk.kind == ChunkKind::Message && chunk.size > max {
-            return Err(Error::new(
-                ErrorKind::Uncuttable,
-                format!(
-                    "the splitter leaves {} bytes here, over the maximum chunk size of {max} bytes",
-                    chunk.size
-                ),
-            )
-            .at_path(chunk.path.display(Some(source.descriptor()))));
-        }
+    for PlannedChunk {
+        kind, size, path, ..
+    } in &chunks
+    {
+        let message = match kind {
+            ChunkKind::Message if *size > max => format!(
+                "the splitter leaves {size} bytes here, over the maximum chunk size of {max} bytes"
+            ),
+            ChunkKind::Bytes if largest_value.is_some_and(|most| *size > most) => format!(
+                "a value of {size} bytes, over the maximum value size of {} bytes{}",
+                largest_value.unwrap_or_default(),
+                hint(options)
+            ),
+            _ => continue,
+        };
+        return Err(Error::new(ErrorKind::Uncuttable, message)
+            .at_path(path.display(Some(source.descriptor()))));
     }
     Ok(SplitPlan {
         descriptor: source.descriptor().clone(),
@@ -253,5 +300,14 @@ pub(super) fn plan(
         nested,
         byte_exact: emitted.byte_exact,
         splitter_version: splitter.version(),
+        profile,
     })
+}
+
+/// What could be done about a value that can't be cut.
+pub(super) fn hint(options: &SplitOptions) -> &'static str {
+    match options.get_profile() {
+        Profile::TensorFlow => "; the profile `extended` may cut it",
+        Profile::Extended => "",
+    }
 }

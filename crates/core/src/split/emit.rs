@@ -18,10 +18,12 @@ pub(crate) struct Emitted {
     pub(crate) byte_exact: bool,
 }
 
-pub(crate) fn emit(source: &Source, marks: &Marks) -> Result<Emitted> {
+/// `most`: the bytes of a value that one chunk holds; what is over goes to more chunks, one behind the other.
+pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<Emitted> {
     let mut emitter = Emitter {
         source,
         marks,
+        most,
         spans: marks.spans().collect(),
         next: 0,
         chunks: Vec::new(),
@@ -43,6 +45,7 @@ pub(crate) fn emit(source: &Source, marks: &Marks) -> Result<Emitted> {
 struct Emitter<'a> {
     source: &'a Source,
     marks: &'a Marks,
+    most: Option<u64>,
     spans: Vec<(Range<u64>, &'a Mark)>,
     /// The next span to come, in the order of the source.
     next: usize,
@@ -141,8 +144,9 @@ impl Emitter<'_> {
                         self.length(0, to);
                         self.check_length(field);
                     }
+                    let value = self.pieces(field, *id, to);
                     let chunk = self.open(*id, to);
-                    self.content(field.value.clone(), chunk)?;
+                    self.content(value, chunk)?;
                     self.copy(field.value.end..field.end, to);
                 }
                 Mark::Enclose(field) => self.enclosed(field, to)?,
@@ -150,6 +154,21 @@ impl Emitter<'_> {
         }
         self.copy(position..range.end, to);
         Ok(())
+    }
+
+    /// Gives the front of a bytes value that is too large for one chunk to chunks of its own. What is left is the last's.
+    fn pieces(&mut self, field: &Field, id: ChunkId, to: usize) -> Range<u64> {
+        let mut value = field.value.clone();
+        let decided = self.marks.chunk(id);
+        let Some(most) = self.most.filter(|_| decided.kind == ChunkKind::Bytes) else {
+            return value;
+        };
+        while value.end - value.start > most {
+            let piece = self.draft(decided.clone(), Some(to));
+            self.copy(value.start..value.start + most, piece);
+            value.start += most;
+        }
+        value
     }
 
     fn enclosed(&mut self, field: &Field, to: usize) -> Result<()> {

@@ -2,14 +2,39 @@
 
 use std::collections::BTreeSet;
 
+use super::options::Profile;
 use super::plan::SplitPlan;
 use crate::container::ChunkKind;
-use crate::path::FieldPath;
+use crate::path::{FieldPath, Step};
 use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
 
-/// The join version of files in TensorFlow's profile: placeholders are filled as its Merger fills them.
-const TENSORFLOW_PROFILE: i32 = 0;
+/// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't look at versions, refuses what
+/// belongs there.
+const NO_FIELD: u32 = 536_870_911;
+
+/// The join version of files that are for these readers.
+fn join_version(profile: Profile) -> i32 {
+    match profile {
+        Profile::TensorFlow => 0,
+        Profile::Extended => 1,
+    }
+}
+
+/// What stands in the place of the ChunkedMessage of an extended file.
+pub(super) fn refused_message() -> ChunkedMessage {
+    ChunkedMessage {
+        chunk_index: None,
+        chunked_fields: vec![ChunkedField {
+            field_tag: FieldPath::from_iter([Step::field(NO_FIELD)]).to_tags(),
+            message: Some(ChunkedMessage {
+                chunk_index: Some(0),
+                chunked_fields: Vec::new(),
+            }),
+            packed: false,
+        }],
+    }
+}
 
 /// What is known of a chunk once it is written.
 #[derive(Clone, Copy, Debug)]
@@ -82,10 +107,15 @@ pub(super) fn metadata(
     source_crc32c: u32,
 ) -> ChunkMetadata {
     let marked = plan.is_marked();
+    let message = chunked_message(plan);
+    let (message, extended_message) = match plan.profile {
+        Profile::TensorFlow => (message, None),
+        Profile::Extended => (refused_message(), Some(message)),
+    };
     ChunkMetadata {
         version: Some(VersionDef {
             splitter_version: plan.splitter_version,
-            join_version: TENSORFLOW_PROFILE,
+            join_version: join_version(plan.profile),
             bad_consumers: Vec::new(),
         }),
         chunks: plan
@@ -100,9 +130,11 @@ pub(super) fn metadata(
                 size: chunk.size,
                 offset: written.offset,
                 crc32c: Some(written.crc32c),
+                file: 0,
             })
             .collect(),
-        message: Some(chunked_message(plan)),
+        message: Some(message),
+        extended_message,
         source_size: marked.then_some(plan.source_size),
         source_crc32c: marked.then_some(source_crc32c),
         splice_marker: marked,

@@ -15,6 +15,54 @@ pub const DEFAULT_VALUE_CHUNK_SIZE: u64 = 1 << 20;
 /// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 
+/// Which readers a chunked file is for.
+///
+/// The text form is `tensorflow` or `extended`.
+///
+/// ```
+/// use proto_splitter_core::split::Profile;
+/// assert_eq!("extended".parse::<Profile>()?, Profile::Extended);
+/// assert_eq!(Profile::default().to_string(), "tensorflow");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// TensorFlow's own Merger reads the file: `join_version` 0.
+    #[default]
+    TensorFlow,
+    /// Only readers of `join_version` 1 do, such as this one; TensorFlow's refuses it. A value may lie in several BYTES chunks, also
+    /// an element of a repeated field or a value in a map; a trailer that is too large is chunked like any message; chunks may lie
+    /// in [several files](SplitOptions::max_file_size).
+    Extended,
+}
+
+impl std::fmt::Display for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Profile::TensorFlow => "tensorflow",
+            Profile::Extended => "extended",
+        })
+    }
+}
+
+impl std::str::FromStr for Profile {
+    type Err = Error;
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it is neither.
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "tensorflow" => Ok(Profile::TensorFlow),
+            "extended" => Ok(Profile::Extended),
+            _ => Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!("profile {text:?} is neither tensorflow nor extended"),
+            )),
+        }
+    }
+}
+
 /// How a message is split and written.
 ///
 /// ```
@@ -28,6 +76,8 @@ pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 pub struct SplitOptions {
     max_chunk_size: u64,
     value_chunk_size: Option<u64>,
+    max_value_size: Option<u64>,
+    profile: Profile,
     depth_limit: u32,
     compression: ChunkCompression,
     force: bool,
@@ -38,6 +88,8 @@ impl Default for SplitOptions {
         SplitOptions {
             max_chunk_size: DEFAULT_MAX_CHUNK_SIZE,
             value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
+            max_value_size: None,
+            profile: Profile::default(),
             depth_limit: DEFAULT_DEPTH_LIMIT,
             compression: ChunkCompression::default(),
             force: false,
@@ -78,6 +130,30 @@ impl SplitOptions {
         self
     }
 
+    /// The most bytes a BYTES chunk may have. In TensorFlow's profile a larger value is an error; `None`, the default: it may have
+    /// any size. In the extended profile it is cut into several; `None`: at the maximum chunk size.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it is 0.
+    pub fn max_value_size(mut self, bytes: Option<u64>) -> Result<Self> {
+        if bytes == Some(0) {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                "a maximum value size of 0 bytes",
+            ));
+        }
+        self.max_value_size = bytes;
+        Ok(self)
+    }
+
+    /// Which readers the file is for ([TensorFlow's](Profile::TensorFlow)).
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        self.profile = profile;
+        self
+    }
+
     /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]).
     #[must_use]
     pub fn depth_limit(mut self, messages: u32) -> Self {
@@ -107,6 +183,22 @@ impl SplitOptions {
     /// From which size on a bytes or string value becomes a chunk of its own.
     pub fn get_value_chunk_size(&self) -> Option<u64> {
         self.value_chunk_size
+    }
+
+    /// The most bytes a BYTES chunk may have; `None`: any number.
+    pub fn get_max_value_size(&self) -> Option<u64> {
+        match self.profile {
+            Profile::TensorFlow => self.max_value_size,
+            Profile::Extended => {
+                let max = self.get_max_chunk_size();
+                Some(self.max_value_size.map_or(max, |value| value.min(max)))
+            }
+        }
+    }
+
+    /// Which readers the file is for.
+    pub fn get_profile(&self) -> Profile {
+        self.profile
     }
 
     /// How many messages deep the split looks.

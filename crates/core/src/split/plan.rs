@@ -3,6 +3,7 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
+use super::options::Profile;
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::wire::FieldNumber;
@@ -102,6 +103,7 @@ pub struct SplitPlan {
     pub(crate) nested: std::collections::BTreeSet<FieldPath>,
     pub(crate) byte_exact: bool,
     pub(crate) splitter_version: i32,
+    pub(crate) profile: Profile,
 }
 
 impl SplitPlan {
@@ -128,6 +130,11 @@ impl SplitPlan {
     /// The type of the message that is split.
     pub fn descriptor(&self) -> &MessageDescriptor {
         &self.descriptor
+    }
+
+    /// Which readers the chunks are for.
+    pub fn profile(&self) -> Profile {
+        self.profile
     }
 
     /// Whether every chunk is a span of the source, so that placeholders say where each belongs.

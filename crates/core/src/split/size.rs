@@ -16,8 +16,9 @@ use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
+use super::context;
 use super::marks::Marks;
-use super::options::{SizeRules, SplitOptions};
+use super::options::{Profile, SizeRules, SplitOptions};
 use super::source::Source;
 use super::view::Chain;
 use crate::container::ChunkKind;
@@ -287,6 +288,11 @@ impl<'a> Engine<'a> {
         Ok(marks)
     }
 
+    /// Whether a value may be cut that only the extended profile has paths for: an element, or one in a map.
+    fn cuts_elements(&self) -> bool {
+        self.options.get_profile() == Profile::Extended
+    }
+
     fn max(&self) -> u64 {
         self.options.get_max_chunk_size()
     }
@@ -318,10 +324,11 @@ impl<'a> Engine<'a> {
 
     #[cold]
     fn uncuttable_at(&self, path: &FieldPath, size: u64) -> Error {
+        let hint = context::hint(self.options);
         Error::new(
             ErrorKind::Uncuttable,
             format!(
-                "{size} bytes that can't be cut, over the maximum chunk size of {} bytes",
+                "{size} bytes that can't be cut, over the maximum chunk size of {} bytes{hint}",
                 self.max()
             ),
         )

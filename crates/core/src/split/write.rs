@@ -35,7 +35,9 @@ pub struct Split {
 impl Split {
     /// Where each chunk belongs.
     pub fn message(&self) -> ChunkedMessage {
-        self.metadata.message.clone().unwrap_or_default()
+        let extended = self.metadata.extended_message.as_ref();
+        let message = extended.or(self.metadata.message.as_ref());
+        message.cloned().unwrap_or_default()
     }
 
     /// The chunks' bytes, as [`Merger::merge`](crate::merge::Merger::merge) takes them.

@@ -146,6 +146,7 @@ impl Chunked {
             size: chunk.len() as u64,
             offset: 0,
             crc32c: None,
+            file: 0,
         };
         self.metadata.chunks.push(info);
         self.chunks.push(chunk);
@@ -153,7 +154,8 @@ impl Chunked {
     }
 
     pub fn message_mut(&mut self) -> &mut ChunkedMessage {
-        self.metadata.message.as_mut().unwrap()
+        let extended = self.metadata.extended_message.as_mut();
+        extended.or(self.metadata.message.as_mut()).unwrap()
     }
 
     fn field(mut self, at: &str, kind: i32, chunk: impl Into<Vec<u8>>, packed: bool) -> Self {

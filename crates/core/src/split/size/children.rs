@@ -91,7 +91,7 @@ impl Engine<'_> {
                     return Ok(None);
                 };
                 let kind = entry.map_entry_key_field().kind();
-                child.chunkable &= value.is_some()
+                child.chunkable &= (value.is_some() || self.cuts_elements())
                     && key_is_addressable(&parsed.key, &kind)
                     && keys.get(&parsed.key) == Some(&ordinal);
                 child.path = node.path.join(Step::key(number, parsed.key));
@@ -102,7 +102,8 @@ impl Engine<'_> {
             }
             Class::Values | Class::Numbers { .. } | Class::Unknown | Class::Scalar => {
                 child.path = node.path.join(Step::index(number, index));
-                child.chunkable = false;
+                let is_value = matches!(group.class, Class::Values | Class::Unknown);
+                child.chunkable &= is_value && self.cuts_elements();
                 None
             }
         };
@@ -152,7 +153,8 @@ impl Engine<'_> {
         child.content = inner.size;
         // More than one chunk under a map key need the value as a chunk of their own to hang below; see `Marks`.
         child.inside = inner.chunk_count();
-        if child.entry.is_some() && child.chunkable && child.inside > 1 {
+        let nests = child.entry.is_some() && !self.cuts_elements();
+        if nests && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
         // Only what may not leave as a whole is ever reduced again. All else is done with: remembering it would cost more than

@@ -168,7 +168,9 @@ impl Engine<'_> {
                 at = found.place(&node.descriptor, field.number).map_err(here)?;
                 found.chosen(at);
                 let class = &found.groups[at].class;
-                odd = !fits(class, field.wire_type);
+                // Of an unknown field, as of a repeated one, an index counts the values of one wire type.
+                let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
+                odd = uncounted || !fits(class, field.wire_type);
                 if check {
                     check_field(&node.descriptor, &field).map_err(here)?;
                 }
