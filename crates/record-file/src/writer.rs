@@ -1,5 +1,6 @@
 //! Writing records.
 mod append;
+mod copied;
 mod encode;
 mod later;
 mod options;

@@ -1,7 +1,7 @@
 //! Files by other writers.
 use std::fs;
 
-use record_file::{ChunkKind, ErrorKind, ReaderOptions, RecordFile};
+use record_file::{ChunkKind, ErrorKind, ReaderOptions, RecordFile, RecordWriter};
 
 use crate::support::{Fixture, all, dir, sha256, valid};
 
@@ -75,6 +75,57 @@ fn every_byte_of_a_file_belongs_to_a_chunk() {
         assert_eq!(position, file.size(), "{}", fixture.name);
     }
     assert!(fills > 0, "some fixture has more records than bytes");
+}
+
+#[test]
+fn chunks_are_copied_as_they_are_stored() {
+    for fixture in valid() {
+        let file = fixture.open();
+        // What is in front of them shifts where blocks cut into them.
+        let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+        writer.write_record(&[7; 1000]).unwrap();
+        writer.flush().unwrap();
+        let mut copied = Vec::new();
+        for chunk in file.chunks().map(Result::unwrap) {
+            if chunk.header.num_records > 0 {
+                copied.push((writer.copy_chunk(&file, &chunk).unwrap(), chunk));
+            }
+        }
+        let last = writer.last_position();
+        let copy = RecordFile::open(writer.finish().unwrap(), ReaderOptions::new()).unwrap();
+        assert_eq!(copy.last_record().unwrap(), last, "{}", fixture.name);
+        for (begin, chunk) in copied {
+            assert_eq!(copy.chunk_header_at(begin).unwrap().header, chunk.header);
+            let (ours, theirs) = (copy.read_chunk(begin), file.read_chunk(chunk.begin()));
+            let (ours, theirs) = (ours.unwrap(), theirs.unwrap());
+            assert!(ours.records().eq(theirs.records()), "{}", fixture.name);
+        }
+    }
+}
+
+#[test]
+fn a_damaged_chunk_is_not_copied() {
+    let fixture = all()
+        .into_iter()
+        .find(|fixture| fixture.name == "bad_flip_data.riegeli")
+        .unwrap();
+    let file = fixture.open();
+    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let copied: Vec<_> = file
+        .chunks()
+        .map_while(Result::ok)
+        .filter(|chunk| chunk.header.num_records > 0)
+        .map(|chunk| writer.copy_chunk(&file, &chunk))
+        .collect();
+    let failed = copied
+        .iter()
+        .find_map(|copied| copied.as_ref().err())
+        .unwrap();
+    assert_eq!(failed.kind(), ErrorKind::ChecksumMismatch);
+    assert_eq!(
+        writer.write_record(b"a").unwrap_err().kind(),
+        ErrorKind::Closed
+    );
 }
 
 fn check_records(fixture: &Fixture) {

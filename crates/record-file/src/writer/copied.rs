@@ -1,0 +1,78 @@
+//! Copying chunks from file to file, as they are stored.
+use std::io::Write;
+
+use super::RecordWriter;
+use super::sink::Frame;
+use crate::chunk::Chunk;
+use crate::error::Result;
+use crate::file::RecordFile;
+use crate::payload::Payload;
+use crate::position::ChunkOffset;
+use crate::read_at::ReadAt;
+
+impl<W: Write> RecordWriter<W> {
+    /// Writes a chunk of another file as it is stored there, without decompressing it, and returns where it begins: its records are
+    /// there by the same indices. It is held in small pieces; its hash is verified at its end.
+    ///
+    /// # Errors
+    ///
+    /// What reading the chunk can give, a wrong hash included, and [`Io`](crate::ErrorKind::Io) if writing fails: nothing more can be
+    /// written then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordPosition, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new())?;
+    /// let position = writer.write_record_alone(&[7; 100_000], Compression::ZSTD)?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new())?;
+    /// writer.write_record_alone(b"in front of it", Compression::None)?;
+    /// let chunk = file.chunk_header_at(position.chunk_begin())?;
+    /// let begin = writer.copy_chunk(&file, &chunk)?;
+    ///
+    /// let copy = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// assert_eq!(copy.read_record(RecordPosition::new(begin.0, 0))?, [7; 100_000][..]);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    pub fn copy_chunk<S: ReadAt>(
+        &mut self,
+        file: &RecordFile<S>,
+        chunk: &Chunk,
+    ) -> Result<ChunkOffset> {
+        self.attempt(|writer| {
+            writer.close_chunk()?;
+            writer.settle()?;
+            let begin = writer.sink.pos();
+            let end = chunk.header.end(begin);
+            let frame = Frame::Known { begin, end };
+            writer
+                .sink
+                .emit(frame, &[&chunk.header.encode()])
+                .map_err(|error| writer.io(error))?;
+            let mut source = file.get_ref();
+            let mut payload = Payload::hashed(*chunk);
+            while payload.left() > 0 {
+                let piece = payload.piece(&mut source, payload.left())?;
+                writer
+                    .sink
+                    .emit(frame, &[piece])
+                    .map_err(|error| writer.io(error))?;
+            }
+            payload.finish(&mut source)?;
+            writer
+                .sink
+                .pad(frame, end)
+                .map_err(|error| writer.io(error))?;
+            if let Some(last) = chunk.header.num_records.checked_sub(1) {
+                writer.wrote_alone(begin);
+                if let Some(position) = &mut writer.last {
+                    position.index = last;
+                }
+            }
+            Ok(ChunkOffset(begin))
+        })
+    }
+}
