@@ -26,6 +26,8 @@
 //! ```
 
 mod editions;
+#[cfg(test)]
+mod tests;
 use std::collections::BTreeSet;
 use std::path::Path;
 
