@@ -20,6 +20,8 @@ mod merge_fixtures;
 mod properties;
 /// SavedModels as folders.
 mod saved_model_dirs;
+/// What can be split: bytes, files, typed and dynamic messages.
+mod sources;
 /// Splitters of one's own.
 mod splitters;
 /// Where files are written, and where not.

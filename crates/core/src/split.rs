@@ -7,6 +7,7 @@ mod file;
 mod marks;
 mod metadata;
 mod options;
+mod pieces;
 mod plan;
 mod recent;
 mod records;

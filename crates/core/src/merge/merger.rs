@@ -48,7 +48,9 @@ impl Merger {
 
     /// Reads a message of a type known to the program.
     ///
-    /// The type's fields are not known to the merge: for files without our marker use [`read_with`](Self::read_with).
+    /// The type's fields are not known to the merge: for files without our marker use [`read_with`](Self::read_with). Fields that
+    /// the type doesn't have, of a newer schema or extensions, are lost: prost has no place for them.
+    /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) gives the bytes as they were.
     ///
     /// # Errors
     ///

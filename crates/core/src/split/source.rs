@@ -1,4 +1,5 @@
 use std::fs::{self, File, Metadata};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,17 +9,23 @@ use prost::Message;
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 use record_file::ReadAt;
 
+use super::pieces::Pieces;
 use super::recent::Recent;
 use crate::wire::SourceInput;
 use crate::{Error, ErrorKind, Result};
 
 /// A message to be split: its bytes, in memory or in a file, and its type.
 ///
-/// Any typed or dynamic message becomes one by `From`; it is encoded once. Bytes and files are split as they are.
+/// Bytes and files are split as they are. Any typed or dynamic message becomes a source by `From`: what is split then is exactly what its
+/// `encode` writes. Its values of type [`Bytes`] are not copied for that, but shared (with the feature `zero-copy`, which is on by
+/// default), so that a message with 10 GiB of tensors takes no more memory to be split.
+///
+/// A typed message has only the fields that its Rust type has. prost drops the others when it decodes, so a file that was read
+/// into a typed message and is split from there has lost the fields of newer schemas, and extensions. To keep them, split the file itself
+/// ([`Source::open`]), or read it into a [`DynamicMessage`](prost_reflect::DynamicMessage).
 ///
 /// ```
 /// use proto_splitter_core::split::Source;
-///
 ///
 /// let timestamp = prost_reflect::prost_types::Timestamp { seconds: 1, nanos: 2 };
 /// let source = Source::from(&timestamp);
@@ -27,10 +34,19 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 #[derive(Clone)]
 pub struct Source {
-    data: Arc<dyn ReadAt>,
+    data: Data,
     size: u64,
     descriptor: MessageDescriptor,
     file: Option<Arc<OpenFile>>,
+}
+
+/// Where the bytes are.
+#[derive(Clone)]
+enum Data {
+    /// In memory.
+    Pieces(Pieces),
+    /// Wherever they can be read from.
+    Reader(Arc<dyn ReadAt>),
 }
 
 #[derive(Debug)]
@@ -76,10 +92,14 @@ impl std::fmt::Debug for Source {
 impl Source {
     /// A serialized message in memory.
     pub fn from_bytes(bytes: impl Into<Bytes>, descriptor: MessageDescriptor) -> Source {
-        let bytes = bytes.into();
+        Source::from_pieces(vec![bytes.into()], descriptor)
+    }
+
+    fn from_pieces(pieces: Vec<Bytes>, descriptor: MessageDescriptor) -> Source {
+        let pieces = Pieces::new(pieces);
         Source {
-            size: bytes.len() as u64,
-            data: Arc::new(bytes),
+            size: pieces.len(),
+            data: Data::Pieces(pieces),
             descriptor,
             file: None,
         }
@@ -99,7 +119,7 @@ impl Source {
             }
             let file = File::open(path)?;
             let metadata = file.metadata()?;
-            let data = Arc::new(Recent::new(file.try_clone()?));
+            let data = Data::Reader(Arc::new(Recent::new(file.try_clone()?)));
             let stamp = Stamp::of(&metadata);
             let file = OpenFile {
                 file,
@@ -119,7 +139,7 @@ impl Source {
     /// A serialized message that can be read by position, of `size` bytes.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {
-            data: Arc::new(Recent::new(data)),
+            data: Data::Reader(Arc::new(Recent::new(data))),
             size,
             descriptor,
             file: None,
@@ -141,12 +161,23 @@ impl Source {
         self.file.as_ref().map(|file| file.path.as_path())
     }
 
-    pub(crate) fn data(&self) -> &dyn ReadAt {
-        &*self.data
+    pub(crate) fn data(&self) -> &(dyn ReadAt + 'static) {
+        match &self.data {
+            Data::Pieces(pieces) => pieces,
+            Data::Reader(reader) => &**reader,
+        }
     }
 
     pub(crate) fn input(&self) -> SourceInput<'_, dyn ReadAt> {
-        SourceInput::new(&*self.data, self.size)
+        SourceInput::new(self.data(), self.size)
+    }
+
+    /// The bytes of `range` without copying them, if they are together in memory.
+    pub(crate) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
+        match &self.data {
+            Data::Pieces(pieces) => pieces.shared(range),
+            Data::Reader(_) => None,
+        }
     }
 
     /// Fails if the file behind the source is no longer what it was when it was opened.
@@ -170,7 +201,11 @@ impl Source {
 
 impl<M: Message + ReflectMessage> From<&M> for Source {
     fn from(message: &M) -> Source {
-        Source::from_bytes(message.encode_to_vec(), message.descriptor())
+        #[cfg(feature = "zero-copy")]
+        let pieces = proto_splitter_segments::encode(message);
+        #[cfg(not(feature = "zero-copy"))]
+        let pieces = vec![message.encode_to_vec().into()];
+        Source::from_pieces(pieces, message.descriptor())
     }
 }
 

@@ -19,7 +19,7 @@ pub struct Chunk {
     pub kind: ChunkKind,
     /// Where it belongs.
     pub path: FieldPath,
-    /// Its bytes.
+    /// Its bytes: those of the source, shared, if they are together in memory there.
     pub bytes: Bytes,
 }
 
@@ -59,23 +59,43 @@ pub(super) fn split(plan: &SplitPlan, source: &Source) -> Result<Split> {
     let mut infos = Vec::with_capacity(plan.chunks.len());
     let mut spans = Vec::new();
     for chunk in &plan.chunks {
-        let mut bytes = Vec::new();
-        let mut reader = ChunkReader::new(plan, chunk, source);
-        reader.read_to_end(&mut bytes)?;
-        infos.push(WrittenInfo {
-            offset: 0,
-            crc32c: reader.crc32c,
-        });
-        spans.append(&mut reader.spans);
+        let (bytes, crc32c) = match shared(chunk, source) {
+            Some((bytes, span)) => {
+                spans.push(span);
+                (bytes, span.crc32c)
+            }
+            None => {
+                let mut bytes = Vec::new();
+                let mut reader = ChunkReader::new(plan, chunk, source);
+                reader.read_to_end(&mut bytes)?;
+                spans.append(&mut reader.spans);
+                (bytes.into(), reader.crc32c)
+            }
+        };
+        infos.push(WrittenInfo { offset: 0, crc32c });
         chunks.push(Chunk {
             kind: chunk.kind,
             path: chunk.path.clone(),
-            bytes: bytes.into(),
+            bytes,
         });
     }
     let metadata = metadata(plan, &infos, source_crc32c(source, spans)?);
     source.check_unchanged()?;
     Ok(Split { chunks, metadata })
+}
+
+/// The bytes of a chunk that is one span of a source in memory.
+fn shared(chunk: &PlannedChunk, source: &Source) -> Option<(Bytes, Span)> {
+    let [Segment::Source(range)] = chunk.segments() else {
+        return None;
+    };
+    let bytes = source.shared(range)?;
+    let span = Span {
+        start: range.start,
+        len: bytes.len() as u64,
+        crc32c: crc32c::crc32c(&bytes),
+    };
+    Some((bytes, span))
 }
 
 /// Bytes of the source that went to a chunk, and their checksum.

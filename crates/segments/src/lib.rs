@@ -1,0 +1,169 @@
+//! Encodes a prost message into a list of segments, without copying the values that it holds as [`Bytes`].
+//!
+//! `encode_to_vec` of a message with tensors of 10 GiB needs 10 GiB more. Segments are what `encode` writes, byte for byte, but a field of
+//! type [`Bytes`] is a segment of its own: the very one, shared.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use proto_splitter_segments::encode;
+//!
+//! #[derive(Clone, PartialEq, prost::Message)]
+//! struct Layer {
+//!     #[prost(string, tag = "1")]
+//!     name: String,
+//!     #[prost(bytes = "bytes", tag = "2")]
+//!     weights: Bytes,
+//! }
+//!
+//! let layer = Layer { name: "dense".into(), weights: vec![7; 1 << 20].into() };
+//! let segments = encode(&layer);
+//! assert_eq!(segments[1].as_ptr(), layer.weights.as_ptr());
+//! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
+//! ```
+//!
+//! This is a crate of its own because prost writes to a [`BufMut`], which is a trait that only `unsafe` code can implement: its
+//! `chunk_mut` lends memory that was not written yet. Here [`BytesMut`] lends it, and is told what was written.
+
+use bytes::buf::UninitSlice;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::Message;
+
+/// From how many bytes on a value is shared: 1 KiB. To copy a smaller one costs less than to have it apart.
+pub const LEAST_SHARED: usize = 1 << 10;
+
+/// What `message.encode` writes, in order, in segments that are not empty.
+pub fn encode(message: &impl Message) -> Vec<Bytes> {
+    let mut segments = Segments::default();
+    message.encode_raw(&mut segments);
+    segments.close();
+    segments.closed
+}
+
+/// Takes what is written to it: large values as they come, everything else one after the other.
+#[derive(Default)]
+struct Segments {
+    closed: Vec<Bytes>,
+    open: BytesMut,
+}
+
+impl Segments {
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            let open = std::mem::take(&mut self.open);
+            self.closed.push(open.freeze());
+        }
+    }
+}
+
+// SAFETY: the memory that is lent, and what is known to be written of it, are those of one `BytesMut`, which upholds the trait's contract.
+#[allow(
+    unsafe_code,
+    reason = "there is no safe way to be a BufMut, nor another way to get at the very Bytes"
+)]
+unsafe impl BufMut for Segments {
+    fn remaining_mut(&self) -> usize {
+        self.open.remaining_mut()
+    }
+
+    fn chunk_mut(&mut self) -> &mut UninitSlice {
+        self.open.chunk_mut()
+    }
+
+    unsafe fn advance_mut(&mut self, count: usize) {
+        // SAFETY: the caller has written these bytes to what `chunk_mut` lent, as it promises in turn.
+        unsafe { self.open.advance_mut(count) }
+    }
+
+    fn put<T: Buf>(&mut self, mut value: T) {
+        let len = value.remaining();
+        if len < LEAST_SHARED {
+            return self.open.put(value);
+        }
+        self.close();
+        // `Bytes` gives itself; another `Buf` is copied, as it would be anyway.
+        self.closed.push(value.copy_to_bytes(len));
+    }
+
+    fn put_slice(&mut self, bytes: &[u8]) {
+        self.open.extend_from_slice(bytes);
+    }
+
+    fn put_bytes(&mut self, byte: u8, count: usize) {
+        self.open.put_bytes(byte, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, Message)]
+    struct Tree {
+        #[prost(bytes = "bytes", tag = "1")]
+        shared: Bytes,
+        #[prost(bytes = "vec", tag = "2")]
+        owned: Vec<u8>,
+        #[prost(string, tag = "3")]
+        text: String,
+        #[prost(uint64, repeated, tag = "4")]
+        numbers: Vec<u64>,
+        #[prost(message, repeated, tag = "5")]
+        children: Vec<Tree>,
+        #[prost(bytes = "bytes", repeated, tag = "6")]
+        several: Vec<Bytes>,
+    }
+
+    fn tree(depth: usize, size: usize) -> Tree {
+        Tree {
+            shared: vec![1; size].into(),
+            owned: vec![2; size],
+            text: "t".repeat(size),
+            numbers: (0..size as u64).map(|n| n * n).collect(),
+            children: (0..depth).map(|child| tree(child, size)).collect(),
+            several: vec![vec![3; size].into(), Bytes::new(), vec![4; size / 2].into()],
+        }
+    }
+
+    #[test]
+    fn segments_are_what_encode_writes() {
+        for size in [0, 1, 100, 1023, 1024, 1025, 70_000] {
+            for depth in 0..4 {
+                let tree = tree(depth, size);
+                let segments = encode(&tree);
+                assert!(segments.concat() == tree.encode_to_vec(), "{size} {depth}");
+                assert!(segments.iter().all(|segment| !segment.is_empty()));
+            }
+        }
+    }
+
+    #[test]
+    fn large_values_are_shared_wherever_they_are_and_small_ones_are_not() {
+        let tree = tree(2, LEAST_SHARED);
+        let mut expected = Vec::new();
+        collect(&tree, &mut expected);
+        let segments = encode(&tree);
+        let shared = |value: &&Bytes| segments.iter().any(|s| s.as_ptr() == value.as_ptr());
+        let (large, small): (Vec<&Bytes>, Vec<&Bytes>) = expected
+            .iter()
+            .partition(|value| value.len() >= LEAST_SHARED);
+        assert_eq!((large.len(), small.len()), (8, 8));
+        assert!(large.iter().all(shared));
+        assert!(!small.iter().filter(|value| !value.is_empty()).any(shared));
+    }
+
+    fn collect(tree: &Tree, found: &mut Vec<Bytes>) {
+        found.push(tree.shared.clone());
+        found.extend(tree.several.iter().cloned());
+        tree.children.iter().for_each(|child| collect(child, found));
+    }
+
+    #[test]
+    fn a_message_without_large_values_is_one_segment() {
+        let numbers = Tree {
+            numbers: (0..100_000).collect(),
+            ..Tree::default()
+        };
+        assert_eq!(encode(&numbers).len(), 1);
+        assert!(encode(&Tree::default()).is_empty());
+    }
+}
