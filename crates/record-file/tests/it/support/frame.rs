@@ -111,3 +111,53 @@ pub(crate) fn varint_of(value: u64) -> Vec<u8> {
     varint(&mut out, value);
     out
 }
+
+/// Makes every hash of a file right again, so that what follows it is looked at: those of block headers wherever a
+/// block begins, those of chunks as far as their sizes lead from one to the next.
+pub(crate) fn mend(file: &mut [u8]) {
+    for block in (0..file.len()).step_by(BLOCK) {
+        if let Some(header) = file.get_mut(block..block + 24) {
+            let sum = hash(&header[8..]);
+            header[..8].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    let mut begin = 0;
+    // A chunk is at least its header.
+    while let Some(header) = payload(file, begin, 40) {
+        let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+        let data_size = usize::try_from(word(8)).unwrap_or(usize::MAX);
+        let num_records = usize::try_from(word(24) >> 8).unwrap_or(usize::MAX);
+        let data = data_size
+            .checked_add(40)
+            .and_then(|len| payload(file, begin, len));
+        let mut mended = header.clone();
+        if let Some(data) = &data {
+            mended[16..24].copy_from_slice(&hash(&data[40..]).to_le_bytes());
+        }
+        let sum = hash(&mended[8..]);
+        mended[..8].copy_from_slice(&sum.to_le_bytes());
+        for (index, byte) in mended.into_iter().enumerate() {
+            file[end_after(begin, index + 1) - 1] = byte;
+        }
+        let Some(data) = data else { return };
+        let end = end_after(begin, data.len());
+        begin = end.max(boundary_from(begin.saturating_add(num_records)));
+    }
+}
+
+/// So many bytes of a chunk that begins at `begin`, without the block headers between them.
+fn payload(file: &[u8], begin: usize, len: usize) -> Option<Vec<u8>> {
+    if len > file.len() || begin > file.len() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(len);
+    let mut at = begin;
+    while out.len() < len {
+        if at.is_multiple_of(BLOCK) {
+            at += 24;
+        }
+        out.push(*file.get(at)?);
+        at += 1;
+    }
+    Some(out)
+}

@@ -1,0 +1,316 @@
+//! What is fuzzed: functions that take any bytes, and hold to what must be true of them. `/fuzz` runs them with libFuzzer, and
+//! `mutations.rs` with mutations that are the same each time.
+use std::io::Read;
+
+use record_file::{
+    ChunkKind, ChunkOffset, ErrorKind, FieldProjection, Found, Input, ReaderOptions, RecordFile,
+    RecordPosition, RecordReader, RecordsMetadata, WriterOptions,
+};
+
+use crate::support::frame::{self, Frame};
+
+/// What takes bytes.
+pub(crate) type Target = fn(&[u8]);
+
+/// All of them, by name.
+pub(crate) const TARGETS: [(&str, Target); 6] = [
+    ("sequence", sequence),
+    ("positioned", positioned),
+    ("simple_chunk", simple_chunk),
+    ("transposed_chunk", transposed_chunk),
+    ("metadata", metadata),
+    ("text", text),
+];
+
+/// Memory for hostile claims, and none to speak of.
+const OPTIONS: ReaderOptions = ReaderOptions::new()
+    .max_chunk_memory(1 << 20)
+    .max_window_log(20);
+
+/// Records of one file that are looked at.
+const MOST: usize = 10_000;
+
+/// The file in `data`; if its last byte, which doesn't belong to it, is odd, with all hashes mended.
+fn file_of(data: &[u8]) -> Vec<u8> {
+    let Some((mode, file)) = data.split_last() else {
+        return Vec::new();
+    };
+    let mut file = file.to_vec();
+    if mode % 2 == 1 {
+        frame::mend(&mut file);
+    }
+    file
+}
+
+type Ending = Result<(), (ErrorKind, Option<u64>)>;
+
+fn read_all<I: Input>(reader: &mut RecordReader<I>) -> (Vec<(RecordPosition, Vec<u8>)>, Ending) {
+    let mut records = Vec::new();
+    while records.len() < MOST {
+        match reader.read_record() {
+            Ok(Some(record)) => {
+                let record = record.to_vec();
+                let position = reader.last_position().expect("the record just read");
+                records.push((position, record));
+            }
+            Ok(None) => break,
+            Err(error) => return (records, Err((error.kind(), error.offset()))),
+        }
+    }
+    (records, Ok(()))
+}
+
+/// A file from its beginning to its end: a stream gives what a slice does, and recovery passes over all damage.
+pub(crate) fn sequence(data: &[u8]) {
+    let file = file_of(data);
+    let (records, end) = read_all(&mut RecordReader::new(&file, OPTIONS));
+    let (streamed, streamed_end) = read_all(&mut RecordReader::from_read(&file[..], OPTIONS));
+    let limited = |end: &Ending| matches!(end, Err((ErrorKind::LimitExceeded, _)));
+    // A stream meets the limit where a slice knows that the file ends before.
+    if !limited(&streamed_end) || limited(&end) {
+        assert_eq!(streamed_end, end);
+        assert!(streamed == records);
+    }
+    let mut reached = 0;
+    let size = file.len() as u64;
+    let mut reader = RecordReader::new(&file, OPTIONS).on_damage(move |region| {
+        assert!(reached <= region.begin && region.begin < region.end && region.end <= size);
+        reached = region.end;
+        true
+    });
+    let (recovered, end) = read_all(&mut reader);
+    assert!(recovered.starts_with(&records));
+    assert!(recovered.is_sorted_by_key(|(position, _)| position.numeric()));
+    assert!(end.is_ok() || limited(&end), "{end:?}");
+}
+
+/// A file at random places: whatever way leads to a record, it is the same one.
+pub(crate) fn positioned(data: &[u8]) {
+    let file = file_of(data);
+    let mut reader = RecordReader::new(&file, OPTIONS).on_damage(|_| true);
+    let size = file.len() as u64;
+    for numeric in [
+        0,
+        1,
+        size / 3,
+        size / 2,
+        size.saturating_sub(1),
+        size,
+        size + 1,
+    ] {
+        if reader.seek_numeric(numeric).is_ok()
+            && let Ok(Some(_)) = reader.read_record()
+            && let Some(position) = reader.last_position()
+        {
+            assert!(reader.seek(position).is_ok());
+            assert!(matches!(reader.read_record(), Ok(Some(_))));
+            let _ = reader.seek_back();
+        }
+    }
+    let mut last = None;
+    let found = reader.search(|record| {
+        last = Some(record.to_vec());
+        record.cmp(b"m").into()
+    });
+    if let Ok(Found::Equal) = found {
+        assert_eq!(reader.read_record().ok().flatten(), Some(&b"m"[..]));
+    }
+    let Ok(file) = RecordFile::open(&file, OPTIONS) else {
+        return;
+    };
+    let _ = (file.last_record(), file.metadata());
+    for chunk in file.chunks().map_while(Result::ok).take(100) {
+        let begin = chunk.begin();
+        let _ = file.compression(&chunk);
+        let Ok(decoded) = file.read_chunk(begin) else {
+            continue;
+        };
+        if matches!(chunk.header.kind, ChunkKind::Simple | ChunkKind::Transposed) {
+            assert_eq!(decoded.len() as u64, chunk.header.num_records);
+            assert_eq!(decoded.decoded_size(), chunk.header.decoded_data_size);
+        }
+        for index in (0..decoded.len()).step_by(1 + decoded.len() / 5) {
+            let record = decoded.record(index).expect("within the chunk");
+            let position = RecordPosition::new(begin.0, index as u64);
+            one_record(&file, position, record);
+        }
+    }
+}
+
+fn one_record(file: &RecordFile<&Vec<u8>>, position: RecordPosition, record: &[u8]) {
+    assert_eq!(file.read_record(position).expect("it was decoded"), record);
+    let len = file.record_len(position).expect("it was decoded");
+    assert_eq!(len, record.len() as u64);
+    let mut buf = vec![0; record.len()];
+    file.read_record_into(position, &mut buf)
+        .expect("it was decoded");
+    assert_eq!(buf, record);
+    buf.clear();
+    if let Ok(mut stream) = file.record_stream(position)
+        && stream.read_to_end(&mut buf).is_ok()
+    {
+        assert_eq!(buf, record);
+    }
+    if let Ok(located) = file.locate(position.numeric()) {
+        assert_eq!(located, position);
+    }
+}
+
+/// A chunk of this kind: two bytes for the number of its records, three for their size, then its data.
+fn chunk(kind: u8, data: &[u8]) {
+    let Some((claims, data)) = data.split_at_checked(5) else {
+        return;
+    };
+    let number = |bytes: &[u8]| {
+        let digit = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        bytes.iter().fold(0, digit)
+    };
+    let frame = Frame::new(kind, number(&claims[..2]), number(&claims[2..]), data);
+    let mut file = frame::file(&[frame]);
+    file.push(0);
+    sequence(&file);
+    positioned(&file);
+    if kind == b't' {
+        file.pop();
+        project(&file);
+    }
+}
+
+/// What the fuzzer makes of `data` is the content of a simple chunk.
+pub(crate) fn simple_chunk(data: &[u8]) {
+    chunk(b'r', data);
+}
+
+/// What the fuzzer makes of `data` is the content of a transposed chunk.
+pub(crate) fn transposed_chunk(data: &[u8]) {
+    chunk(b't', data);
+}
+
+/// A projection reads no more than there is.
+fn project(file: &[u8]) {
+    let projections = [
+        FieldProjection::none(),
+        FieldProjection::none().field(&[1]),
+        FieldProjection::none().existence(&[2]).field(&[3, 1]),
+    ];
+    for projection in projections {
+        let Ok(file) = RecordFile::open(file, OPTIONS) else {
+            return;
+        };
+        let file = file.with_field_projection(projection);
+        if let Ok(chunk) = file.read_chunk(ChunkOffset(64)) {
+            assert!(chunk.records().count() == chunk.len());
+        }
+    }
+}
+
+/// The content of a metadata chunk after a size of three bytes, and the message by itself.
+pub(crate) fn metadata(data: &[u8]) {
+    if let Ok(parsed) = RecordsMetadata::parse(data) {
+        let again = RecordsMetadata::parse(&parsed.serialize());
+        assert_eq!(again.expect("what was serialized"), parsed);
+    }
+    let Some((size, content)) = data.split_first_chunk::<3>() else {
+        return;
+    };
+    let size = u64::from_be_bytes([0, 0, 0, 0, 0, size[0], size[1], size[2]]);
+    let file = frame::file(&[Frame::new(b'm', 0, size, content)]);
+    let positioned = RecordFile::open(&file, OPTIONS)
+        .and_then(|file| file.metadata())
+        .map_err(|error| error.kind());
+    let sequential = RecordReader::new(&file, OPTIONS)
+        .read_metadata()
+        .map_err(|error| error.kind());
+    if let Ok(Some(metadata)) = &positioned {
+        assert_eq!(metadata.len() as u64, size);
+    }
+    assert_eq!(positioned, sequential);
+}
+
+/// Positions and options as text, positions as bytes: what is read is written the same.
+pub(crate) fn text(data: &[u8]) {
+    if let Ok(position) = RecordPosition::from_bytes(data) {
+        let again = RecordPosition::from_bytes(&position.to_bytes());
+        assert_eq!(again.expect("what was written"), position);
+    }
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    if let Ok(position) = text.parse::<RecordPosition>() {
+        let again = position.to_string().parse::<RecordPosition>();
+        assert_eq!(again.expect("what was written"), position);
+    }
+    if let Ok(options) = text.parse::<WriterOptions>() {
+        let again = options.to_string().parse::<WriterOptions>();
+        assert_eq!(again.expect("what was written"), options);
+    }
+}
+
+/// What a target begins with, made of the files in `dir`.
+pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
+    const LARGEST: usize = 6000;
+    if target == "text" {
+        return [
+            "64/0",
+            "3986/2",
+            "transpose,zstd:5,chunk_size:4M,parallelism:2",
+            "default,brotli:11,window_log:20,bucket_fraction:0.5,padding",
+            "uncompressed,initial_padding:64K,final_padding:1000",
+            "snappy:2,chunk_size:auto",
+        ]
+        .map(|text| text.as_bytes().to_vec())
+        .into();
+    }
+    let mut paths: Vec<_> = std::fs::read_dir(dir)
+        .expect("the folder of files")
+        .map(|entry| entry.expect("a file").path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "riegeli")
+        })
+        .collect();
+    paths.sort();
+    let mut seeds = Vec::new();
+    for path in paths {
+        let mut file = std::fs::read(path).expect("a file");
+        if file.len() > LARGEST {
+            continue;
+        }
+        if matches!(target, "sequence" | "positioned") {
+            file.push(1);
+            seeds.push(file);
+        } else {
+            seeds.extend(chunks(target, &file));
+        }
+    }
+    seeds
+}
+
+/// The chunks of a file that a target is for, with their claims in front.
+fn chunks(target: &str, file: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(records) = RecordFile::open(file, OPTIONS) else {
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for chunk in records.chunks().map_while(Result::ok) {
+        let header = chunk.header;
+        let claims = match (target, header.kind) {
+            ("simple_chunk", ChunkKind::Simple) | ("transposed_chunk", ChunkKind::Transposed) => [
+                &header.num_records.to_be_bytes()[6..],
+                &header.decoded_data_size.to_be_bytes()[5..],
+            ]
+            .concat(),
+            ("metadata", ChunkKind::Metadata) => {
+                header.decoded_data_size.to_be_bytes()[5..].to_vec()
+            }
+            _ => continue,
+        };
+        let begin = usize::try_from(chunk.begin().0).expect("within the file") + 40;
+        let data = begin..begin + usize::try_from(header.data_size).expect("within the file");
+        // Files this small are one block.
+        if let Some(data) = file.get(data) {
+            out.push([&claims, data].concat());
+        }
+    }
+    out
+}
