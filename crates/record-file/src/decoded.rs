@@ -93,14 +93,14 @@ pub(crate) fn decode(
         ChunkKind::Transposed => transpose::decode(
             chunk,
             chunk.header.num_records,
-            &data,
+            data,
             decoders,
             options,
             projection,
         ),
         // Of one record, which isn't counted as one: the serialized metadata.
         ChunkKind::Metadata => {
-            transpose::decode(chunk, 1, &data, decoders, options, &FieldProjection::all())
+            transpose::decode(chunk, 1, data, decoders, options, &FieldProjection::all())
         }
         _ => Ok(DecodedChunk::default()),
     }

@@ -20,8 +20,10 @@
 mod backward;
 mod decode;
 mod encode;
+mod fast;
 mod machine;
 mod projection;
+mod select;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::ChunkEncoder;

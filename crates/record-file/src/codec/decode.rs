@@ -16,6 +16,10 @@ const GROWTH: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Decoders {
     zstd: Option<DCtx<'static>>,
+    /// Memory of a chunk before, for what several streams of one decompress to.
+    pub(crate) arena: Vec<u8>,
+    /// Memory of a chunk before, for the next chunk's records.
+    pub(crate) spare: Vec<u8>,
 }
 
 impl std::fmt::Debug for Decoders {

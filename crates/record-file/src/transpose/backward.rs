@@ -34,11 +34,6 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Whether everything that was announced is there.
-    pub(crate) fn is_full(&self) -> bool {
-        self.len() == self.limit
-    }
-
     /// Room for `len` more bytes in front of what is there, to be filled; `None` if that is too many.
     #[inline]
     pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {

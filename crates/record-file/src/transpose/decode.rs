@@ -1,20 +1,21 @@
 //! Putting transposed records together again.
-use super::backward::Backward;
-use super::machine::{Emit, Machine, State};
-use super::projection::{FieldProjection, Selected};
+use super::fast::{self, Cursor, Found, Records, SLACK, Source};
+use super::machine::Machine;
+use super::projection::FieldProjection;
+use super::select::{self, Claims};
 use crate::chunk::Chunk;
-use crate::codec::Decoders;
+use crate::codec::{Decoders, TRUSTED_SIZE};
+use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::ReaderOptions;
 use crate::payload::check_limit;
-use crate::varint;
 
 /// Decodes a transposed chunk of `num_records` records whose data has the right hash.
 pub(crate) fn decode(
     chunk: &Chunk,
     num_records: u64,
-    data: &[u8],
+    data: Vec<u8>,
     decoders: &mut Decoders,
     options: &ReaderOptions,
     projection: &FieldProjection,
@@ -22,483 +23,90 @@ pub(crate) fn decode(
     let begin = chunk.begin;
     let size = chunk.header.decoded_data_size;
     check_limit(chunk, size, options.max_chunk_memory)?;
-    let machine = Machine::parse(data, begin, decoders, options)?;
+    let in_memory = usize::try_from(size)
+        .ok()
+        .filter(|size| size.checked_add(SLACK).is_some());
+    let in_memory = in_memory.ok_or_else(|| {
+        Error::at(
+            ErrorKind::LimitExceeded,
+            begin,
+            format!("{size} bytes don't fit in memory"),
+        )
+    })?;
+    let machine = Machine::parse(&data, begin, decoders, options)?;
     let transitions = machine.decompress_transitions(begin, decoders, options)?;
     let transitions = transitions.as_deref().unwrap_or(machine.transitions);
-    let mut run = Run {
-        begin,
-        num_records,
-        states: &machine.states,
-        out: Backward::new(size, data.len() as u64)?,
-        ends: Vec::new(),
-        open: Vec::new(),
-        selected: Selected::of(projection.root()),
-        root: Selected::of(projection.root()),
-    };
-    if projection.is_all() {
-        let mut buckets = Vec::with_capacity(machine.buckets.len());
-        for bucket in 0..machine.buckets.len() {
-            buckets.push(machine.decompress_bucket(bucket, begin, decoders, options)?);
-        }
-        let mut buffers: Vec<&[u8]> = machine
-            .buffers
-            .iter()
-            .map(|place| {
-                let bucket = place.bucket as usize;
-                let bytes = buckets[bucket].as_deref();
-                let bytes = bytes.unwrap_or(machine.stored_bucket(bucket));
-                bytes
-                    .get(place.start..place.start + place.len)
-                    .unwrap_or_default()
-            })
-            .collect();
-        run.all(machine.first, transitions, &mut buffers)?;
-    } else {
-        let mut buffers = LazyBuffers {
-            machine: &machine,
+    let wrong = |what| Error::corrupt(begin, what);
+    if !projection.is_all() {
+        let claims = Claims {
             begin,
-            decoders,
-            options,
-            buckets: vec![None; machine.buckets.len()],
-            used: vec![0; machine.buffers.len()],
+            num_records,
+            size,
+            stored: data.len() as u64,
         };
-        run.some(machine.first, transitions, &mut buffers)?;
+        let records = select::run(&machine, transitions, claims, decoders, options, projection)?;
+        return finish(records, num_records, None).map_err(wrong);
     }
-    run.finish(projection.is_all())
+    // Memory is taken at once only up to a bound that doesn't depend on what the file claims.
+    let trusted = TRUSTED_SIZE.max((data.len() as u64).saturating_mul(16));
+    let at_once = usize::try_from(trusted.min(size)).unwrap_or(in_memory) + SLACK;
+    let mut memory = std::mem::take(&mut decoders.spare);
+    memory.resize(at_once, 0);
+    let mut arena = std::mem::take(&mut decoders.arena);
+    let places = machine.decompress_buckets(&mut arena, begin, decoders, options)?;
+    let cursors = machine.buffers.iter().map(|buffer| {
+        let at = places
+            .get(buffer.bucket as usize)
+            .map_or(0, |bucket| bucket + buffer.start);
+        Cursor {
+            at,
+            end: at + buffer.len,
+        }
+    });
+    let source = Source {
+        first: machine.first,
+        transitions,
+        bytes: if machine.compression == CompressionKind::None {
+            &data
+        } else {
+            &arena
+        },
+        cursors: cursors.collect(),
+        num_records,
+        size: in_memory,
+    };
+    let records = fast::run(&machine.states, source, memory).map_err(wrong)?;
+    let decoded = finish(records, num_records, Some(in_memory)).map_err(wrong)?;
+    // Both are kept for the next chunk, unless they are large.
+    if arena.len() as u64 <= TRUSTED_SIZE {
+        decoders.arena = arena;
+    }
+    if data.capacity() as u64 <= TRUSTED_SIZE {
+        decoders.spare = data;
+    }
+    Ok(decoded)
 }
 
-struct Run<'a> {
-    begin: u64,
-    num_records: u64,
-    states: &'a [State],
-    out: Backward,
-    /// How much was out when each record, the last first, was complete.
-    ends: Vec<u64>,
-    /// The messages and groups we are in.
-    open: Vec<Open<'a>>,
-    /// What to read of the innermost of them.
-    selected: Selected<'a>,
-    root: Selected<'a>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Open<'a> {
-    /// How much was out behind its end.
-    at: usize,
-    /// The state that ended it, which has its tag.
-    state: u32,
-    group: bool,
-    /// What to read of the message around it.
-    around: Selected<'a>,
-}
-
-/// Walks the states: `next` is called after each, and says where to go or that it ends.
-struct Walk<'a> {
-    states: &'a [State],
-    transitions: &'a [u8],
-    at: u32,
-    /// Transitions to come without a byte of their own.
-    free: u32,
-}
-
-impl<'a> Walk<'a> {
-    fn new(states: &'a [State], first: u32, transitions: &'a [u8]) -> Self {
-        let implicit = states
-            .get(first as usize)
-            .is_some_and(|state| state.implicit);
-        Walk {
-            states,
-            transitions,
-            at: first,
-            free: u32::from(implicit),
-        }
+/// The records as they come out of the state machine, in their order; `size` says how large they must be.
+fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<DecodedChunk> {
+    let Records {
+        memory,
+        start,
+        mut ends,
+    } = records;
+    if ends.len() as u64 != num_records {
+        return Err("transposed chunk: fewer records than it claims");
     }
-
-    /// Goes on from `state`. `Ok(None)` is the end, an error a way out of the state machine.
-    #[inline]
-    fn step(&mut self, state: &State) -> Result<Option<&'a State>, ()> {
-        self.at = state.next;
-        if self.free == 0 {
-            let Some((&byte, rest)) = self.transitions.split_first() else {
-                return Ok(None);
-            };
-            self.transitions = rest;
-            self.at += u32::from(byte >> 2);
-            let next = self.states.get(self.at as usize).ok_or(())?;
-            self.free = u32::from(byte & 3) + u32::from(next.implicit);
-            return Ok(Some(next));
-        }
-        let next = self.states.get(self.at as usize).ok_or(())?;
-        self.free -= u32::from(!next.implicit);
-        Ok(Some(next))
+    let total = memory.len() - start;
+    let complete = ends.last().copied().unwrap_or(0) == total as u64;
+    if !complete || size.is_some_and(|size| size != total) {
+        return Err("transposed chunk: records of another size than it claims");
     }
-}
-
-/// What is wrong, found deep inside where it should cost nothing to find.
-type Found<T> = std::result::Result<T, &'static str>;
-
-const TOO_LARGE: &str = "transposed chunk: records larger than the chunk claims";
-const BUFFER_ENDS: &str = "transposed chunk: a buffer ends early";
-const LEFT_MACHINE: &str = "transposed chunk: a transition out of the state machine";
-const NOT_OPEN: &str = "transposed chunk: a message begins that didn't end";
-const STILL_OPEN: &str = "transposed chunk: a record begins inside a message";
-
-impl<'a> Run<'a> {
-    fn all(&mut self, first: u32, transitions: &[u8], buffers: &mut [&[u8]]) -> Result<()> {
-        let begin = self.begin;
-        self.run_all(first, transitions, buffers)
-            .map_err(|what| Error::corrupt(begin, what))?;
-        if buffers.iter().any(|buffer| !buffer.is_empty()) {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: a buffer isn't used up",
-            ));
-        }
-        Ok(())
+    // From how much is behind the beginning of each record, the last one first, to where each ends.
+    if ends.pop().is_some() {
+        ends.reverse();
+        ends.iter_mut().for_each(|end| *end = total as u64 - *end);
+        ends.push(total as u64);
     }
-
-    /// The fast way: every field.
-    fn run_all(&mut self, first: u32, transitions: &[u8], buffers: &mut [&[u8]]) -> Found<()> {
-        let mut walk = Walk::new(self.states, first, transitions);
-        let Some(mut state) = self.states.get(first as usize) else {
-            return if transitions.is_empty() {
-                Ok(())
-            } else {
-                Err(LEFT_MACHINE)
-            };
-        };
-        loop {
-            match state.emit {
-                Emit::Nothing => {}
-                Emit::Varint { buffer, len } => {
-                    let bytes = take(buffers, buffer, usize::from(len))?;
-                    let tag_len = usize::from(state.tag_len);
-                    let to = self.out.prepend(tag_len + bytes.len()).ok_or(TOO_LARGE)?;
-                    let (tag, value) = to.split_at_mut(tag_len);
-                    tag.copy_from_slice(&state.tag[..tag_len]);
-                    varint_from(bytes, value);
-                }
-                Emit::Inline(value) => {
-                    self.out.push(&[value]).ok_or(TOO_LARGE)?;
-                    self.tag(state)?;
-                }
-                Emit::Fixed32 { buffer } => {
-                    self.out.push(take(buffers, buffer, 4)?).ok_or(TOO_LARGE)?;
-                    self.tag(state)?;
-                }
-                Emit::Fixed64 { buffer } => {
-                    self.out.push(take(buffers, buffer, 8)?).ok_or(TOO_LARGE)?;
-                    self.tag(state)?;
-                }
-                Emit::Bytes { buffer } => {
-                    let bytes = take_prefixed(buffers, buffer)?;
-                    let tag_len = usize::from(state.tag_len);
-                    let to = self.out.prepend(tag_len + bytes.len()).ok_or(TOO_LARGE)?;
-                    let (tag, value) = to.split_at_mut(tag_len);
-                    tag.copy_from_slice(&state.tag[..tag_len]);
-                    value.copy_from_slice(bytes);
-                }
-                Emit::StartGroup | Emit::EndGroup => self.tag(state)?,
-                Emit::SubmessageEnd => self.enter(walk.at, false),
-                Emit::SubmessageStart => {
-                    let open = self.leave(false)?;
-                    self.length_since(open.at)?;
-                    let states = self.states;
-                    self.tag(&states[open.state as usize])?;
-                }
-                Emit::MessageStart => self.end_record()?,
-                Emit::NonProto { buffer } => {
-                    let len = take_length(buffers)?;
-                    self.out
-                        .push(take(buffers, buffer, len)?)
-                        .ok_or(TOO_LARGE)?;
-                    self.end_record()?;
-                }
-            }
-            match walk.step(state) {
-                Ok(Some(next)) => state = next,
-                Ok(None) => return Ok(()),
-                Err(()) => return Err(LEFT_MACHINE),
-            }
-        }
-    }
-
-    #[inline]
-    fn tag(&mut self, state: &State) -> Found<()> {
-        let tag = &state.tag[..usize::from(state.tag_len)];
-        self.out.push(tag).ok_or(TOO_LARGE)
-    }
-
-    /// The length of what was put out since there was `at`.
-    fn length_since(&mut self, at: usize) -> Found<()> {
-        let len = self.out.len() - at;
-        if u32::try_from(len).is_err() {
-            return Err("transposed chunk: a message of more than 4 GiB");
-        }
-        if len < 0x80 {
-            return self.out.push(&[len.to_le_bytes()[0]]).ok_or(TOO_LARGE);
-        }
-        let mut prefix = Vec::with_capacity(varint::MAX_LEN);
-        varint::push(&mut prefix, len as u64);
-        self.out.push(&prefix).ok_or(TOO_LARGE)
-    }
-
-    fn enter(&mut self, state: u32, group: bool) {
-        self.open.push(Open {
-            at: self.out.len(),
-            state,
-            group,
-            around: self.selected,
-        });
-    }
-
-    fn leave(&mut self, group: bool) -> Found<Open<'a>> {
-        let open = self.open.pop().filter(|open| open.group == group);
-        let open = open.ok_or(NOT_OPEN)?;
-        self.selected = open.around;
-        Ok(open)
-    }
-
-    fn end_record(&mut self) -> Found<()> {
-        if !self.open.is_empty() {
-            return Err(STILL_OPEN);
-        }
-        if self.ends.len() as u64 == self.num_records {
-            return Err("transposed chunk: more records than it claims");
-        }
-        self.ends.push(self.out.len() as u64);
-        self.selected = self.root;
-        Ok(())
-    }
-
-    fn finish(self, whole: bool) -> Result<DecodedChunk> {
-        let wrong = |what| Err(Error::corrupt(self.begin, what));
-        if !self.open.is_empty() {
-            return wrong("transposed chunk: a message ends that doesn't begin");
-        }
-        if self.ends.len() as u64 != self.num_records {
-            return wrong("transposed chunk: fewer records than it claims");
-        }
-        let total = self.out.len() as u64;
-        if self.ends.last().copied().unwrap_or(0) != total || whole && !self.out.is_full() {
-            return wrong("transposed chunk: records of another size than it claims");
-        }
-        // From the last record backwards to offsets from the front.
-        let mut ends: Vec<u64> = self
-            .ends
-            .iter()
-            .rev()
-            .skip(1)
-            .map(|end| total - end)
-            .collect();
-        if self.num_records > 0 {
-            ends.push(total);
-        }
-        let (buf, start) = self.out.into_parts();
-        Ok(DecodedChunk::new(buf, start, ends))
-    }
-}
-
-#[inline]
-fn take<'b>(buffers: &mut [&'b [u8]], buffer: u32, len: usize) -> Found<&'b [u8]> {
-    let rest = buffers.get_mut(buffer as usize).ok_or(BUFFER_ENDS)?;
-    let (taken, after) = rest.split_at_checked(len).ok_or(BUFFER_ENDS)?;
-    *rest = after;
-    Ok(taken)
-}
-
-/// A length as a varint, and so many bytes: both together.
-#[inline]
-fn take_prefixed<'b>(buffers: &mut [&'b [u8]], buffer: u32) -> Found<&'b [u8]> {
-    let rest = buffers.get_mut(buffer as usize).ok_or(BUFFER_ENDS)?;
-    let len = prefixed_len(rest)?;
-    let (taken, after) = rest.split_at_checked(len).ok_or(BUFFER_ENDS)?;
-    *rest = after;
-    Ok(taken)
-}
-
-#[inline]
-fn prefixed_len(bytes: &[u8]) -> Found<usize> {
-    let mut rest = bytes;
-    let len = varint::take(&mut rest).ok_or(BUFFER_ENDS)?;
-    let len = u32::try_from(len).map_err(|_| BUFFER_ENDS)? as usize;
-    (bytes.len() - rest.len())
-        .checked_add(len)
-        .ok_or(BUFFER_ENDS)
-}
-
-/// The length of a record that is no message, which is in the last buffer.
-fn take_length(buffers: &mut [&[u8]]) -> Found<usize> {
-    let rest = buffers.last_mut().ok_or(BUFFER_ENDS)?;
-    let len = varint::take(rest).ok_or(BUFFER_ENDS)?;
-    u32::try_from(len)
-        .map(|len| len as usize)
-        .map_err(|_| BUFFER_ENDS)
-}
-
-#[inline]
-fn varint_from(bytes: &[u8], to: &mut [u8]) {
-    to.copy_from_slice(bytes);
-    if let Some((_, all_but_last)) = to.split_last_mut() {
-        all_but_last.iter_mut().for_each(|byte| *byte |= 0x80);
-    }
-}
-
-/// Buffers whose buckets are decompressed when something is first read from them.
-struct LazyBuffers<'m, 'a, 'd> {
-    machine: &'m Machine<'a>,
-    begin: u64,
-    decoders: &'d mut Decoders,
-    options: &'d ReaderOptions,
-    buckets: Vec<Option<Vec<u8>>>,
-    /// How much was read of each buffer.
-    used: Vec<usize>,
-}
-
-impl LazyBuffers<'_, '_, '_> {
-    fn take(&mut self, buffer: u32, len: impl FnOnce(&[u8]) -> Found<usize>) -> Result<&[u8]> {
-        let begin = self.begin;
-        let wrong = |what| Error::corrupt(begin, what);
-        let index = buffer as usize;
-        let place = *self
-            .machine
-            .buffers
-            .get(index)
-            .ok_or_else(|| wrong(BUFFER_ENDS))?;
-        let bucket = place.bucket as usize;
-        if self.buckets[bucket].is_none() {
-            self.buckets[bucket] =
-                self.machine
-                    .decompress_bucket(bucket, begin, self.decoders, self.options)?;
-        }
-        let bytes = match &self.buckets[bucket] {
-            Some(bytes) => bytes,
-            None => self.machine.stored_bucket(bucket),
-        };
-        let all = bytes
-            .get(place.start..place.start + place.len)
-            .unwrap_or_default();
-        let rest = all.get(self.used[index]..).unwrap_or_default();
-        let len = len(rest).map_err(wrong)?;
-        self.used[index] += len;
-        rest.get(..len).ok_or_else(|| wrong(BUFFER_ENDS))
-    }
-}
-
-impl Run<'_> {
-    /// The careful way: at each field, whether it is wanted. What isn't is not even looked at.
-    fn some(
-        &mut self,
-        first: u32,
-        transitions: &[u8],
-        buffers: &mut LazyBuffers<'_, '_, '_>,
-    ) -> Result<()> {
-        let begin = self.begin;
-        let wrong = |what| Error::corrupt(begin, what);
-        let mut walk = Walk::new(self.states, first, transitions);
-        let Some(mut state) = self.states.get(first as usize) else {
-            return Ok(());
-        };
-        loop {
-            self.emit_selected(state, walk.at, buffers)?;
-            match walk.step(state) {
-                Ok(Some(next)) => state = next,
-                Ok(None) => return Ok(()),
-                Err(()) => return Err(wrong(LEFT_MACHINE)),
-            }
-        }
-    }
-
-    fn emit_selected(
-        &mut self,
-        state: &State,
-        at: u32,
-        buffers: &mut LazyBuffers<'_, '_, '_>,
-    ) -> Result<()> {
-        let begin = self.begin;
-        let wrong = |what| Error::corrupt(begin, what);
-        let too_large = || Error::corrupt(begin, TOO_LARGE);
-        let selected = self.selected.field(state.field);
-        let len = |len: usize| move |_: &[u8]| Ok(len);
-        match (state.emit, selected) {
-            (Emit::Nothing, _) => {}
-            (Emit::MessageStart, _) => self.end_record().map_err(wrong)?,
-            (Emit::NonProto { buffer }, _) => {
-                let last = u32::try_from(self.last_buffer(buffers)).unwrap_or(u32::MAX);
-                let mut record = 0;
-                buffers.take(last, |bytes| {
-                    let mut rest = bytes;
-                    record = varint::take(&mut rest).ok_or(BUFFER_ENDS)?;
-                    Ok(bytes.len() - rest.len())
-                })?;
-                let record = usize::try_from(record).map_err(|_| wrong(BUFFER_ENDS))?;
-                let bytes = buffers.take(buffer, len(record))?;
-                self.out.push(bytes).ok_or_else(too_large)?;
-                self.end_record().map_err(wrong)?;
-            }
-            (Emit::SubmessageEnd, _) => {
-                self.enter(at, false);
-                self.selected = selected;
-            }
-            (Emit::EndGroup, _) => {
-                if !matches!(selected, Selected::Nothing) {
-                    self.tag(state).map_err(wrong)?;
-                }
-                self.enter(at, true);
-                self.selected = selected;
-            }
-            (Emit::SubmessageStart, _) => {
-                let emitted = !matches!(self.selected, Selected::Nothing);
-                let open = self.leave(false).map_err(wrong)?;
-                if emitted {
-                    self.length_since(open.at).map_err(wrong)?;
-                    let states = self.states;
-                    self.tag(&states[open.state as usize]).map_err(wrong)?;
-                }
-            }
-            (Emit::StartGroup, _) => {
-                let emitted = !matches!(self.selected, Selected::Nothing);
-                self.leave(true).map_err(wrong)?;
-                if emitted {
-                    self.tag(state).map_err(wrong)?;
-                }
-            }
-            (_, Selected::Nothing) => {}
-            (emit, selected) => {
-                let whole = matches!(selected, Selected::All);
-                match emit {
-                    Emit::Varint { buffer, len: n } if whole => {
-                        let n = usize::from(n);
-                        let bytes = buffers.take(buffer, len(n))?;
-                        let to = self.out.prepend(n).ok_or_else(too_large)?;
-                        varint_from(bytes, to);
-                    }
-                    Emit::Inline(value) if whole => {
-                        self.out.push(&[value]).ok_or_else(too_large)?
-                    }
-                    Emit::Fixed32 { buffer } if whole => {
-                        let bytes = buffers.take(buffer, len(4))?;
-                        self.out.push(bytes).ok_or_else(too_large)?;
-                    }
-                    Emit::Fixed64 { buffer } if whole => {
-                        let bytes = buffers.take(buffer, len(8))?;
-                        self.out.push(bytes).ok_or_else(too_large)?;
-                    }
-                    Emit::Bytes { buffer } if whole => {
-                        let bytes = buffers.take(buffer, prefixed_len)?;
-                        self.out.push(bytes).ok_or_else(too_large)?;
-                    }
-                    Emit::Fixed32 { .. } => self.out.push(&[0; 4]).ok_or_else(too_large)?,
-                    Emit::Fixed64 { .. } => self.out.push(&[0; 8]).ok_or_else(too_large)?,
-                    _ => self.out.push(&[0]).ok_or_else(too_large)?,
-                }
-                self.tag(state).map_err(wrong)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn last_buffer(&self, buffers: &LazyBuffers<'_, '_, '_>) -> usize {
-        buffers.used.len().wrapping_sub(1)
-    }
+    Ok(DecodedChunk::new(memory, start, ends))
 }

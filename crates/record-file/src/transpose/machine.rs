@@ -1,6 +1,6 @@
 //! The header of a transposed chunk: its buffers, and the state machine that puts them together.
 use super::{INLINE, LAST_BUFFERED, LAST_INLINE, tag, wire};
-use crate::codec::Decoders;
+use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
@@ -51,6 +51,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct Bucket<'a> {
     stored: &'a [u8],
+    /// Where in the data of the chunk that is.
+    at: usize,
     size: u64,
 }
 
@@ -115,6 +117,7 @@ impl<'a> Machine<'a> {
         decoders: &mut Decoders,
         options: &ReaderOptions,
     ) -> Result<Self> {
+        let total = data.len();
         let compression = crate::simple::compression_kind(data.first(), begin)?;
         data = &data[1..];
         let bad = |what: &'static str| move || Error::corrupt(begin, what);
@@ -156,7 +159,11 @@ impl<'a> Machine<'a> {
             } else {
                 take_size(&mut stored, begin)?
             };
-            buckets.push(Bucket { stored, size });
+            buckets.push(Bucket {
+                stored,
+                at: total - rest.len() - stored.len(),
+                size,
+            });
         }
         let buffers = place_buffers(&mut header, &buckets, num_buffers)?;
         let states = parse_states(&mut header, num_buffers)?;
@@ -210,6 +217,57 @@ impl<'a> Machine<'a> {
             .decompress(self.compression, stored, size, options.max_window_log)
             .map(Some)
             .map_err(|error| error.or_at(begin))
+    }
+
+    /// Decompresses all buckets into `arena`, which may be longer in the end, and says where each begins there: or in
+    /// the data of the chunk, if nothing is compressed.
+    pub(crate) fn decompress_buckets(
+        &self,
+        arena: &mut Vec<u8>,
+        begin: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<Vec<usize>> {
+        if self.compression == CompressionKind::None {
+            return Ok(self.buckets.iter().map(|bucket| bucket.at).collect());
+        }
+        let sizes = self.buckets.iter().map(|bucket| bucket.size);
+        let size = sizes.fold(0, u64::saturating_add);
+        if size > options.max_chunk_memory {
+            return Err(limit(begin, size));
+        }
+        let stored: usize = self.buckets.iter().map(|bucket| bucket.stored.len()).sum();
+        // Beyond this, memory is taken as data arrives.
+        let trusted = TRUSTED_SIZE.max((stored as u64).saturating_mul(64));
+        let at_once = usize::try_from(size).ok().filter(|_| size <= trusted);
+        match at_once {
+            Some(size) if arena.len() < size => arena.resize(size, 0),
+            Some(_) => {}
+            None => arena.clear(),
+        }
+        let mut at = 0;
+        let mut places = Vec::with_capacity(self.buckets.len());
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            places.push(at);
+            if at_once.is_none() {
+                let bytes = self.decompress_bucket(index, begin, decoders, options)?;
+                arena.append(&mut bytes.unwrap_or_default());
+                at = arena.len();
+                continue;
+            }
+            // Part of the size that was just checked.
+            let end = at + usize::try_from(bucket.size).unwrap_or(0);
+            decoders
+                .decompress_into(
+                    self.compression,
+                    bucket.stored,
+                    &mut arena[at..end],
+                    options.max_window_log,
+                )
+                .map_err(|error| error.or_at(begin))?;
+            at = end;
+        }
+        Ok(places)
     }
 
     /// The bytes of a bucket, if they must be decompressed.

@@ -1,0 +1,357 @@
+//! The careful way through a chunk, when only some fields are wanted: what isn't is not even looked at.
+use super::backward::Backward;
+use super::fast::{
+    BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,
+    TOO_LARGE, TOO_MANY,
+};
+use super::machine::{Emit, Machine, State};
+use super::projection::{FieldProjection, Selected};
+use crate::codec::Decoders;
+use crate::error::{Error, Result};
+use crate::options::ReaderOptions;
+use crate::varint;
+
+/// What a chunk says of its records.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claims {
+    pub(crate) begin: u64,
+    pub(crate) num_records: u64,
+    /// Bytes of all records, with all their fields.
+    pub(crate) size: u64,
+    /// Bytes the chunk takes in the file.
+    pub(crate) stored: u64,
+}
+
+/// Puts together the wanted parts of all records of a chunk.
+pub(crate) fn run(
+    machine: &Machine<'_>,
+    transitions: &[u8],
+    claims: Claims,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+    projection: &FieldProjection,
+) -> Result<Records> {
+    let begin = claims.begin;
+    let mut run = Run {
+        begin,
+        num_records: claims.num_records,
+        states: &machine.states,
+        out: Backward::new(claims.size, claims.stored)?,
+        ends: Vec::new(),
+        open: Vec::new(),
+        selected: Selected::of(projection.root()),
+        root: Selected::of(projection.root()),
+    };
+    let mut buffers = LazyBuffers {
+        machine,
+        begin,
+        decoders,
+        options,
+        buckets: vec![None; machine.buckets.len()],
+        used: vec![0; machine.buffers.len()],
+    };
+    run.some(machine.first, transitions, &mut buffers)?;
+    if !run.open.is_empty() {
+        return Err(Error::corrupt(begin, LEFT_OPEN));
+    }
+    let (memory, start) = run.out.into_parts();
+    Ok(Records {
+        memory,
+        start,
+        ends: run.ends,
+    })
+}
+
+struct Run<'a> {
+    begin: u64,
+    num_records: u64,
+    states: &'a [State],
+    out: Backward,
+    /// How much was out when each record, the last first, was complete.
+    ends: Vec<u64>,
+    /// The messages and groups we are in.
+    open: Vec<Open<'a>>,
+    /// What to read of the innermost of them.
+    selected: Selected<'a>,
+    root: Selected<'a>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open<'a> {
+    /// How much was out behind its end.
+    at: usize,
+    /// The state that ended it, which has its tag.
+    state: u32,
+    group: bool,
+    /// What to read of the message around it.
+    around: Selected<'a>,
+}
+
+/// Walks the states: `next` is called after each, and says where to go or that it ends.
+struct Walk<'a> {
+    states: &'a [State],
+    transitions: &'a [u8],
+    at: u32,
+    /// Transitions to come without a byte of their own.
+    free: u32,
+}
+
+impl<'a> Walk<'a> {
+    fn new(states: &'a [State], first: u32, transitions: &'a [u8]) -> Self {
+        let implicit = states
+            .get(first as usize)
+            .is_some_and(|state| state.implicit);
+        Walk {
+            states,
+            transitions,
+            at: first,
+            free: u32::from(implicit),
+        }
+    }
+
+    /// Goes on from `state`. `Ok(None)` is the end, an error a way out of the state machine.
+    #[inline]
+    fn step(&mut self, state: &State) -> Result<Option<&'a State>, ()> {
+        self.at = state.next;
+        if self.free == 0 {
+            let Some((&byte, rest)) = self.transitions.split_first() else {
+                return Ok(None);
+            };
+            self.transitions = rest;
+            self.at += u32::from(byte >> 2);
+            let next = self.states.get(self.at as usize).ok_or(())?;
+            self.free = u32::from(byte & 3) + u32::from(next.implicit);
+            return Ok(Some(next));
+        }
+        let next = self.states.get(self.at as usize).ok_or(())?;
+        self.free -= u32::from(!next.implicit);
+        Ok(Some(next))
+    }
+}
+
+impl<'a> Run<'a> {
+    #[inline]
+    fn tag(&mut self, state: &State) -> Found<()> {
+        let tag = &state.tag[..usize::from(state.tag_len)];
+        self.out.push(tag).ok_or(TOO_LARGE)
+    }
+
+    /// The length of what was put out since there was `at`.
+    fn length_since(&mut self, at: usize) -> Found<()> {
+        let len = self.out.len() - at;
+        if u32::try_from(len).is_err() {
+            return Err(MESSAGE_TOO_LARGE);
+        }
+        if len < 0x80 {
+            return self.out.push(&[len.to_le_bytes()[0]]).ok_or(TOO_LARGE);
+        }
+        let mut prefix = Vec::with_capacity(varint::MAX_LEN);
+        varint::push(&mut prefix, len as u64);
+        self.out.push(&prefix).ok_or(TOO_LARGE)
+    }
+
+    fn enter(&mut self, state: u32, group: bool) {
+        self.open.push(Open {
+            at: self.out.len(),
+            state,
+            group,
+            around: self.selected,
+        });
+    }
+
+    fn leave(&mut self, group: bool) -> Found<Open<'a>> {
+        let open = self.open.pop().filter(|open| open.group == group);
+        let open = open.ok_or(NOT_OPEN)?;
+        self.selected = open.around;
+        Ok(open)
+    }
+
+    fn end_record(&mut self) -> Found<()> {
+        if !self.open.is_empty() {
+            return Err(STILL_OPEN);
+        }
+        if self.ends.len() as u64 == self.num_records {
+            return Err(TOO_MANY);
+        }
+        self.ends.push(self.out.len() as u64);
+        self.selected = self.root;
+        Ok(())
+    }
+}
+
+#[inline]
+fn prefixed_len(bytes: &[u8]) -> Found<usize> {
+    let mut rest = bytes;
+    let len = varint::take(&mut rest).ok_or(BUFFER_ENDS)?;
+    let len = u32::try_from(len).map_err(|_| BUFFER_ENDS)? as usize;
+    (bytes.len() - rest.len())
+        .checked_add(len)
+        .ok_or(BUFFER_ENDS)
+}
+
+#[inline]
+fn varint_from(bytes: &[u8], to: &mut [u8]) {
+    to.copy_from_slice(bytes);
+    if let Some((_, all_but_last)) = to.split_last_mut() {
+        all_but_last.iter_mut().for_each(|byte| *byte |= 0x80);
+    }
+}
+
+/// Buffers whose buckets are decompressed when something is first read from them.
+struct LazyBuffers<'m, 'a, 'd> {
+    machine: &'m Machine<'a>,
+    begin: u64,
+    decoders: &'d mut Decoders,
+    options: &'d ReaderOptions,
+    buckets: Vec<Option<Vec<u8>>>,
+    /// How much was read of each buffer.
+    used: Vec<usize>,
+}
+
+impl LazyBuffers<'_, '_, '_> {
+    fn take(&mut self, buffer: u32, len: impl FnOnce(&[u8]) -> Found<usize>) -> Result<&[u8]> {
+        let begin = self.begin;
+        let wrong = |what| Error::corrupt(begin, what);
+        let index = buffer as usize;
+        let place = *self
+            .machine
+            .buffers
+            .get(index)
+            .ok_or_else(|| wrong(BUFFER_ENDS))?;
+        let bucket = place.bucket as usize;
+        if self.buckets[bucket].is_none() {
+            self.buckets[bucket] =
+                self.machine
+                    .decompress_bucket(bucket, begin, self.decoders, self.options)?;
+        }
+        let bytes = match &self.buckets[bucket] {
+            Some(bytes) => bytes,
+            None => self.machine.stored_bucket(bucket),
+        };
+        let all = bytes
+            .get(place.start..place.start + place.len)
+            .unwrap_or_default();
+        let rest = all.get(self.used[index]..).unwrap_or_default();
+        let len = len(rest).map_err(wrong)?;
+        self.used[index] += len;
+        rest.get(..len).ok_or_else(|| wrong(BUFFER_ENDS))
+    }
+}
+
+impl Run<'_> {
+    /// The careful way: at each field, whether it is wanted. What isn't is not even looked at.
+    fn some(
+        &mut self,
+        first: u32,
+        transitions: &[u8],
+        buffers: &mut LazyBuffers<'_, '_, '_>,
+    ) -> Result<()> {
+        let begin = self.begin;
+        let wrong = |what| Error::corrupt(begin, what);
+        let mut walk = Walk::new(self.states, first, transitions);
+        let Some(mut state) = self.states.get(first as usize) else {
+            return Ok(());
+        };
+        loop {
+            self.emit_selected(state, walk.at, buffers)?;
+            match walk.step(state) {
+                Ok(Some(next)) => state = next,
+                Ok(None) => return Ok(()),
+                Err(()) => return Err(wrong(LEFT_MACHINE)),
+            }
+        }
+    }
+
+    fn emit_selected(
+        &mut self,
+        state: &State,
+        at: u32,
+        buffers: &mut LazyBuffers<'_, '_, '_>,
+    ) -> Result<()> {
+        let begin = self.begin;
+        let wrong = |what| Error::corrupt(begin, what);
+        let too_large = || Error::corrupt(begin, TOO_LARGE);
+        let selected = self.selected.field(state.field);
+        let len = |len: usize| move |_: &[u8]| Ok(len);
+        match (state.emit, selected) {
+            (Emit::Nothing, _) => {}
+            (Emit::MessageStart, _) => self.end_record().map_err(wrong)?,
+            (Emit::NonProto { buffer }, _) => {
+                let last = u32::try_from(self.last_buffer(buffers)).unwrap_or(u32::MAX);
+                let mut record = 0;
+                buffers.take(last, |bytes| {
+                    let mut rest = bytes;
+                    record = varint::take(&mut rest).ok_or(BUFFER_ENDS)?;
+                    Ok(bytes.len() - rest.len())
+                })?;
+                let record = usize::try_from(record).map_err(|_| wrong(BUFFER_ENDS))?;
+                let bytes = buffers.take(buffer, len(record))?;
+                self.out.push(bytes).ok_or_else(too_large)?;
+                self.end_record().map_err(wrong)?;
+            }
+            (Emit::SubmessageEnd, _) => {
+                self.enter(at, false);
+                self.selected = selected;
+            }
+            (Emit::EndGroup, _) => {
+                if !matches!(selected, Selected::Nothing) {
+                    self.tag(state).map_err(wrong)?;
+                }
+                self.enter(at, true);
+                self.selected = selected;
+            }
+            (Emit::SubmessageStart, _) => {
+                let emitted = !matches!(self.selected, Selected::Nothing);
+                let open = self.leave(false).map_err(wrong)?;
+                if emitted {
+                    self.length_since(open.at).map_err(wrong)?;
+                    let states = self.states;
+                    self.tag(&states[open.state as usize]).map_err(wrong)?;
+                }
+            }
+            (Emit::StartGroup, _) => {
+                let emitted = !matches!(self.selected, Selected::Nothing);
+                self.leave(true).map_err(wrong)?;
+                if emitted {
+                    self.tag(state).map_err(wrong)?;
+                }
+            }
+            (_, Selected::Nothing) => {}
+            (emit, selected) => {
+                let whole = matches!(selected, Selected::All);
+                match emit {
+                    Emit::Varint { buffer, len: n } if whole => {
+                        let n = usize::from(n);
+                        let bytes = buffers.take(buffer, len(n))?;
+                        let to = self.out.prepend(n).ok_or_else(too_large)?;
+                        varint_from(bytes, to);
+                    }
+                    Emit::Inline(value) if whole => {
+                        self.out.push(&[value]).ok_or_else(too_large)?
+                    }
+                    Emit::Fixed32 { buffer } if whole => {
+                        let bytes = buffers.take(buffer, len(4))?;
+                        self.out.push(bytes).ok_or_else(too_large)?;
+                    }
+                    Emit::Fixed64 { buffer } if whole => {
+                        let bytes = buffers.take(buffer, len(8))?;
+                        self.out.push(bytes).ok_or_else(too_large)?;
+                    }
+                    Emit::Bytes { buffer } if whole => {
+                        let bytes = buffers.take(buffer, prefixed_len)?;
+                        self.out.push(bytes).ok_or_else(too_large)?;
+                    }
+                    Emit::Fixed32 { .. } => self.out.push(&[0; 4]).ok_or_else(too_large)?,
+                    Emit::Fixed64 { .. } => self.out.push(&[0; 8]).ok_or_else(too_large)?,
+                    _ => self.out.push(&[0]).ok_or_else(too_large)?,
+                }
+                self.tag(state).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn last_buffer(&self, buffers: &LazyBuffers<'_, '_, '_>) -> usize {
+        buffers.used.len().wrapping_sub(1)
+    }
+}
