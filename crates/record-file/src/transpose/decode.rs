@@ -75,7 +75,7 @@ pub(crate) fn decode(
         num_records,
         size: in_memory,
     };
-    let records = fast::run(&machine.states, source, memory).map_err(wrong)?;
+    let records = fast::run(&machine.states, &source, memory).map_err(wrong)?;
     let decoded = finish(records, num_records, Some(in_memory)).map_err(wrong)?;
     // Both are kept for the next chunk, unless they are large.
     if arena.len() as u64 <= TRUSTED_SIZE {

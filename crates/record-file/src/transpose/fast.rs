@@ -47,7 +47,7 @@ struct Step {
     buffer: u32,
     kind: Kind,
     tag_len: u8,
-    /// Bytes of the value.
+    /// Bytes of the value; of the tag that is put in front later, where a submessage ends.
     len: u8,
     /// How many of them come from the buffer.
     advance: u8,
@@ -106,152 +106,227 @@ pub(crate) struct Records {
 }
 
 /// Puts together all records of a chunk. Memory grows to no more than their size as claimed.
-pub(crate) fn run(states: &[State], mut source: Source<'_>, memory: Vec<u8>) -> Found<Records> {
+pub(crate) fn run(states: &[State], source: &Source<'_>, mut memory: Vec<u8>) -> Found<Records> {
     // For states that take nothing from a buffer.
     let none = u32::try_from(source.cursors.len()).map_err(|_| BUFFER_ENDS)?;
-    source.cursors.push(Cursor { at: 0, end: 0 });
     let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
-    let records = walk(&steps, &mut source, memory)?;
-    if source.cursors.iter().any(|cursor| cursor.at < cursor.end) {
-        return Err(BUFFER_LEFT);
-    }
-    Ok(records)
-}
-
-fn walk(steps: &[Step], source: &mut Source<'_>, memory: Vec<u8>) -> Found<Records> {
-    let bytes = source.bytes;
-    let cursors = &mut source.cursors[..];
-    let mut transitions = source.transitions.iter();
-    let mut start = memory.len();
-    let mut memory = memory;
-    let mut ends = Vec::new();
-    let mut open: Vec<(usize, u64, u8)> = Vec::new();
-    let Some(mut step) = steps.get(source.first as usize) else {
-        // A machine without states.
-        let records = Records {
+    loop {
+        let mut cursors = source.cursors.clone();
+        cursors.push(Cursor { at: 0, end: 0 });
+        let mut walk = Walk {
+            source,
+            cursors: &mut cursors,
+            memory: &mut memory,
+            ends: Vec::new(),
+            open: Vec::new(),
+        };
+        let result = walk.run(&steps);
+        let (ends, open) = (walk.ends, walk.open);
+        let start = match result {
+            Ok(start) => start,
+            // Once more, with twice the memory.
+            Err(TOO_LARGE) if memory.len() - SLACK < source.size => {
+                let more = memory.len().saturating_mul(2);
+                memory.resize(more.min(source.size + SLACK), 0);
+                continue;
+            }
+            Err(what) => return Err(what),
+        };
+        if !open.is_empty() {
+            return Err(LEFT_OPEN);
+        }
+        if cursors.iter().any(|cursor| cursor.at < cursor.end) {
+            return Err(BUFFER_LEFT);
+        }
+        return Ok(Records {
             memory,
             start,
             ends,
-        };
-        return transitions
-            .next()
-            .map_or(Ok(records), |_| Err(LEFT_MACHINE));
-    };
-    // Transitions to come without a byte of their own.
-    let mut free = u32::from(step.implicit);
-    loop {
-        let (tag, tag_len) = match step.kind {
-            Kind::Small => {
-                let cursor = cursors.get_mut(step.buffer as usize).ok_or(BUFFER_ENDS)?;
-                let word = word_at(bytes, cursor.take(usize::from(step.advance))?);
-                let value = (word & step.keep | step.set) << (step.shift & 63);
-                memory[start - 8..start].copy_from_slice(&value.to_le_bytes());
-                start -= usize::from(step.len);
-                (step.tag, step.tag_len)
-            }
-            Kind::Bytes => {
-                let cursor = cursors.get_mut(step.buffer as usize).ok_or(BUFFER_ENDS)?;
-                let begin = cursor.at;
-                let len = match bytes.get(begin) {
-                    Some(&len) if len < 0x80 => usize::from(len) + 1,
-                    _ => {
-                        let mut after = *cursor;
-                        let len = after.take_length(bytes)?;
-                        len.checked_add(after.at - begin).ok_or(BUFFER_ENDS)?
-                    }
-                };
-                cursor.take(len)?;
-                if start - SLACK < len {
-                    (memory, start) = grow(memory, start, len, source.size)?;
-                }
-                copy_down(&mut memory, start, bytes, begin, len);
-                start -= len;
-                (step.tag, step.tag_len)
-            }
-            Kind::SubmessageEnd => {
-                open.push((memory.len() - start, step.tag, step.tag_len));
-                (0, 0)
-            }
-            Kind::SubmessageStart => {
-                let (behind, tag, tag_len) = open.pop().ok_or(NOT_OPEN)?;
-                let len = memory.len() - start - behind;
-                if len < 0x80 {
-                    start -= 1;
-                    memory[start] = len.to_le_bytes()[0];
-                } else {
-                    start = push_length(&mut memory, start, len)?;
-                }
-                (tag, tag_len)
-            }
-            Kind::MessageStart => {
-                if !open.is_empty() {
-                    return Err(STILL_OPEN);
-                }
-                if ends.len() as u64 == source.num_records {
-                    return Err(TOO_MANY);
-                }
-                ends.push((memory.len() - start) as u64);
-                (0, 0)
-            }
-            Kind::LongVarint => {
-                let cursor = cursors.get_mut(step.buffer as usize).ok_or(BUFFER_ENDS)?;
-                let len = usize::from(step.len);
-                let begin = cursor.take(len)?;
-                let from = bytes.get(begin..begin + len).ok_or(BUFFER_ENDS)?;
-                let to = &mut memory[start - len..start];
-                to.copy_from_slice(from);
-                to[..len - 1].iter_mut().for_each(|byte| *byte |= 0x80);
-                start -= len;
-                (step.tag, step.tag_len)
-            }
-            Kind::NonProto => {
-                if !open.is_empty() {
-                    return Err(STILL_OPEN);
-                }
-                if ends.len() as u64 == source.num_records {
-                    return Err(TOO_MANY);
-                }
-                // The last buffer, but for the one of none.
-                let lengths = cursors.len().checked_sub(2).ok_or(BUFFER_ENDS)?;
-                let len = cursors[lengths].take_length(bytes)?;
-                let cursor = cursors.get_mut(step.buffer as usize).ok_or(BUFFER_ENDS)?;
-                let begin = cursor.take(len)?;
-                if start - SLACK < len {
-                    (memory, start) = grow(memory, start, len, source.size)?;
-                }
-                copy_down(&mut memory, start, bytes, begin, len);
-                start -= len;
-                ends.push((memory.len() - start) as u64);
-                (0, 0)
-            }
-        };
-        memory[start - 8..start].copy_from_slice(&tag.to_le_bytes());
-        start -= usize::from(tag_len);
-        if start < SLACK {
-            (memory, start) = grow(memory, start, 0, source.size)?;
-        }
+        });
+    }
+}
 
-        let mut at = step.next;
-        if free == 0 {
-            let Some(&byte) = transitions.next() else {
-                break;
+struct Walk<'a> {
+    source: &'a Source<'a>,
+    cursors: &'a mut [Cursor],
+    memory: &'a mut [u8],
+    ends: Vec<u64>,
+    open: Vec<Open>,
+}
+
+/// A message whose end was met, and what its tag is.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    /// How much was there.
+    behind: usize,
+    tag: u64,
+    tag_len: usize,
+}
+
+impl Walk<'_> {
+    /// Goes through the states, and says where in the memory the records begin.
+    fn run(&mut self, steps: &[Step]) -> Found<usize> {
+        let bytes = self.source.bytes;
+        let transitions = self.source.transitions;
+        let mut transition = 0;
+        let mut start = self.memory.len();
+        let Some(mut step) = steps.get(self.source.first as usize) else {
+            // A machine without states.
+            return if transitions.is_empty() {
+                Ok(start)
+            } else {
+                Err(LEFT_MACHINE)
             };
-            at += u32::from(byte >> 2);
+        };
+        // Transitions to come without a byte of their own.
+        let mut free = u32::from(step.implicit);
+        loop {
+            match step.kind {
+                Kind::Small => {
+                    let word = word_at(bytes, self.take(step, usize::from(step.advance))?);
+                    let value = (word & step.keep | step.set) << (step.shift & 63);
+                    self.memory[start - 8..start].copy_from_slice(&value.to_le_bytes());
+                    start -= usize::from(step.len);
+                }
+                Kind::Bytes => {
+                    let (begin, len) = self.take_prefixed(step)?;
+                    if start - SLACK < len {
+                        return Err(TOO_LARGE);
+                    }
+                    copy_down(self.memory, start, bytes, begin, len);
+                    start -= len;
+                }
+                Kind::SubmessageEnd => {
+                    self.open.push(Open {
+                        behind: self.memory.len() - start,
+                        tag: step.tag,
+                        tag_len: usize::from(step.len),
+                    });
+                }
+                Kind::SubmessageStart => {
+                    let open = self.open.pop().ok_or(NOT_OPEN)?;
+                    let len = self.memory.len() - start - open.behind;
+                    if len < 0x80 {
+                        start -= 1;
+                        self.memory[start] = len.to_le_bytes()[0];
+                    } else {
+                        start = self.push_length(start, len)?;
+                    }
+                    self.memory[start - 8..start].copy_from_slice(&open.tag.to_le_bytes());
+                    start -= open.tag_len;
+                }
+                Kind::MessageStart => self.end_record(start)?,
+                Kind::LongVarint => start = self.push_long_varint(step, start)?,
+                Kind::NonProto => start = self.push_record(step, start)?,
+            }
+            self.memory[start - 8..start].copy_from_slice(&step.tag.to_le_bytes());
+            start -= usize::from(step.tag_len);
+            if start < SLACK {
+                return Err(TOO_LARGE);
+            }
+
+            // Whether a byte is due is as good as chance, so nothing branches on it.
+            let due = free == 0;
+            let byte = match transitions.get(transition) {
+                Some(&byte) => byte,
+                None if due => return Ok(start),
+                None => 0,
+            };
+            let byte = u32::from(if due { byte } else { 0 });
+            transition += usize::from(due);
+            let at = step.next + (byte >> 2);
             step = steps.get(at as usize).ok_or(LEFT_MACHINE)?;
-            free = u32::from(byte & 3) + u32::from(step.implicit);
-        } else {
-            step = steps.get(at as usize).ok_or(LEFT_MACHINE)?;
-            free = free - 1 + u32::from(step.implicit);
+            free = free - u32::from(!due) + (byte & 3) + u32::from(step.implicit);
         }
     }
-    if !open.is_empty() {
-        return Err(LEFT_OPEN);
+
+    /// Takes so many bytes of the state's buffer, and says where they are.
+    #[inline]
+    fn take(&mut self, step: &Step, len: usize) -> Found<usize> {
+        let cursor = self.cursors.get_mut(step.buffer as usize);
+        cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
-    Ok(Records {
-        memory,
-        start,
-        ends,
-    })
+
+    /// Takes a length and so many bytes: says where the length is, and how long both are.
+    #[inline]
+    fn take_prefixed(&mut self, step: &Step) -> Found<(usize, usize)> {
+        let bytes = self.source.bytes;
+        let cursor = self.cursors.get_mut(step.buffer as usize);
+        let cursor = cursor.ok_or(BUFFER_ENDS)?;
+        let begin = cursor.at;
+        let len = match bytes.get(begin) {
+            Some(&len) if len < 0x80 => usize::from(len) + 1,
+            _ => long_prefixed(*cursor, bytes)?,
+        };
+        cursor.take(len)?;
+        Ok((begin, len))
+    }
+
+    #[inline]
+    fn end_record(&mut self, start: usize) -> Found<()> {
+        if !self.open.is_empty() {
+            return Err(STILL_OPEN);
+        }
+        if self.ends.len() as u64 == self.source.num_records {
+            return Err(TOO_MANY);
+        }
+        self.ends.push((self.memory.len() - start) as u64);
+        Ok(())
+    }
+
+    /// Puts the length of a message in front, and says where it begins.
+    #[inline(never)]
+    fn push_length(&mut self, start: usize, len: usize) -> Found<usize> {
+        let mut rest = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;
+        let mut varint = [0; 5];
+        let mut used = 0;
+        loop {
+            varint[used] = rest.to_le_bytes()[0] & 0x7f;
+            rest >>= 7;
+            used += 1;
+            if rest == 0 {
+                break;
+            }
+            varint[used - 1] |= 0x80;
+        }
+        self.memory[start - used..start].copy_from_slice(&varint[..used]);
+        Ok(start - used)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_long_varint(&mut self, step: &Step, start: usize) -> Found<usize> {
+        let len = usize::from(step.len);
+        let begin = self.take(step, len)?;
+        let from = &self.source.bytes[begin..begin + len];
+        let to = &mut self.memory[start - len..start];
+        to.copy_from_slice(from);
+        to[..len - 1].iter_mut().for_each(|byte| *byte |= 0x80);
+        Ok(start - len)
+    }
+
+    /// Puts a record that is no message in front; its length is in the last buffer.
+    #[inline(never)]
+    fn push_record(&mut self, step: &Step, start: usize) -> Found<usize> {
+        // Behind the last one is that of no bytes.
+        let lengths = self.cursors.len().checked_sub(2).ok_or(BUFFER_ENDS)?;
+        let len = self.cursors[lengths].take_length(self.source.bytes)?;
+        let begin = self.take(step, len)?;
+        if start - SLACK < len {
+            return Err(TOO_LARGE);
+        }
+        copy_down(self.memory, start, self.source.bytes, begin, len);
+        self.end_record(start - len)?;
+        Ok(start - len)
+    }
+}
+
+/// The length of a length of more than a byte, and of the bytes that follow it.
+#[inline(never)]
+fn long_prefixed(mut cursor: Cursor, bytes: &[u8]) -> Found<usize> {
+    let begin = cursor.at;
+    let len = cursor.take_length(bytes)?;
+    len.checked_add(cursor.at - begin).ok_or(BUFFER_ENDS)
 }
 
 impl Step {
@@ -305,12 +380,24 @@ impl Step {
                 step.buffer = buffer;
                 step.kind = Kind::Bytes;
             }
-            Emit::SubmessageStart => step.kind = Kind::SubmessageStart,
-            Emit::SubmessageEnd => step.kind = Kind::SubmessageEnd,
-            Emit::MessageStart => step.kind = Kind::MessageStart,
+            Emit::SubmessageStart => {
+                step.kind = Kind::SubmessageStart;
+                step.tag_len = 0;
+            }
+            Emit::SubmessageEnd => {
+                // The tag comes in front of the message, which only ends here.
+                step.kind = Kind::SubmessageEnd;
+                step.len = step.tag_len;
+                step.tag_len = 0;
+            }
+            Emit::MessageStart => {
+                step.kind = Kind::MessageStart;
+                step.tag_len = 0;
+            }
             Emit::NonProto { buffer } => {
                 step.buffer = buffer;
                 step.kind = Kind::NonProto;
+                step.tag_len = 0;
             }
         }
         step
@@ -319,10 +406,12 @@ impl Step {
 
 #[inline]
 fn word_at(bytes: &[u8], at: usize) -> u64 {
-    let rest = bytes.get(at..).unwrap_or_default();
-    match rest.first_chunk() {
+    match bytes
+        .get(at..at.wrapping_add(8))
+        .and_then(<[u8]>::first_chunk)
+    {
         Some(&word) => u64::from_le_bytes(word),
-        None => last_word(rest),
+        None => last_word(bytes.get(at..).unwrap_or_default()),
     }
 }
 
@@ -337,43 +426,9 @@ fn last_word(rest: &[u8]) -> u64 {
 #[inline]
 fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {
     let from_end = begin + len;
-    if len <= 32 && from_end >= 32 {
-        to[end - 32..end].copy_from_slice(&from[from_end - 32..from_end]);
-    } else if len <= SLACK && from_end >= SLACK {
+    if len <= SLACK && from_end >= SLACK {
         to[end - SLACK..end].copy_from_slice(&from[from_end - SLACK..from_end]);
     } else {
         to[end - len..end].copy_from_slice(&from[begin..from_end]);
     }
-}
-
-/// Puts the length of a message in front, and says where it begins.
-fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
-    let mut rest = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;
-    let mut varint = [0; 5];
-    let mut used = 0;
-    loop {
-        varint[used] = rest.to_le_bytes()[0] & 0x7f;
-        rest >>= 7;
-        used += 1;
-        if rest == 0 {
-            break;
-        }
-        varint[used - 1] |= 0x80;
-    }
-    memory[start - used..start].copy_from_slice(&varint[..used]);
-    Ok(start - used)
-}
-
-/// More memory in front, at least `len` bytes, unless that is more than the records are said to have.
-#[cold]
-fn grow(memory: Vec<u8>, start: usize, len: usize, limit: usize) -> Found<(Vec<u8>, usize)> {
-    let filled = memory.len() - start;
-    let needed = filled.checked_add(len).ok_or(TOO_LARGE)?;
-    if needed > limit {
-        return Err(TOO_LARGE);
-    }
-    let size = needed.max(memory.len().saturating_mul(2)).min(limit) + SLACK;
-    let mut larger = vec![0; size];
-    larger[size - filled..].copy_from_slice(&memory[start..]);
-    Ok((larger, size - filled))
 }
