@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub use proto_splitter_core::{
-    Error, ErrorKind, Result, atomic, container, lazy, merge, path, schema, split, wire,
+    Error, ErrorKind, Result, atomic, container, lazy, merge, path, schema, split, tree, wire,
 };
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 pub use proto_splitter_saved_model::{
@@ -17,6 +17,15 @@ pub use proto_splitter_saved_model::{
     fingerprint,
 };
 pub use record_file;
+
+/// What the parts of the messages that are known are called, for a [`tree`] of sizes.
+pub fn member_names() -> Vec<tree::NameRule> {
+    [
+        &proto_splitter_graph_def::NAMES[..],
+        &proto_splitter_saved_model::NAMES[..],
+    ]
+    .concat()
+}
 
 /// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`, and all they reach.
 pub mod proto {

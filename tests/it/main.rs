@@ -24,5 +24,7 @@ mod saved_model_dirs;
 mod sources;
 /// Splitters of one's own.
 mod splitters;
+/// Sizes by field path.
+mod trees;
 /// Where files are written, and where not.
 mod writing;

@@ -13,6 +13,7 @@ mod print_schema;
 mod reading;
 mod schema;
 mod split;
+mod tree;
 mod values;
 mod verify;
 
@@ -31,6 +32,7 @@ pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use reading::ReadingArgs;
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
+pub(crate) use tree::{SortBy, TreeArgs};
 pub(crate) use verify::VerifyArgs;
 
 const ABOUT: &str = "\
@@ -45,6 +47,7 @@ const EXAMPLES: &str = "\
 Examples:
   protosplit split model/ -o small/                a SavedModel, all of its folder
   protosplit split --message tensorflow.GraphDef graph.pb
+  protosplit tree model/                           what in it is so big
   protosplit info small/                           what became of it
   protosplit verify small/ --against model/saved_model.pb
   protosplit merge small/ -o whole/                and back
@@ -87,6 +90,9 @@ pub(crate) enum Command {
     /// Check a .cpb file
     #[command(after_help = verify::HELP)]
     Verify(VerifyArgs),
+    /// Say what in a message is so big
+    #[command(after_help = tree::HELP)]
+    Tree(TreeArgs),
     /// List the chunks of a .cpb file
     #[command(after_help = info::HELP)]
     Info(InfoArgs),

@@ -35,6 +35,7 @@ mod suggest;
 mod table;
 mod terminal;
 mod text;
+mod tree;
 mod types;
 mod verbose;
 mod verify;
@@ -122,6 +123,7 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Split(args) => split::run(args, output),
         Command::Merge(args) => merge::run(args, output),
         Command::Verify(args) => verify::run(args, output),
+        Command::Tree(args) => tree::run(args, output),
         Command::Info(args) => info::run(args, output),
         Command::Ls(args) => ls::run(args, output),
         Command::Layout(args) => layout::run(args, output),

@@ -2,6 +2,7 @@
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::path::FieldPath;
+use proto_splitter::tree::TreePlace;
 
 /// How deep a field is looked for that was named without the way to it.
 const DEEPEST: usize = 4;
@@ -30,13 +31,21 @@ pub(crate) fn nearest<'a>(
 /// The path that was probably meant by one that leads nowhere: names mended, an index where one is missing, the way to a field that
 /// was named without it.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
+    mended(typed, root).filter(|mended| FieldPath::parse(mended, root).is_ok())
+}
+
+/// The same for a path into a tree of sizes, where `[*]` stands for all elements.
+pub(crate) fn place(typed: &str, root: &MessageDescriptor) -> Option<String> {
+    mended(typed, root).filter(|mended| TreePlace::parse(mended, Some(root)).is_ok())
+}
+
+fn mended(typed: &str, root: &MessageDescriptor) -> Option<String> {
     let steps = steps(typed)?;
     let mended = mend(&steps, root, String::new()).or_else(|| {
         let way = way_to(steps[0].0, root)?;
         mend(&steps, &way.1, way.0)
     })?;
-    let differs = mended != typed && FieldPath::parse(&mended, root).is_ok();
-    differs.then_some(mended)
+    (mended != typed).then_some(mended)
 }
 
 /// The steps of a path as they were typed: a name, and what is in brackets behind it.
@@ -125,7 +134,9 @@ fn mend(
 fn needs_quotes(kind: &Kind, select: &str) -> bool {
     match kind {
         Kind::Message(entry) if entry.is_map_entry() => {
-            entry.map_entry_key_field().kind() == Kind::String && !select.starts_with('"')
+            entry.map_entry_key_field().kind() == Kind::String
+                && !select.starts_with('"')
+                && select != "*"
         }
         _ => false,
     }

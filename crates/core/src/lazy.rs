@@ -32,10 +32,12 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 pub use fields::{FieldEntry, Fields};
+pub(crate) use locate::{key_codec, with_key};
 
 use crate::container::ChunkedFile;
 use crate::merge::{MergeOptions, PlanInput, reserve, write};
 use crate::path::{FieldPath, TargetKind};
+use crate::tree::{SizeTree, Target, TreeOptions, measure};
 use crate::wire::{Input, SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
 
@@ -227,6 +229,36 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             },
         };
         Ok(Fields::new(WireCursor::new(part), pieces, descriptor))
+    }
+
+    /// Sizes by field path of the message, or the value, at a path. No value is read but what the largest members are called by;
+    /// of a chunked message, the chunks that others are spliced into, and those that are messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get); what breaks the wire format anywhere in a message that the type knows.
+    pub fn tree(&self, path: &FieldPath, options: &TreeOptions) -> Result<SizeTree> {
+        let (part, pieces) = self.find_some(path)?;
+        let (is_message, message) = match self.descriptor() {
+            None => (true, None),
+            Some(root) => match path.resolve(root)?.kind {
+                TargetKind::Message(message) | TargetKind::Group(message) => (true, Some(message)),
+                TargetKind::Scalar(_) => (false, None),
+            },
+        };
+        let plan = match &part {
+            Part::Chunked(input) => Some(input.plan().clone()),
+            Part::Plain(_) => None,
+        };
+        let target = Target {
+            pieces: &pieces,
+            is_message,
+            message,
+            path,
+            whole: self.descriptor(),
+            plan: plan.as_ref(),
+        };
+        measure(WireCursor::new(part), &target, options)
     }
 
     fn find_some(&self, path: &FieldPath) -> Result<Value<'a, S>> {

@@ -33,6 +33,7 @@ pub mod path;
 pub mod proto;
 pub mod schema;
 pub mod split;
+pub mod tree;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};

@@ -6,7 +6,9 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod names;
 pub mod proto;
 mod splitter;
 
+pub use names::{NAMES, type_and_shape};
 pub use splitter::{GRAPH_DEF, GraphDefSplitter};

@@ -11,8 +11,10 @@ mod canonical;
 pub mod directory;
 pub mod fingerprint;
 mod merged;
+mod names;
 pub mod proto;
 mod splitter;
 
 pub use directory::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
+pub use names::NAMES;
 pub use splitter::{SAVED_MODEL, SavedModelSplitter};

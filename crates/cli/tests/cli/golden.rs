@@ -38,6 +38,7 @@ fn help_teaches() {
         "split",
         "merge",
         "verify",
+        "tree",
         "info",
         "ls",
         "layout",
@@ -210,4 +211,70 @@ fn json_keeps_its_keys() {
         "--json",
     ];
     expect(&dir, "verify.json", &verify);
+}
+
+#[test]
+fn trees_read_well() {
+    let dir = Dir::new();
+    std::fs::create_dir(dir.path("model")).unwrap();
+    dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "model/saved_model.pb",
+    );
+    dir.copy(&fixture("keras_mlp/saved_model.pb"), "old.pb");
+    dir.copy(&fixture("graphdef_frozen_cnn/graph.pb"), "graph.pb");
+    let split = [
+        "split",
+        "model/",
+        "-o",
+        "small",
+        "--max-chunk-size",
+        "20KiB",
+    ];
+    let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(split)
+        .current_dir(dir.path(""))
+        .output();
+    assert!(ran.unwrap().status.success());
+    expect(&dir, "tree.txt", &["tree", "model/"]);
+    expect(
+        &dir,
+        "tree-chunked.txt",
+        &["tree", "small/", "--depth", "4"],
+    );
+    let nodes = [
+        "tree",
+        "graph.pb",
+        "node[*]",
+        "--message",
+        "tensorflow.GraphDef",
+    ];
+    expect(&dir, "tree-nodes.txt", &nodes);
+    let top = [
+        &nodes[..],
+        &["--top", "3", "--min-size", "0", "--sort", "name"],
+    ]
+    .concat();
+    expect(&dir, "tree-top.txt", &top);
+    expect(
+        &dir,
+        "tree-no-type.txt",
+        &["tree", "graph.pb", "--depth", "3"],
+    );
+    let json = ["--json", "--depth", "5", "--top", "2"];
+    expect(
+        &dir,
+        "tree.json",
+        &[&["tree", "model/"], &json[..]].concat(),
+    );
+    expect(
+        &dir,
+        "tree-chunked.json",
+        &[&["tree", "small/"], &json[..]].concat(),
+    );
+    let old = ["--diff", "old.pb", "--message", "tensorflow.SavedModel"];
+    let diff = [&["tree", "small/"], &old[..]].concat();
+    expect(&dir, "tree-diff.txt", &diff);
+    expect(&dir, "tree-diff.json", &[&diff[..], &json[..3]].concat());
+    expect(&dir, "tree-mistyped.txt", &["tree", "model/", "graph_def"]);
 }

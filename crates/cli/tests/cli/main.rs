@@ -14,4 +14,5 @@ mod merge;
 mod process;
 mod schemas;
 mod split;
+mod tree;
 mod verify;

@@ -9,8 +9,9 @@ use crate::path::{FieldPath, FieldRef, MapKey, Select, Step, TargetKind, message
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How much of a map entry is looked at for its key: first, and if it isn't there.
-const KEY_WINDOWS: [usize; 2] = [256, 64 << 10];
+/// How much of a map entry is looked at for its key: first, since a value in a chunk of its own may be right behind, and whenever it
+/// isn't there.
+const KEY_WINDOWS: [usize; 3] = [16, 256, 64 << 10];
 
 /// Checks that a path means one value that has bytes of its own.
 pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
@@ -163,7 +164,7 @@ fn value_of<I: Input>(
     Ok(Some(found))
 }
 
-pub(super) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
+pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     match map.kind() {
         Kind::Message(entry) if map.is_map() => {
             KeyCodec::of_kind(&entry.map_entry_key_field().kind())
@@ -173,7 +174,7 @@ pub(super) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
 }
 
 /// Has `look` look at the key of an entry.
-pub(super) fn with_key<I: Input, T>(
+pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
     look: impl FnOnce(EntryKey<'_>) -> T,
@@ -187,18 +188,14 @@ pub(super) fn with_key<I: Input, T>(
         let inner = error.offset().unwrap_or(0);
         Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
     };
-    let mut want = KEY_WINDOWS[0];
-    loop {
+    for want in KEY_WINDOWS {
         let window = cursor.input_mut().fetch(start, whole.min(want))?;
         let window = window.get(..whole).unwrap_or(window);
         let (key, looked) = entry_key(window, len).map_err(cut)?;
         if key != EntryKey::Absent || looked >= len {
             return Ok(look(key));
         }
-        if want == KEY_WINDOWS[1] {
-            let message = format!("a map entry of {len} bytes whose key is not at its front");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
-        }
-        want = KEY_WINDOWS[1];
     }
+    let message = format!("a map entry of {len} bytes whose key is not at its front");
+    Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start))
 }

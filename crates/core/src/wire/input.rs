@@ -18,6 +18,16 @@ pub trait Input {
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
 }
 
+impl<I: Input + ?Sized> Input for &mut I {
+    fn size(&self) -> u64 {
+        (**self).size()
+    }
+
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        (**self).fetch(position, want)
+    }
+}
+
 impl Input for &[u8] {
     #[inline]
     fn size(&self) -> u64 {

@@ -1,0 +1,195 @@
+//! Sizes by field path against a bare walk over the same fields: `cargo bench --bench tree`, or `-- NODES` for another size.
+//!
+//! The bare walk visits every field of every message, as the tree does, by recursion and a table of which fields are messages; it keeps
+//! nothing but their number. They take turns, after one turn that isn't counted.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use prost_reflect::{Kind, MessageDescriptor};
+use proto_splitter::lazy::MessageView;
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::path::FieldPath;
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::tree::TreeOptions;
+use proto_splitter::wire::{Input, SourceInput, WireCursor, WireType};
+use proto_splitter::{GRAPH_DEF, SAVED_MODEL, member_names};
+use proto_splitter_testkit::models::{ModelSize, Parts, SparseSource, saved_model, small_node};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const ROUNDS: usize = 9;
+const NODES: u64 = 2_000_000;
+
+/// 3 GiB in twelve constants.
+const LARGE: ModelSize = ModelSize {
+    constants: 6,
+    functions: 6,
+    constant_bytes: 256 << 20,
+    small_nodes: 2000,
+};
+
+fn main() -> Outcome<()> {
+    let nodes = std::env::args().find_map(|arg| arg.parse().ok());
+    let nodes = nodes.unwrap_or(NODES);
+    println!("| work | bytes | median s | min s | reference | median s | min s | ratio |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    graph(nodes)?;
+    large_model()
+}
+
+fn graph(nodes: u64) -> Outcome<()> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    fs::create_dir_all(&target)?;
+    let folder = tempfile::tempdir_in(target)?;
+    let path = folder.path().join("graph.pb");
+    let mut graph = Parts::new();
+    for index in 0..nodes {
+        graph = graph.message(1, small_node(index));
+    }
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(&path)?);
+    graph.write_to(&mut out)?;
+    out.flush()?;
+    drop((graph, out));
+    let bytes = bytes::Bytes::from(fs::read(&path)?);
+    let file = File::open(&path)?;
+    let types = Types::of(&descriptor(GRAPH_DEF)?);
+    let what = format!("tree of {nodes} nodes");
+    row(
+        &format!("{what} in memory"),
+        bytes.len() as u64,
+        &mut || tree(&bytes, GRAPH_DEF),
+        &mut || bare(WireCursor::new(&bytes[..]), &types),
+    )?;
+    let size = bytes.len() as u64;
+    row(
+        &format!("{what} in a cached file"),
+        size,
+        &mut || tree(&file, GRAPH_DEF),
+        &mut || bare(WireCursor::new(SourceInput::new(&file, size)), &types),
+    )
+}
+
+fn large_model() -> Outcome<()> {
+    let source = SparseSource::new(saved_model(&LARGE));
+    let size = source.size()?;
+    let types = Types::of(&descriptor(SAVED_MODEL)?);
+    row(
+        "tree of large constants",
+        size,
+        &mut || tree(&source, SAVED_MODEL),
+        &mut || bare(WireCursor::new(SourceInput::new(&source, size)), &types),
+    )
+}
+
+fn tree(source: &impl ReadAt, message: &str) -> Outcome<()> {
+    let options = MergeOptions::new().descriptor(descriptor(message)?);
+    let view = MessageView::of_plain(source, options)?;
+    let kept = TreeOptions::new().names(&member_names());
+    black_box(view.tree(&FieldPath::root(), &kept)?);
+    Ok(())
+}
+
+/// Which fields of which message are messages: those of each type by number.
+struct Types(Vec<Vec<Option<usize>>>);
+
+impl Types {
+    fn of(root: &MessageDescriptor) -> Self {
+        let mut known = vec![root.clone()];
+        let mut types = Vec::new();
+        let mut at = 0;
+        while let Some(message) = known.get(at).cloned() {
+            let mut fields = Vec::new();
+            for field in message.fields() {
+                let Kind::Message(below) = field.kind() else {
+                    continue;
+                };
+                let found = known.iter().position(|known| *known == below);
+                let index = found.unwrap_or(known.len());
+                if found.is_none() {
+                    known.push(below);
+                }
+                let number = field.number() as usize;
+                if fields.len() <= number {
+                    fields.resize(number + 1, None);
+                }
+                fields[number] = Some(index);
+            }
+            types.push(fields);
+            at += 1;
+        }
+        Types(types)
+    }
+}
+
+fn bare<I: Input>(mut cursor: WireCursor<I>, types: &Types) -> Outcome<()> {
+    let mut fields = 0;
+    visit(&mut cursor, types, 0, &mut fields)?;
+    black_box(fields);
+    Ok(())
+}
+
+/// Visits the fields up to the end of the cursor's range.
+fn visit<I: Input>(
+    cursor: &mut WireCursor<I>,
+    types: &Types,
+    message: usize,
+    fields: &mut u64,
+) -> Outcome<()> {
+    let end = cursor.end();
+    while let Some(field) = cursor.next()? {
+        *fields += 1;
+        if field.wire_type == WireType::Len
+            && let Some(Some(below)) = types.0[message].get(field.number.0 as usize)
+        {
+            cursor.set_range(field.value);
+            visit(cursor, types, *below, fields)?;
+            cursor.set_range(field.end..end);
+        }
+    }
+    Ok(())
+}
+
+fn row(
+    what: &str,
+    size: u64,
+    work: &mut dyn FnMut() -> Outcome<()>,
+    refer: &mut dyn FnMut() -> Outcome<()>,
+) -> Outcome<()> {
+    let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];
+    let timed = |run: &mut dyn FnMut() -> Outcome<()>| -> Outcome<Duration> {
+        let start = Instant::now();
+        run()?;
+        Ok(start.elapsed())
+    };
+    for round in 0..=ROUNDS {
+        let took = [timed(work)?, timed(refer)?];
+        if round > 0 {
+            times
+                .iter_mut()
+                .zip(took)
+                .for_each(|(times, took)| times.push(took));
+        }
+    }
+    let [(median, min), (reference, reference_min)] = times.map(|mut times| {
+        times.sort();
+        (times[times.len() / 2].as_secs_f64(), times[0].as_secs_f64())
+    });
+    let ratio = median / reference;
+    println!(
+        "| {what} | {size} | {median:.4} | {min:.4} | a bare walk of all fields | {reference:.4} | {reference_min:.4} | {ratio:.2} |"
+    );
+    Ok(())
+}
+
+fn descriptor(name: &str) -> Outcome<MessageDescriptor> {
+    let pool = proto_splitter::proto::saved_model::descriptor_pool();
+    Ok(pool
+        .get_message_by_name(name)
+        .ok_or("a type of the schema")?)
+}

@@ -1,0 +1,134 @@
+//! The command line of `protosplit tree`.
+
+use std::path::PathBuf;
+
+use clap::builder::ValueParser;
+use clap::{Args, ValueEnum};
+
+use super::reading::ReadingArgs;
+use crate::size;
+
+pub(super) const HELP: &str = "\
+Says what in a message is so big: bytes by field path, without loading it. Large
+values are hopped over; nothing is read but tags, lengths and names.
+
+All elements of a repeated field or map are one line with [*], and so is each field
+below them. The largest elements follow, by index or key and by what they are called.
+A size counts tags and lengths, so the fields of a message add up to its size; own
+is what belongs to no field below. Of a .cpb file the merged message is shown, and
+the chunks that each part lies in.
+
+FILE can be a .pb or .cpb file, its prefix, or the folder of a SavedModel. PATH is a
+place in it, one value or a line of a tree. Without the type a path is in numbers, and
+what looks like a message is marked with a question mark.
+
+Examples:
+  protosplit tree model/
+  protosplit tree model/ 'meta_graphs[0].graph_def.node[*]' --top 50
+      The largest nodes.
+  protosplit tree graph.pb --message tensorflow.GraphDef --depth 2 --sort count
+  protosplit tree new/ --diff old/
+      What grew, shrank, appeared and went.
+  protosplit tree model/ --json | jq '.tree.fields[0].path'";
+
+#[derive(Args, Debug)]
+pub(crate) struct TreeArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// Where to begin, by default the message itself
+    pub(crate) path: Option<String>,
+    /// Show so many levels of fields
+    #[arg(long, value_name = "N")]
+    pub(crate) depth: Option<usize>,
+    /// Show so many members of a repeated field, and fields of a message
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Leave out what is smaller: a size, or a share of the whole
+    #[arg(long, value_name = "SIZE", default_value = "1%", value_parser = ValueParser::new(min_size))]
+    pub(crate) min_size: MinSize,
+    /// What comes first
+    #[arg(long, value_enum, default_value_t = SortBy::Size)]
+    pub(crate) sort: SortBy,
+    /// Show what changed since this message
+    #[arg(long, value_name = "OLD")]
+    pub(crate) diff: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The order of fields and members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SortBy {
+    /// The largest first
+    Size,
+    /// What occurs most often first
+    Count,
+    /// By name; members by their place
+    Name,
+}
+
+/// From which size on something is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MinSize {
+    Bytes(u64),
+    /// So many millionths of the whole.
+    Millionths(u64),
+}
+
+impl MinSize {
+    pub(crate) fn of(self, whole: u64) -> u64 {
+        match self {
+            MinSize::Bytes(bytes) => bytes,
+            MinSize::Millionths(share) => {
+                let bytes = u128::from(whole) * u128::from(share) / 1_000_000;
+                u64::try_from(bytes).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+fn min_size(text: &str) -> Result<MinSize, String> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return size::parse(text).map(MinSize::Bytes);
+    };
+    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let millionths =
+        (!percent.is_empty() && digits(whole) && digits(fraction) && fraction.len() <= 4)
+            .then(|| format!("{whole}{fraction:0<4}").parse().ok())
+            .flatten();
+    match millionths {
+        Some(share @ 0..=1_000_000) => Ok(MinSize::Millionths(share)),
+        _ => Err("a share is between 0% and 100%, as in 0.5%".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_size_is_in_bytes_or_a_share_of_the_whole() {
+        for (text, of_a_gib) in [
+            ("0", 0),
+            ("1KiB", 1024),
+            ("0%", 0),
+            ("0.1%", 1_073_741),
+            ("50%", 1 << 29),
+            ("100%", 1 << 30),
+            ("0.0001%", 1073),
+        ] {
+            assert_eq!(
+                min_size(text).map(|least| least.of(1 << 30)),
+                Ok(of_a_gib),
+                "{text}"
+            );
+        }
+        for text in ["101%", "%", "-1%", "1.00001%", "1e1%"] {
+            assert!(min_size(text).unwrap_err().contains("0.5%"), "{text}");
+        }
+    }
+}

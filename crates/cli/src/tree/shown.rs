@@ -1,0 +1,284 @@
+//! What of a tree is shown: the report, as JSON has it.
+
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::path::Select;
+use proto_splitter::tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
+use serde::Serialize;
+
+use crate::args::{SortBy, TreeArgs};
+use crate::input::Input;
+
+/// A tree of sizes, cut down to what is worth a line.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) file: String,
+    /// The full name of the message's type, if it is known.
+    pub(super) message: Option<String>,
+    pub(super) tree: Field,
+}
+
+/// All values at one path.
+#[derive(Debug, Serialize)]
+pub(super) struct Field {
+    /// From the root of the message.
+    pub(super) path: String,
+    #[serde(skip)]
+    pub(super) label: String,
+    #[serde(rename = "type")]
+    pub(super) type_name: Option<String>,
+    /// What the values look like, where the type doesn't tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) guess: Option<&'static str>,
+    pub(super) count: u64,
+    pub(super) size: u64,
+    /// Bytes that belong to no field below.
+    pub(super) own: u64,
+    /// Of the root of this tree.
+    pub(super) share: f64,
+    #[serde(flatten)]
+    pub(super) chunks: Chunks,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) members: Vec<Listed>,
+    /// The members that are not listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) other_members: Option<Rest>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) fields: Vec<Field>,
+    /// The fields that are not listed, but for those that are too deep.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) other_fields: Option<Rest>,
+}
+
+/// An element of a repeated field, or an entry of a map.
+#[derive(Debug, Serialize)]
+pub(super) struct Listed {
+    pub(super) path: String,
+    /// The end of the path that tells it from other members.
+    #[serde(skip)]
+    pub(super) short: String,
+    /// The index or key alone.
+    #[serde(skip)]
+    pub(super) selector: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<String>,
+    pub(super) size: u64,
+    pub(super) share: f64,
+    #[serde(flatten)]
+    pub(super) chunks: Chunks,
+}
+
+/// The chunks that something lies in; none for a message in one piece.
+#[derive(Debug, Serialize)]
+pub(super) struct Chunks {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    chunks: Vec<u32>,
+    /// Whether there are more than are listed.
+    #[serde(skip_serializing_if = "is_false")]
+    more_chunks: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Rest {
+    pub(super) count: u64,
+    pub(super) size: u64,
+}
+
+/// What is worth a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) depth: usize,
+    pub(super) top: usize,
+    pub(super) min_size: u64,
+    pub(super) sort: SortBy,
+}
+
+impl Report {
+    pub(super) fn new(
+        input: &Input,
+        options: &MergeOptions,
+        tree: &SizeTree,
+        args: &TreeArgs,
+    ) -> Report {
+        let limits = Limits {
+            depth: args.depth.unwrap_or(usize::MAX),
+            top: args.top,
+            min_size: args.min_size.of(tree.root.size),
+            sort: args.sort,
+        };
+        Report::with(input, options, tree, limits)
+    }
+
+    pub(super) fn with(
+        input: &Input,
+        options: &MergeOptions,
+        tree: &SizeTree,
+        limits: Limits,
+    ) -> Report {
+        let message = options.descriptor.as_ref();
+        let cut = Cut {
+            limits,
+            whole: tree.root.size,
+        };
+        Report {
+            file: input.file.display().to_string(),
+            message: message.map(|message| message.full_name().to_owned()),
+            tree: cut.field(&tree.root, String::new(), 0),
+        }
+    }
+
+    /// Whether the message is in chunks.
+    pub(super) fn is_chunked(&self) -> bool {
+        !self.tree.chunks.chunks.is_empty()
+    }
+}
+
+struct Cut {
+    limits: Limits,
+    whole: u64,
+}
+
+impl Cut {
+    fn field(&self, node: &TreeNode, above: String, depth: usize) -> Field {
+        let label = node.label();
+        let path = match (above.as_str(), label.as_str()) {
+            ("", label) => label.to_owned(),
+            (above, label) => format!("{above}.{label}"),
+        };
+        let below = depth < self.limits.depth;
+        let (members, other_members) = match below {
+            true => self.members(node),
+            false => (Vec::new(), None),
+        };
+        let (fields, other_fields) = match below {
+            true => self.fields(node, &path, depth + 1),
+            false => (Vec::new(), None),
+        };
+        Field {
+            path,
+            label,
+            type_name: node.type_name.clone(),
+            guess: node.guessed.map(guess),
+            count: node.count,
+            size: node.size,
+            own: node.own,
+            share: self.share(node.size),
+            chunks: Chunks::of(&node.chunks),
+            members,
+            other_members,
+            fields,
+            other_fields,
+        }
+    }
+
+    fn members(&self, node: &TreeNode) -> (Vec<Listed>, Option<Rest>) {
+        let shown = |member: &&Member| member.size >= self.limits.min_size;
+        let mut members: Vec<&Member> = node.members.iter().filter(shown).collect();
+        members.truncate(self.limits.top);
+        if self.limits.sort == SortBy::Name {
+            members.sort_by(|a, b| a.path.cmp(&b.path));
+        }
+        let listed: u64 = members.iter().map(|member| member.size).sum();
+        let rest = Rest {
+            count: node.count.saturating_sub(members.len() as u64),
+            size: node.size.saturating_sub(listed),
+        };
+        let rest = Some(rest).filter(|rest| rest.count > 0 && !members.is_empty());
+        let listed = members.into_iter().map(|member| Listed {
+            path: member.text.clone(),
+            short: member.short.clone(),
+            selector: selector(member),
+            name: member.name.name.clone(),
+            detail: member.name.detail.clone(),
+            size: member.size,
+            share: self.share(member.size),
+            chunks: Chunks::of(&member.chunks),
+        });
+        (listed.collect(), rest)
+    }
+
+    fn fields(&self, node: &TreeNode, path: &str, depth: usize) -> (Vec<Field>, Option<Rest>) {
+        // They come by size, and what is cut off is the smallest, whatever they are sorted by.
+        let shown = |child: &&TreeNode| child.size >= self.limits.min_size;
+        let mut shown: Vec<&TreeNode> = node.children.iter().filter(shown).collect();
+        shown.truncate(self.limits.top);
+        match self.limits.sort {
+            SortBy::Size => {}
+            SortBy::Count => shown.sort_by_key(|child| std::cmp::Reverse(child.count)),
+            SortBy::Name => shown.sort_by(|a, b| a.name.cmp(&b.name)),
+        }
+        let sizes = |size: u64, child: &TreeNode| size.saturating_add(child.size);
+        let all = node.children.iter().fold(0, sizes);
+        let rest = Rest {
+            count: (node.children.len() - shown.len()) as u64,
+            size: all - shown.iter().copied().fold(0, sizes),
+        };
+        let rest = Some(rest).filter(|rest| rest.count > 0);
+        let fields = shown
+            .into_iter()
+            .map(|child| self.field(child, path.to_owned(), depth))
+            .collect();
+        (fields, rest)
+    }
+
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "rounded to millionths right after"
+    )]
+    fn share(&self, size: u64) -> f64 {
+        match self.whole {
+            0 => 0.0,
+            whole => (size as f64 * 1e6 / whole as f64).round() / 1e6,
+        }
+    }
+}
+
+fn selector(member: &Member) -> String {
+    match member.path.steps().last().map(|step| &step.select) {
+        Some(Select::Index(index)) => format!("[{index}]"),
+        Some(Select::Key(key)) => format!("[{key}]"),
+        _ => String::new(),
+    }
+}
+
+impl Chunks {
+    fn of(set: &ChunkSet) -> Self {
+        Chunks {
+            chunks: set.indices().to_vec(),
+            more_chunks: set.more(),
+        }
+    }
+
+    /// As `3`, `0, 3` or `0..7`; long sets by how many there are.
+    pub(super) fn text(&self) -> String {
+        let listed = &self.chunks;
+        match (listed.as_slice(), self.more_chunks) {
+            (_, true) => format!("{}+ chunks", listed.len()),
+            ([], _) => String::new(),
+            ([first, .., last], _)
+                if listed.len() > 2 && u64::from(last - first) + 1 == listed.len() as u64 =>
+            {
+                format!("{first}..{last}")
+            }
+            (few, _) if few.len() <= 3 => {
+                let few: Vec<String> = few.iter().map(u32::to_string).collect();
+                few.join(", ")
+            }
+            (several, _) => format!("{} chunks", several.len()),
+        }
+    }
+}
+
+fn guess(guessed: Guessed) -> &'static str {
+    match guessed {
+        Guessed::Message => "message",
+        Guessed::Text => "text",
+        Guessed::Bytes => "bytes",
+        Guessed::Number => "number",
+    }
+}

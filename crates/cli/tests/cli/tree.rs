@@ -1,0 +1,196 @@
+//! `protosplit tree`.
+
+use protosplit_cli::Exit;
+use serde_json::Value;
+
+use crate::support::{Dir, fixture, messages, run};
+
+/// Fails unless the sizes of the fields add up.
+fn check(field: &Value, shown: &mut usize) {
+    *shown += 1;
+    let size = |field: &Value| field["size"].as_u64().unwrap();
+    let list = |name: &str| field[name].as_array().cloned().unwrap_or_default();
+    let rest = |name: &str| field[name]["size"].as_u64().unwrap_or(0);
+    let below: u64 = list("fields").iter().map(size).sum();
+    if !list("fields").is_empty() || rest("other_fields") > 0 {
+        let own = field["own"].as_u64().unwrap();
+        assert_eq!(below + rest("other_fields") + own, size(field), "{field}");
+    }
+    let members: u64 = list("members").iter().map(size).sum();
+    if members > 0 {
+        assert_eq!(members + rest("other_members"), size(field), "{field}");
+    }
+    list("fields").iter().for_each(|field| check(field, shown));
+}
+
+#[test]
+fn sizes_add_up_whatever_is_left_out() {
+    for (file, message) in messages() {
+        let mut most = 0;
+        for (top, least) in [("1000", "0"), ("3", "0"), ("10", "1%"), ("1", "90%")] {
+            let args: [&dyn AsRef<std::path::Path>; 9] = [
+                &"tree",
+                &file,
+                &"--json",
+                &"--message",
+                &message,
+                &"--top",
+                &top,
+                &"--min-size",
+                &least,
+            ];
+            let report = run(args).json();
+            let bytes = std::fs::metadata(&file).unwrap().len();
+            assert_eq!(report["tree"]["size"], bytes);
+            let mut shown = 0;
+            check(&report["tree"], &mut shown);
+            most = most.max(shown);
+            assert!(shown <= most);
+        }
+        assert!(most > 20, "{message}");
+    }
+}
+
+#[test]
+fn depth_top_least_size_and_order_are_as_asked_for() {
+    let model = fixture("functions_consts");
+    let graph = "meta_graphs[0].graph_def";
+    let at = |options: [&str; 4]| {
+        let [a, b, c, d] = options;
+        run([&"tree", &model, &graph, &"--json", &a, &b, &c, &d]).json()["tree"].clone()
+    };
+    let shallow = at(["--depth", "1", "--min-size", "0"]);
+    let fields = shallow["fields"].as_array().unwrap();
+    assert!(fields.iter().all(|field| field.get("fields").is_none()));
+    assert_eq!(fields[0]["path"], "meta_graphs[0].graph_def.library");
+
+    let names = |tree: &Value| -> Vec<String> {
+        let node = &tree["fields"][1];
+        assert_eq!(node["path"], "meta_graphs[0].graph_def.node[*]");
+        let fields = node["fields"].as_array().unwrap().iter();
+        let path = |field: &Value| field["path"].as_str().unwrap().to_owned();
+        fields
+            .map(|field| path(field).rsplit('.').next().unwrap().to_owned())
+            .collect()
+    };
+    let by_size = names(&at(["--sort", "size", "--min-size", "0"]));
+    assert_eq!(by_size, ["attr[*]", "name", "op", "input[*]", "device"]);
+    let of_count = at(["--sort", "count", "--min-size", "0"]);
+    let most = &of_count["fields"][0];
+    assert_eq!(most["path"], "meta_graphs[0].graph_def.node[*]");
+    let by_name = run([
+        &"tree",
+        &model,
+        &graph,
+        &"--sort",
+        &"name",
+        &"--min-size",
+        &"0",
+    ])
+    .ok();
+    let place = |name: &str| by_name.find(&format!("├─ {name}\n")).unwrap();
+    assert!(place("library") < place("node[*]"));
+
+    let one = at(["--top", "1", "--min-size", "0"]);
+    let node = &one["fields"][0]["fields"][0];
+    assert_eq!(node["members"].as_array().unwrap().len(), 1);
+    assert_eq!(node["other_members"]["count"], 7);
+    assert_eq!(node["fields"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_path_that_is_shown_can_be_asked_for() {
+    let model = fixture("keras_mlp");
+    let report = run([&"tree", &model, &"--json"]).json();
+    let mut open = vec![report["tree"].clone()];
+    let mut asked = 0;
+    while let Some(field) = open.pop() {
+        open.extend(field["fields"].as_array().cloned().unwrap_or_default());
+        for member in field["members"].as_array().into_iter().flatten() {
+            open.push(member.clone());
+        }
+        let path = field["path"].as_str().unwrap();
+        if path.is_empty() || path.contains('(') {
+            continue;
+        }
+        let again = run([&"tree", &model, &path, &"--json", &"--depth", &"0"]).json();
+        // A member is its value, without the tag and length that stand before it, or the entry that it is in.
+        let size = |field: &Value| field["size"].as_u64().unwrap();
+        let (asked_for, shown) = (size(&again["tree"]), size(&field));
+        assert_eq!(again["tree"]["path"], path);
+        assert!(shown - asked_for <= 100 && (asked_for == shown || !path.ends_with("[*]")));
+        asked += 1;
+    }
+    assert!(asked > 30, "{asked}");
+}
+
+#[test]
+fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
+    let model = fixture("keras_mlp");
+    for (typed, meant) in [
+        ("meta_graph[0].graphdef", "meta_graphs[0].graph_def"),
+        ("meta_graphs.graph_def", "meta_graphs[0].graph_def"),
+        ("graph_def.node", "meta_graphs[0].graph_def.node"),
+        (
+            "meta_graphs[*].graph_def.nod[*]",
+            "meta_graphs[*].graph_def.node[*]",
+        ),
+    ] {
+        let line = run([&"tree", &model, &typed]).failed(Exit::Bad);
+        let hint = format!("; did you mean `{meant}`?");
+        assert!(line.ends_with(&hint), "{line}");
+    }
+    let line = run([&"tree", &model, &"elephant"]).failed(Exit::Bad);
+    assert!(!line.contains("did you mean"), "{line}");
+    let line = run([&"tree", &model, &"meta_graphs[7]"]).failed(Exit::Bad);
+    assert!(line.ends_with("the message has no such value"), "{line}");
+}
+
+#[test]
+fn two_messages_are_compared_whatever_form_they_are_in() {
+    let dir = Dir::new();
+    let (old, new) = (fixture("keras_mlp"), fixture("functions_consts"));
+    let chunked = dir.path("new/saved_model");
+    std::fs::create_dir(dir.path("new")).unwrap();
+    let max = "--max-chunk-size";
+    run([
+        &"split",
+        &new.join("saved_model.pb"),
+        &"-o",
+        &chunked,
+        &max,
+        &"20KiB",
+    ])
+    .ok();
+    let whole = run([&"tree", &new, &"--diff", &old, &"--json"]).json();
+    let chunks = run([&"tree", &dir.path("new"), &"--diff", &old, &"--json"]).json();
+    assert_eq!(whole["changes"], chunks["changes"]);
+    let change = |at: usize| whole["changes"][at]["change"].as_i64().unwrap().abs();
+    let count = whole["changes"].as_array().unwrap().len();
+    assert!((1..count).all(|at| change(at) <= change(at - 1)) && count > 5);
+    let same = run([&"tree", &dir.path("new"), &"--diff", &new]).ok();
+    assert!(same.ends_with(": no size differs\n"), "{same}");
+}
+
+#[test]
+fn bad_messages_and_wrong_options_are_told_apart() {
+    let dir = Dir::new();
+    let bad = dir.file("saved_model.pb", b"\x12\x03\x0a\x05");
+    let line = run([&"tree", &bad]).failed(Exit::Bad);
+    assert!(
+        line.contains("run past the end") || line.contains("runs past the end"),
+        "{line}"
+    );
+    let bad = dir.file("saved_model.pb", b"\x12\x02\x12\x05");
+    let line = run([&"tree", &bad]).failed(Exit::Bad);
+    assert!(
+        line.contains("meta_graphs[*]: a value that runs past"),
+        "{line}"
+    );
+    for wrong in ["-1", "200%", "1.5MiB", "1MB"] {
+        let line = run([&"tree", &bad, &"--min-size", &wrong]);
+        assert_eq!(line.exit, Exit::Usage, "{wrong}");
+    }
+    let none = dir.file("empty.pb", b"");
+    assert!(run([&"tree", &none]).ok().contains("0 B"));
+}

@@ -1,0 +1,372 @@
+//! Sums by field path while a message is walked: one node for each path, however often it occurs.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::chunks::{ChunkMap, ChunkSet, NO_CHUNK};
+use crate::path::FieldRef;
+
+/// The most paths that are told apart. What comes behind is summed as other fields of its message.
+const MAX_NODES: usize = 1 << 16;
+
+/// The most fields that are told apart in one message.
+const MAX_CHILDREN: u32 = 4096;
+
+/// Fields with smaller numbers are found by indexing, others by hashing.
+const MAX_SLOTS: usize = 128;
+
+const EMPTY: u32 = u32::MAX;
+
+/// The slot of the fields that are not told apart: no field has the number 0.
+pub(super) const OTHERS: u32 = 0;
+
+pub(super) type NodeId = u32;
+
+/// The message that is measured.
+pub(super) const ROOT: NodeId = 0;
+
+/// What is done with the values of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Nothing: only their sizes count.
+    Hop,
+    /// A string or bytes that repeat: nothing, but the largest are kept.
+    HopAndKeep,
+    /// Messages written with a length are walked.
+    Message,
+    /// Messages written as groups are walked.
+    Group,
+    /// The type doesn't know the field: what looks like a message is walked.
+    Guess,
+}
+
+/// What the walk counts at each field; apart from what it doesn't touch, so that a few lines of cache hold a message's.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// Children by field number.
+    slots: Vec<u32>,
+    pub(super) count: u64,
+    pub(super) total: u64,
+    /// The parent that was last seen to have the field, and how often it had it before.
+    epoch: u64,
+    pub(super) ordinal: u64,
+    /// What its children know this message as: all pieces of one message are one parent.
+    content: u64,
+    /// Members must be larger than this to be kept.
+    threshold: u64,
+    last_chunk: u32,
+    pub(super) look: Look,
+    /// Whether the largest occurrences are kept.
+    keeps: bool,
+    /// Whether a parent had the field twice.
+    pub(super) several: bool,
+}
+
+/// What is known about a path, and what was kept there.
+#[derive(Debug)]
+pub(super) struct Facts {
+    pub(super) parent: NodeId,
+    pub(super) number: u32,
+    /// The field, if the type knows it.
+    pub(super) field: Option<FieldRef>,
+    /// The type of its values, if they are messages of a known type.
+    pub(super) message: Option<MessageDescriptor>,
+    pub(super) children: Vec<NodeId>,
+    pub(super) chunks: ChunkSet,
+    pub(super) guess: Guess,
+    heap: BinaryHeap<Reverse<Kept>>,
+    /// Where each of the kept lies: the repeated fields on the way, and the member itself.
+    places: Vec<Vec<Link>>,
+}
+
+/// What the values of a field that the type doesn't know have been like so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Guess {
+    /// One looked like a message.
+    pub(super) message: bool,
+    /// One did not.
+    pub(super) no_message: bool,
+    /// One was text, and one was not.
+    pub(super) text: bool,
+    pub(super) no_text: bool,
+    /// One was written with a length.
+    pub(super) len: bool,
+}
+
+/// An occurrence of a repeated field: which of its message's, and its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) ordinal: u64,
+    pub(super) start: u64,
+    pub(super) len: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kept {
+    size: u64,
+    /// Of two that are equal the earlier is the larger.
+    start: Reverse<u64>,
+    place: usize,
+}
+
+/// All nodes, and where the walk is.
+#[derive(Debug)]
+pub(super) struct Arena {
+    pub(super) nodes: Vec<Node>,
+    pub(super) facts: Vec<Facts>,
+    by_number: HashMap<(NodeId, u32), NodeId>,
+    /// The repeated fields that lead to where the walk is.
+    pub(super) chain: Vec<Link>,
+    last_content: u64,
+    pub(super) chunks: ChunkMap,
+    top: usize,
+    min_size: u64,
+}
+
+impl Arena {
+    pub(super) fn new(
+        root: Option<MessageDescriptor>,
+        chunks: ChunkMap,
+        top: usize,
+        min_size: u64,
+    ) -> Self {
+        let mut arena = Arena {
+            nodes: Vec::new(),
+            facts: Vec::new(),
+            by_number: HashMap::new(),
+            chain: Vec::new(),
+            last_content: 0,
+            chunks,
+            top,
+            min_size,
+        };
+        arena.add(ROOT, 0, None, Look::Message);
+        arena.facts[ROOT as usize].message = root;
+        arena
+    }
+
+    #[inline]
+    pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id as usize]
+    }
+
+    /// The node of a field, made when it is first met.
+    #[inline]
+    pub(super) fn child(&mut self, of: NodeId, number: u32) -> NodeId {
+        match self.nodes[of as usize].slots.get(number as usize) {
+            Some(&child) if child != EMPTY => child,
+            _ => self.find_or_add(of, number),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_or_add(&mut self, of: NodeId, number: u32) -> NodeId {
+        if let Some(&child) = self.by_number.get(&(of, number)) {
+            return child;
+        }
+        let siblings = self.facts[of as usize].children.len();
+        let full = self.nodes.len() >= MAX_NODES || siblings >= MAX_CHILDREN as usize;
+        if full && number != OTHERS {
+            return self.child(of, OTHERS);
+        }
+        let field = match &self.facts[of as usize].message {
+            Some(message) => FieldRef::by_number(message, number),
+            None => None,
+        };
+        let look = match &field {
+            _ if number == OTHERS => Look::Hop,
+            None => Look::Guess,
+            Some(field) => look(field),
+        };
+        let child = self.add(of, number, field, look);
+        self.facts[of as usize].children.push(child);
+        let slot = number as usize;
+        if slot >= MAX_SLOTS {
+            self.by_number.insert((of, number), child);
+        } else {
+            let slots = &mut self.nodes[of as usize].slots;
+            if slots.len() <= slot {
+                slots.resize(slot + 1, EMPTY);
+            }
+            slots[slot] = child;
+        }
+        child
+    }
+
+    fn add(&mut self, parent: NodeId, number: u32, field: Option<FieldRef>, look: Look) -> NodeId {
+        let message = field.as_ref().and_then(|field| match field.kind() {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        });
+        let repeated = field
+            .as_ref()
+            .is_some_and(|field| field.is_list() || field.is_map());
+        let keeps = match look {
+            Look::Hop => false,
+            Look::HopAndKeep | Look::Guess => true,
+            Look::Message | Look::Group => repeated,
+        };
+        // There are at most `MAX_NODES` and their other fields.
+        let id = u32::try_from(self.nodes.len()).unwrap_or(EMPTY);
+        self.nodes.push(Node {
+            slots: Vec::new(),
+            count: 0,
+            total: 0,
+            epoch: 0,
+            ordinal: 0,
+            content: 0,
+            threshold: match self.top {
+                0 => u64::MAX,
+                _ => self.min_size.saturating_sub(1),
+            },
+            last_chunk: NO_CHUNK,
+            look,
+            keeps,
+            several: false,
+        });
+        self.facts.push(Facts {
+            parent,
+            number,
+            field,
+            message,
+            children: Vec::new(),
+            chunks: ChunkSet::default(),
+            guess: Guess::default(),
+            heap: BinaryHeap::new(),
+            places: Vec::new(),
+        });
+        id
+    }
+
+    /// A name for the content of a message that its fields can tell it from others by.
+    #[inline]
+    pub(super) fn new_content(&mut self) -> u64 {
+        self.last_content += 1;
+        self.last_content
+    }
+
+    /// Counts an occurrence of a field among those of its parent, and puts it on the way if it is one of several: what its own
+    /// fields know it as.
+    #[inline]
+    pub(super) fn enter(&mut self, id: NodeId, parent: u64, start: u64, len: u64) -> u64 {
+        let next = self.last_content + 1;
+        let node = &mut self.nodes[id as usize];
+        let first = node.epoch != parent;
+        if first {
+            node.epoch = parent;
+            node.ordinal = 0;
+        } else {
+            node.ordinal += 1;
+            node.several = true;
+        }
+        if node.keeps {
+            let ordinal = node.ordinal;
+            self.chain.push(Link {
+                ordinal,
+                start,
+                len,
+            });
+        } else if !first {
+            return node.content;
+        }
+        node.content = next;
+        self.last_content = next;
+        next
+    }
+
+    /// Ends what [`enter`](Self::enter) began: `size` are the bytes of the occurrence.
+    #[inline]
+    pub(super) fn leave(&mut self, id: NodeId, size: u64) {
+        let node = &self.nodes[id as usize];
+        if node.keeps {
+            if size > node.threshold {
+                self.keep(id, size);
+            }
+            self.chain.pop();
+        }
+    }
+
+    fn keep(&mut self, id: NodeId, size: u64) {
+        let facts = &mut self.facts[id as usize];
+        let start = Reverse(self.chain.last().map_or(0, |link| link.start));
+        let place = if facts.heap.len() < self.top {
+            facts.places.push(Vec::new());
+            facts.places.len() - 1
+        } else {
+            match facts.heap.pop() {
+                Some(Reverse(least)) => least.place,
+                None => return,
+            }
+        };
+        facts.places[place].clear();
+        facts.places[place].extend_from_slice(&self.chain);
+        facts.heap.push(Reverse(Kept { size, start, place }));
+        if facts.heap.len() >= self.top
+            && let Some(Reverse(least)) = facts.heap.peek()
+        {
+            self.nodes[id as usize].threshold = least.size;
+        }
+    }
+
+    pub(super) fn keeps(&self, id: NodeId) -> bool {
+        self.nodes[id as usize].keeps
+    }
+
+    /// A path as text, for errors.
+    pub(super) fn path(&self, mut id: NodeId) -> String {
+        let mut steps = Vec::new();
+        while id != ROOT {
+            let facts = &self.facts[id as usize];
+            let above = &self.facts[facts.parent as usize];
+            let repeated = |field: &FieldRef| field.is_list() || field.is_map();
+            if !above.field.as_ref().is_some_and(FieldRef::is_map) {
+                steps.push(match &facts.field {
+                    Some(field) if repeated(field) => format!("{}[*]", field.name()),
+                    Some(field) => field.name(),
+                    None => facts.number.to_string(),
+                });
+            }
+            id = facts.parent;
+        }
+        steps.reverse();
+        steps.join(".")
+    }
+
+    /// The largest members, in the order of their sizes, with their places.
+    pub(super) fn kept(&self, id: NodeId) -> Vec<(u64, &[Link])> {
+        let facts = &self.facts[id as usize];
+        let mut kept: Vec<Kept> = facts.heap.iter().map(|kept| kept.0).collect();
+        kept.sort_unstable_by(|a, b| b.cmp(a));
+        kept.into_iter()
+            .filter_map(|kept| Some((kept.size, facts.places.get(kept.place)?.as_slice())))
+            .collect()
+    }
+
+    /// Notes the chunk that a place of the input is in.
+    #[inline]
+    pub(super) fn touch(&mut self, id: NodeId, start: u64, end: u64) {
+        let chunk = self.chunks.at(start);
+        if chunk != self.nodes[id as usize].last_chunk || end > self.chunks.end() {
+            self.touch_slowly(id, start, end);
+        }
+    }
+
+    #[cold]
+    fn touch_slowly(&mut self, id: NodeId, start: u64, end: u64) {
+        let set = &mut self.facts[id as usize].chunks;
+        self.nodes[id as usize].last_chunk = self.chunks.add_range(start..end, set);
+    }
+}
+
+/// What is done with the values of a field that the type knows.
+fn look(field: &FieldRef) -> Look {
+    match field.kind() {
+        Kind::Message(_) if field.is_group() => Look::Group,
+        Kind::Message(_) => Look::Message,
+        Kind::String | Kind::Bytes if field.is_list() => Look::HopAndKeep,
+        _ => Look::Hop,
+    }
+}

@@ -1,0 +1,109 @@
+//! What the parts of a graph are called.
+
+use prost::Message;
+use proto_splitter_core::Result;
+use proto_splitter_core::tree::{MemberFields, MemberName, NameRule};
+
+use crate::proto::{DataType, TensorShapeProto};
+
+/// The most bytes of a shape that is shown.
+const MAX_SHAPE: usize = 1024;
+
+/// What the parts of a graph are called in a tree of sizes: a node by its name, with its op and the tensor it may have; a function by its
+/// signature's name; a tensor by its type and shape.
+///
+/// ```
+/// use proto_splitter_core::lazy::MessageView;
+/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::path::FieldPath;
+/// use proto_splitter_core::tree::TreeOptions;
+/// use proto_splitter_graph_def::{NAMES, proto::{GraphDef, NodeDef}};
+/// use prost::Message;
+/// use prost_reflect::ReflectMessage;
+///
+/// let node = NodeDef { name: "x".into(), op: "AddV2".into(), ..Default::default() };
+/// let graph = GraphDef { node: vec![node], ..Default::default() };
+/// let options = MergeOptions::new().descriptor(graph.descriptor());
+/// let bytes = graph.encode_to_vec();
+///
+/// let view = MessageView::of_plain(&bytes, options)?;
+/// let tree = view.tree(&FieldPath::root(), &TreeOptions::new().names(&NAMES))?;
+/// let name = &tree.root.children[0].members[0].name;
+/// assert_eq!((name.name.as_deref(), name.detail.as_deref()), (Some("x"), Some("AddV2")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub const NAMES: [NameRule; 4] = [
+    ("tensorflow.NodeDef", node),
+    ("tensorflow.FunctionDef", function),
+    ("tensorflow.TensorProto", tensor_alone),
+    ("tensorflow.AttrValue", attribute),
+];
+
+fn node(node: &mut MemberFields<'_>) -> Result<MemberName> {
+    let name = node.text(&[1])?;
+    let mut detail = node.text(&[2])?.unwrap_or_default();
+    if let Some(mut value) = node.entry(5, "value")?
+        && let Some(mut tensor) = value.message(&[8])?
+        && let Some(tensor) = type_and_shape(&mut tensor, 1, 2)?
+    {
+        detail.push(' ');
+        detail.push_str(&tensor);
+    }
+    Ok(MemberName {
+        name,
+        detail: Some(detail).filter(|detail| !detail.is_empty()),
+    })
+}
+
+fn function(function: &mut MemberFields<'_>) -> Result<MemberName> {
+    let name = function.text(&[1, 1])?;
+    Ok(MemberName { name, detail: None })
+}
+
+fn tensor_alone(tensor: &mut MemberFields<'_>) -> Result<MemberName> {
+    Ok(MemberName {
+        name: None,
+        detail: type_and_shape(tensor, 1, 2)?,
+    })
+}
+
+fn attribute(value: &mut MemberFields<'_>) -> Result<MemberName> {
+    match value.message(&[8])? {
+        Some(mut tensor) => tensor_alone(&mut tensor),
+        None => Ok(MemberName::default()),
+    }
+}
+
+/// A type and shape as `float[2, ?]`, from a message that has them in these fields.
+///
+/// # Errors
+///
+/// If reading fails.
+pub fn type_and_shape(
+    fields: &mut MemberFields<'_>,
+    dtype: u32,
+    shape: u32,
+) -> Result<Option<String>> {
+    let known = fields
+        .number(&[dtype])?
+        .and_then(|number| i32::try_from(number).ok())
+        .and_then(|number| DataType::try_from(number).ok());
+    let Some(known) = known else {
+        return Ok(None);
+    };
+    let name = known.as_str_name();
+    let name = name.strip_prefix("DT_").unwrap_or(name).to_lowercase();
+    let shape = fields.bytes(&[shape], MAX_SHAPE)?.unwrap_or_default();
+    let Ok(shape) = TensorShapeProto::decode(&shape[..]) else {
+        return Ok(Some(name));
+    };
+    if shape.unknown_rank {
+        return Ok(Some(format!("{name}[...]")));
+    }
+    let dims = shape.dim.iter().map(|dim| match dim.size {
+        ..0 => "?".to_owned(),
+        size => size.to_string(),
+    });
+    let dims: Vec<String> = dims.collect();
+    Ok(Some(format!("{name}[{}]", dims.join(", "))))
+}

@@ -1,0 +1,58 @@
+//! What the parts of a SavedModel are called.
+
+use proto_splitter_core::Result;
+use proto_splitter_core::tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_graph_def::type_and_shape;
+
+/// What the parts of a `SavedModel` beside its graphs are called in a tree of sizes: a meta graph by its first tag, an object by its kind
+/// and what that is called. Those of graphs are in [`proto_splitter_graph_def::NAMES`].
+pub const NAMES: [NameRule; 3] = [
+    ("tensorflow.MetaGraphDef", meta_graph),
+    ("tensorflow.SavedObject", object),
+    ("tensorflow.SignatureDef", signature),
+];
+
+fn meta_graph(graph: &mut MemberFields<'_>) -> Result<MemberName> {
+    let name = graph.text(&[1, 4])?;
+    Ok(MemberName { name, detail: None })
+}
+
+fn signature(signature: &mut MemberFields<'_>) -> Result<MemberName> {
+    let detail = signature.text(&[3])?;
+    Ok(MemberName { name: None, detail })
+}
+
+/// The kinds of an object: the field's number, the kind's name, and the field that it is called by, if there is one.
+const KINDS: [(u32, &str, Option<u32>); 8] = [
+    (4, "user object", Some(1)),
+    (5, "asset", None),
+    (6, "function", Some(1)),
+    (7, "variable", Some(6)),
+    (8, "bare concrete function", Some(1)),
+    (9, "constant", Some(1)),
+    (10, "resource", None),
+    (12, "captured tensor", Some(1)),
+];
+
+fn object(object: &mut MemberFields<'_>) -> Result<MemberName> {
+    for (number, kind, called_by) in KINDS {
+        let Some(mut of_kind) = object.message(&[number])? else {
+            continue;
+        };
+        let name = match called_by {
+            Some(field) => of_kind.text(&[field])?,
+            None => None,
+        };
+        let mut detail = kind.to_owned();
+        if kind == "variable"
+            && let Some(variable) = type_and_shape(&mut of_kind, 1, 2)?
+        {
+            detail = format!("{kind} {variable}");
+        }
+        return Ok(MemberName {
+            name,
+            detail: Some(detail),
+        });
+    }
+    Ok(MemberName::default())
+}
