@@ -1,11 +1,16 @@
 //! The compressors, behind one interface each for a whole buffer and for a stream.
+//!
+//! Brotli is the C library, through its binding `brotlic`: the crate `brotli`, a translation to Rust, takes 1.4 times as long to
+//! decode what compresses well, as long for what doesn't, and stores 4 to 14 % more at level 6.
 mod decode;
 mod encode;
+mod memory;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use decode::{Decoders, StreamDecoder};
 pub(crate) use encode::{Encoders, StreamEncoder};
+pub(crate) use memory::Memory;
 
 use crate::error::{Error, ErrorKind};
 

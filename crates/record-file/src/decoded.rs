@@ -2,7 +2,7 @@
 use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkKind};
-use crate::codec::Decoders;
+use crate::codec::{Decoders, Memory};
 use crate::error::Result;
 use crate::options::ReaderOptions;
 use crate::simple;
@@ -61,11 +61,14 @@ impl DecodedChunk {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// The memory, to be used again, if nobody shares it.
-    pub(crate) fn recycle(self) -> Vec<u8> {
-        let mut memory: Vec<u8> = self.data.try_into_mut().map(Vec::from).unwrap_or_default();
-        memory.clear();
-        memory
+    /// Gives the memory back to be used again, as far as nobody shares it.
+    pub(crate) fn recycle(self, memory: &mut Memory) {
+        memory.give_ends(self.ends);
+        if let Ok(mut data) = self.data.try_into_mut() {
+            // Without content, or that would be moved to the front.
+            data.clear();
+            memory.give(data.into());
+        }
     }
 
     fn range(&self, index: usize) -> Option<std::ops::Range<usize>> {

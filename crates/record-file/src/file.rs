@@ -1,4 +1,8 @@
 //! Random access to the records of a file.
+mod many;
+
+use std::sync::{Mutex, PoisonError};
+
 use bytes::Bytes;
 
 use crate::block::is_chunk_boundary;
@@ -41,6 +45,8 @@ pub struct RecordFile<S> {
     size: u64,
     pub(crate) options: ReaderOptions,
     projection: FieldProjection,
+    /// Decompressors that no thread uses.
+    decoders: Mutex<Vec<Decoders>>,
 }
 
 /// How a record is stored.
@@ -83,6 +89,7 @@ impl<S: ReadAt> RecordFile<S> {
             size,
             options,
             projection: FieldProjection::all(),
+            decoders: Mutex::default(),
         })
     }
 
@@ -249,22 +256,28 @@ impl<S: ReadAt> RecordFile<S> {
 
     /// As [`read_chunk`](Self::read_chunk), for a chunk whose header was read already.
     pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
-        let data = self.read_data(chunk)?;
-        crate::decoded::decode(
-            chunk,
-            data,
-            &mut Decoders::default(),
-            &self.options,
-            &self.projection,
-        )
+        self.with_decoders(|decoders| {
+            let data = self.read_data(chunk, decoders.memory.take())?;
+            crate::decoded::decode(chunk, data, decoders, &self.options, &self.projection)
+        })
     }
 
-    /// The stored data of a chunk, verified.
-    pub(crate) fn read_data(&self, chunk: &Chunk) -> Result<Vec<u8>> {
+    /// Lends decompressors that are kept from one call to the next, for as many threads as call at once.
+    pub(crate) fn with_decoders<T>(&self, run: impl FnOnce(&mut Decoders) -> T) -> T {
+        let kept = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut decoders = kept().pop().unwrap_or_default();
+        let result = run(&mut decoders);
+        decoders.memory.shrink(self.options.stream_from);
+        kept().push(decoders);
+        result
+    }
+
+    /// The stored data of a chunk, verified, in `data`, whatever was in it.
+    pub(crate) fn read_data(&self, chunk: &Chunk, mut data: Vec<u8>) -> Result<Vec<u8>> {
         let size = chunk.header.data_size;
         check_limit(chunk, size, self.options.max_chunk_memory)?;
+        data.clear();
         // The chunk is within the file, so its data is really there.
-        let mut data = Vec::new();
         usize::try_from(size)
             .ok()
             .and_then(|size| data.try_reserve_exact(size).ok())
@@ -313,13 +326,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// As [`read_record`](Self::read_record); [`InvalidConfig`](ErrorKind::InvalidConfig) if the length differs.
     pub fn read_record_into(&self, position: RecordPosition, buf: &mut [u8]) -> Result<()> {
         let stream = self.record_stream(position)?;
-        if stream.remaining() != buf.len() as u64 {
-            return Err(Error::config(format!(
-                "a buffer of {} bytes for a record of {}",
-                buf.len(),
-                stream.remaining()
-            )));
-        }
+        check_len(buf, stream.remaining())?;
         stream.read_whole(buf)
     }
 
@@ -388,6 +395,16 @@ impl<S: ReadAt> RecordFile<S> {
             chunk,
         })
     }
+}
+
+fn check_len(buf: &[u8], record: u64) -> Result<()> {
+    let len = buf.len();
+    if len as u64 == record {
+        return Ok(());
+    }
+    Err(Error::config(format!(
+        "a buffer of {len} bytes for a record of {record}"
+    )))
 }
 
 #[cold]

@@ -63,6 +63,7 @@ mod read_at;
 mod reader;
 mod simple;
 mod stream;
+mod threads;
 mod transpose;
 mod varint;
 mod writer;

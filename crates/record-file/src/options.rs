@@ -22,6 +22,7 @@ pub struct ReaderOptions {
     pub(crate) max_chunk_memory: u64,
     pub(crate) max_window_log: u32,
     pub(crate) stream_from: u64,
+    pub(crate) parallelism: u32,
 }
 
 impl ReaderOptions {
@@ -32,6 +33,7 @@ impl ReaderOptions {
             max_chunk_memory: DEFAULT_MAX_CHUNK_MEMORY,
             max_window_log: DEFAULT_MAX_WINDOW_LOG,
             stream_from: DEFAULT_STREAM_FROM,
+            parallelism: 0,
         }
     }
 
@@ -56,6 +58,17 @@ impl ReaderOptions {
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
+        self
+    }
+
+    /// On how many threads chunks are verified and decoded (0: on that of the caller).
+    ///
+    /// A [`RecordReader`](crate::RecordReader) reads so many chunks ahead, and holds them with what they decode to; records come
+    /// in the same order, and so do errors. A [`RecordFile`](crate::RecordFile) uses them in
+    /// [`read_records_into`](crate::RecordFile::read_records_into).
+    #[must_use]
+    pub const fn parallelism(mut self, threads: u32) -> Self {
+        self.parallelism = threads;
         self
     }
 }

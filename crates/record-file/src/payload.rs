@@ -206,6 +206,14 @@ impl Payload {
         }
     }
 
+    /// All data of the chunk, not hashed.
+    pub(crate) fn unhashed(chunk: Chunk) -> Self {
+        Payload {
+            hasher: None,
+            ..Payload::hashed(chunk)
+        }
+    }
+
     /// The data from `offset` on, not hashed.
     pub(crate) fn unhashed_from(chunk: Chunk, offset: u64) -> Self {
         Payload {
@@ -306,16 +314,18 @@ impl Payload {
         let Some(hasher) = self.hasher.take() else {
             return Ok(());
         };
-        let stored = self.chunk.header.data_hash;
-        let computed = hasher.finish();
+        Self::check_hash(&self.chunk, hasher.finish())
+    }
+
+    /// Compares the hash of a chunk's data with the one that is stored.
+    pub(crate) fn check_hash(chunk: &Chunk, computed: u64) -> Result<(), Fault> {
+        let stored = chunk.header.data_hash;
         if stored == computed {
             return Ok(());
         }
         Err(Fault {
-            error: Error::hash(self.chunk.begin, "chunk data", stored, computed),
-            place: Place::Data {
-                end: self.chunk.end,
-            },
+            error: Error::hash(chunk.begin, "chunk data", stored, computed),
+            place: Place::Data { end: chunk.end },
         })
     }
 

@@ -1,10 +1,12 @@
 //! Reading one record after the other.
+mod ahead;
 mod recover;
 mod search;
 mod seek;
 
 use std::io::Read;
 
+use ahead::Ahead;
 use bytes::Bytes;
 
 pub use recover::SkippedRegion;
@@ -62,7 +64,7 @@ pub struct RecordReader<I> {
     skipped: Option<SkippedRegion>,
     /// What a stream ended with, which it can't come back to.
     failed: Option<Error>,
-    memory: Vec<u8>,
+    ahead: Option<Ahead>,
 }
 
 type Callback = Box<dyn FnMut(&SkippedRegion) -> bool + Send>;
@@ -95,7 +97,7 @@ impl<I: Input> RecordReader<I> {
             recovery: None,
             skipped: None,
             failed: None,
-            memory: Vec::new(),
+            ahead: None,
         }
     }
 
@@ -138,6 +140,7 @@ impl<I: Input> RecordReader<I> {
         let index = self.index;
         self.unload();
         self.index = index;
+        self.ahead = None;
     }
 
     /// Gives the input back.
@@ -231,7 +234,11 @@ impl<I: Input> RecordReader<I> {
                 self.begin = loaded.end;
                 self.unload();
             }
-            match self.load() {
+            let loaded = match self.options.parallelism {
+                0 => self.load(),
+                _ => self.load_ahead(),
+            };
+            match loaded {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(fault) => {
@@ -253,7 +260,8 @@ impl<I: Input> RecordReader<I> {
             ChunkKind::Simple | ChunkKind::Transposed => self.decode(&chunk)?,
             // Metadata, padding: verified, though nothing in it is of use here.
             _ => {
-                self.read_data(&chunk)?;
+                let data = self.read_data(Payload::hashed(chunk))?;
+                self.decoders.memory.give(data);
                 DecodedChunk::default()
             }
         };
@@ -288,7 +296,7 @@ impl<I: Input> RecordReader<I> {
     }
 
     fn decode(&mut self, chunk: &Chunk) -> Result<DecodedChunk, Fault> {
-        let data = self.read_data(chunk)?;
+        let data = self.read_data(Payload::hashed(*chunk))?;
         decoded::decode(
             chunk,
             data,
@@ -302,7 +310,9 @@ impl<I: Input> RecordReader<I> {
         })
     }
 
-    fn read_data(&mut self, chunk: &Chunk) -> Result<Vec<u8>, Fault> {
+    /// All data of a chunk, in memory that was used before.
+    fn read_data(&mut self, mut payload: Payload) -> Result<Vec<u8>, Fault> {
+        let chunk = *payload.chunk();
         let size = chunk.header.data_size;
         let reaches = |input: &mut ReadAhead<I>| match input.reaches(chunk.end) {
             Ok(Ok(())) => Ok(()),
@@ -319,14 +329,14 @@ impl<I: Input> RecordReader<I> {
         if known {
             reaches(&mut self.input)?;
         }
-        check_limit(chunk, size, self.options.max_chunk_memory).map_err(|error| Fault {
+        check_limit(&chunk, size, self.options.max_chunk_memory).map_err(|error| Fault {
             error,
             place: Place::Data { end: chunk.end },
         })?;
-        let mut data = std::mem::take(&mut self.memory);
+        let mut data = self.decoders.memory.take();
+        data.clear();
         let trusted = if known { size } else { size.min(TRUSTED_SIZE) };
         data.reserve(usize::try_from(trusted).unwrap_or(0));
-        let mut payload = Payload::hashed(*chunk);
         payload.append(&mut self.input, size, &mut data)?;
         payload.finish(&mut self.input)?;
         if !known {
@@ -337,7 +347,7 @@ impl<I: Input> RecordReader<I> {
 
     fn unload(&mut self) {
         if let Some(loaded) = self.loaded.take() {
-            self.memory = loaded.records.recycle();
+            loaded.records.recycle(&mut self.decoders.memory);
         }
         self.index = 0;
     }

@@ -83,7 +83,7 @@ pub(crate) fn record_ends(
         decoded_data_size,
         ..
     } = chunk.header;
-    let decompressed;
+    let mut decompressed = Vec::new();
     let mut sizes = if compression == CompressionKind::None {
         stored
     } else {
@@ -96,16 +96,18 @@ pub(crate) fn record_ends(
             ));
         }
         check_limit(chunk, size, options.max_chunk_memory)?;
+        let memory = std::mem::take(&mut decoders.sizes);
         decompressed = decoders
-            .decompress(compression, stored, size, options.max_window_log)
+            .decompress_to(memory, compression, stored, size, options.max_window_log)
             .map_err(|error| error.or_at(begin))?;
         &decompressed[..]
     };
     if (sizes.len() as u64) < num_records {
         return Err(Error::corrupt(begin, "fewer sizes than records"));
     }
+    let mut ends = decoders.memory.take_ends();
     // Not more than the bytes of sizes just checked.
-    let mut ends = Vec::with_capacity(usize::try_from(num_records).unwrap_or(0));
+    ends.reserve(usize::try_from(num_records).unwrap_or(0));
     let mut end = 0u64;
     for _ in 0..num_records {
         let size = varint::take(&mut sizes)
@@ -125,6 +127,8 @@ pub(crate) fn record_ends(
             format!("records of {end} bytes in a chunk of {decoded_data_size}"),
         ));
     }
+    decompressed.clear();
+    decoders.sizes = decompressed;
     Ok(ends)
 }
 
@@ -159,9 +163,17 @@ pub(crate) fn decode(
         ));
     }
     check_limit(chunk, size, options.max_chunk_memory)?;
+    let memory = decoders.memory.take();
     let values = decoders
-        .decompress(front.compression, values, size, options.max_window_log)
+        .decompress_to(
+            memory,
+            front.compression,
+            values,
+            size,
+            options.max_window_log,
+        )
         .map_err(|error| error.or_at(begin))?;
+    decoders.memory.give(data);
     Ok(DecodedChunk::new(values, 0, ends))
 }
 

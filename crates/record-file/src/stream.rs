@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use bytes::{Buf, Bytes};
 
 use crate::chunk::Chunk;
-use crate::codec::{Decoders, StreamDecoder};
+use crate::codec::StreamDecoder;
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::RecordFile;
@@ -61,13 +61,11 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
         let mut sizes = Vec::new();
         payload.append(&mut input, sizes_len, &mut sizes)?;
         let kind = front.compression;
-        record_ends(
-            kind,
-            &sizes,
-            &chunk,
-            &mut Decoders::default(),
-            &file.options,
-        )?;
+        file.with_decoders(|decoders| {
+            let ends = record_ends(kind, &sizes, &chunk, decoders, &file.options)?;
+            decoders.memory.give_ends(ends);
+            Ok::<_, Error>(())
+        })?;
         let remaining = chunk.header.decoded_data_size;
         let claimed = if kind == CompressionKind::None {
             payload.left()
@@ -149,7 +147,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
             let streamed = chunk.header.data_size > options.stream_from
                 || chunk.header.data_size > options.max_chunk_memory;
             if !streamed {
-                return compressed.decode_whole(&self.file.source, buf, options.max_window_log);
+                return compressed.decode_whole(self.file, buf);
             }
             let file = self.file;
             return match self.fill(buf) {
@@ -166,7 +164,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
                     let State::Compressed(compressed) = &mut state else {
                         return Err(error);
                     };
-                    compressed.decode_whole(&file.source, buf, file.options.max_window_log)
+                    compressed.decode_whole(file, buf)
                 }
                 result => result,
             };
@@ -291,20 +289,20 @@ impl Compressed {
         }
     }
 
-    fn decode_whole<S: ReadAt>(
-        &mut self,
-        mut source: &S,
-        buf: &mut [u8],
-        max_window_log: u32,
-    ) -> Result<()> {
+    fn decode_whole<S: ReadAt>(&mut self, file: &RecordFile<S>, buf: &mut [u8]) -> Result<()> {
         let begin = self.payload.chunk().begin;
         let left = self.payload.left();
-        let mut stored = Vec::new();
-        self.payload.append(&mut source, left, &mut stored)?;
-        self.payload.finish(&mut source)?;
-        Decoders::default()
-            .decompress_into(self.kind, &stored, buf, max_window_log)
-            .map_err(|error| error.or_at(begin))
+        file.with_decoders(|decoders| {
+            let mut stored = decoders.memory.take();
+            stored.clear();
+            let mut source = &file.source;
+            self.payload.append(&mut source, left, &mut stored)?;
+            self.payload.finish(&mut source)?;
+            let result =
+                decoders.decompress_into(self.kind, &stored, buf, file.options.max_window_log);
+            decoders.memory.give(stored);
+            result.map_err(|error| error.or_at(begin))
+        })
     }
 }
 

@@ -94,7 +94,7 @@ impl<W: Write> RecordWriter<W> {
 
     fn on(sink: BlockSink<W>, options: WriterOptions) -> Self {
         let format = Format::new(&options);
-        let threads = usize::try_from(options.parallelism).unwrap_or(usize::MAX);
+        let threads = options.parallelism;
         RecordWriter {
             begin: Begin::Known(sink.pos()),
             sink,

@@ -4,7 +4,7 @@ use zstd::zstd_safe::{
     DCtx, DParameter, InBuffer, OutBuffer, ResetDirective, find_frame_compressed_size,
 };
 
-use super::{TRUSTED_SIZE, bad_stream, zstd_name};
+use super::{Memory, TRUSTED_SIZE, bad_stream, zstd_name};
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
@@ -18,8 +18,9 @@ pub(crate) struct Decoders {
     zstd: Option<DCtx<'static>>,
     /// Memory of a chunk before, for what several streams of one decompress to.
     pub(crate) arena: Vec<u8>,
-    /// Memory of a chunk before, for the next chunk's records.
-    pub(crate) spare: Vec<u8>,
+    pub(crate) memory: Memory,
+    /// Memory for the sizes of a chunk's records.
+    pub(crate) sizes: Vec<u8>,
 }
 
 impl std::fmt::Debug for Decoders {
@@ -89,12 +90,24 @@ impl Decoders {
         size: u64,
         max_window_log: u32,
     ) -> Result<Vec<u8>> {
+        self.decompress_to(Vec::new(), kind, stream, size, max_window_log)
+    }
+
+    /// As [`decompress`](Self::decompress), with memory that was used before, whatever is in it.
+    pub(crate) fn decompress_to(
+        &mut self,
+        mut out: Vec<u8>,
+        kind: CompressionKind,
+        stream: &[u8],
+        size: u64,
+        max_window_log: u32,
+    ) -> Result<Vec<u8>> {
         let len = usize::try_from(size).map_err(|_| too_large(size))?;
         let trusted = size <= TRUSTED_SIZE.max((stream.len() as u64).saturating_mul(64));
         match kind {
             CompressionKind::Zstd if trusted => {
                 check_single_frame(stream)?;
-                let mut out = Vec::new();
+                out.clear();
                 out.try_reserve_exact(len).map_err(|_| too_large(size))?;
                 // A Vec takes what comes up to its capacity, which may be more than was asked for.
                 self.zstd()?
@@ -110,20 +123,17 @@ impl Decoders {
             // Snappy can't expand more than 64-fold or so, thus `trusted` is always met by what is valid.
             CompressionKind::Snappy if !trusted => Err(bad_stream("snappy stream ends early")),
             CompressionKind::None | CompressionKind::Snappy => {
-                let mut out = vec![0; len];
+                resize(&mut out, len, size)?;
                 self.decompress_into(kind, stream, &mut out, max_window_log)?;
                 Ok(out)
             }
             CompressionKind::Zstd | CompressionKind::Brotli => {
                 let mut decoder = StreamDecoder::new(kind, max_window_log)?;
-                let mut out = Vec::new();
                 let mut filled = 0;
                 let mut rest = stream;
                 while filled < len {
                     let grown = len.min((2 * filled).max(if trusted { len } else { GROWTH }));
-                    out.try_reserve_exact(grown - filled)
-                        .map_err(|_| too_large(size))?;
-                    out.resize(grown, 0);
+                    resize(&mut out, grown, size)?;
                     let progress = decoder.run(rest, &mut out[filled..])?;
                     rest = &rest[progress.read..];
                     filled += progress.written;
@@ -132,6 +142,7 @@ impl Decoders {
                     }
                 }
                 decoder.expect_end(rest, size)?;
+                out.truncate(len);
                 Ok(out)
             }
         }
@@ -316,6 +327,14 @@ fn check_brotli_window(start: &[u8], max_window_log: u32) -> Result<()> {
             return Err(window_too_large());
         }
     }
+    Ok(())
+}
+
+/// What is in memory that was used before is written over: only what is new needs to be filled.
+fn resize(out: &mut Vec<u8>, len: usize, size: u64) -> Result<()> {
+    out.try_reserve_exact(len.saturating_sub(out.len()))
+        .map_err(|_| too_large(size))?;
+    out.resize(len, 0);
     Ok(())
 }
 

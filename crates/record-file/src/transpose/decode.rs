@@ -50,7 +50,7 @@ pub(crate) fn decode(
     // Memory is taken at once only up to a bound that doesn't depend on what the file claims.
     let trusted = TRUSTED_SIZE.max((data.len() as u64).saturating_mul(16));
     let at_once = usize::try_from(trusted.min(size)).unwrap_or(in_memory) + SLACK;
-    let mut memory = std::mem::take(&mut decoders.spare);
+    let mut memory = decoders.memory.take();
     memory.resize(at_once, 0);
     let mut arena = std::mem::take(&mut decoders.arena);
     let places = machine.decompress_buckets(&mut arena, begin, decoders, options)?;
@@ -77,12 +77,9 @@ pub(crate) fn decode(
     };
     let records = fast::run(&machine.states, &source, memory).map_err(wrong)?;
     let decoded = finish(records, num_records, Some(in_memory)).map_err(wrong)?;
-    // Both are kept for the next chunk, unless they are large.
+    decoders.memory.give(data);
     if arena.len() as u64 <= TRUSTED_SIZE {
         decoders.arena = arena;
-    }
-    if data.capacity() as u64 <= TRUSTED_SIZE {
-        decoders.spare = data;
     }
     Ok(decoded)
 }

@@ -12,6 +12,7 @@ mod mutations;
 mod options;
 mod padding;
 mod parallel;
+mod parallel_reading;
 mod positions;
 mod properties;
 mod reading;

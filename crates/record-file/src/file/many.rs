@@ -1,0 +1,109 @@
+//! Reading many records, each to a place of its own.
+use std::sync::{Mutex, PoisonError};
+
+use super::{RecordFile, check_len, no_record};
+use crate::error::{Error, Result};
+use crate::position::RecordPosition;
+use crate::read_at::ReadAt;
+
+/// A record, and the place it is read to.
+type Wanted<'b> = (RecordPosition, &'b mut [u8]);
+
+impl<S: ReadAt> RecordFile<S> {
+    /// Reads records, each into a buffer of its length, on as many threads as the
+    /// [options](crate::ReaderOptions::parallelism) say.
+    ///
+    /// Records that follow each other here and share a chunk are read together, and their chunk is decoded once;
+    /// records in chunks of their own go straight into their buffers. A thread holds one chunk at a time.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_record_into`](Self::read_record_into): that of the first record that can't be read. What is in the
+    /// buffers is not specified then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+    ///
+    /// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+    /// let mut positions = Vec::new();
+    /// for record in ["first", "other"] {
+    ///     writer.write_record(record.as_bytes())?;
+    ///     positions.extend(writer.last_position());
+    /// }
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new().parallelism(2))?;
+    /// let mut both = [0; 10];
+    /// file.read_records_into(positions.into_iter().zip(both.chunks_mut(5)))?;
+    /// assert_eq!(&both, b"firstother");
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    pub fn read_records_into<'b>(
+        &self,
+        records: impl IntoIterator<Item = (RecordPosition, &'b mut [u8])>,
+    ) -> Result<()> {
+        let mut runs: Vec<Vec<Wanted<'b>>> = Vec::new();
+        for wanted in records {
+            let chunk = wanted.0.chunk_begin();
+            match runs.last_mut() {
+                Some(run) if run[0].0.chunk_begin() == chunk => run.push(wanted),
+                _ => runs.push(vec![wanted]),
+            }
+        }
+        let threads = usize::try_from(self.options.parallelism).unwrap_or(usize::MAX);
+        if threads.min(runs.len()) <= 1 {
+            return runs.into_iter().try_for_each(|run| self.read_run(run));
+        }
+        let threads = threads.min(runs.len());
+        // Runs are handed out in order, so none before one that failed is left out.
+        let queue = Mutex::new((runs.into_iter().enumerate(), None::<(usize, Error)>));
+        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = || {
+            loop {
+                let next = {
+                    let mut queue = lock();
+                    if queue.1.is_some() {
+                        return;
+                    }
+                    queue.0.next()
+                };
+                let Some((index, run)) = next else { return };
+                if let Err(error) = self.read_run(run) {
+                    let first = &mut lock().1;
+                    if first.as_ref().is_none_or(|(other, _)| index < *other) {
+                        *first = Some((index, error));
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let (_, failed) = queue.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Reads records of one chunk.
+    fn read_run(&self, mut run: Vec<Wanted<'_>>) -> Result<()> {
+        let [(first, _), _, ..] = run[..] else {
+            return run
+                .iter_mut()
+                .try_for_each(|(position, buf)| self.read_record_into(*position, buf));
+        };
+        let chunk = self.chunk_of(first)?;
+        let decoded = self.decode(&chunk)?;
+        for (position, buf) in run {
+            let record = usize::try_from(position.record_index())
+                .ok()
+                .and_then(|index| decoded.record(index))
+                .ok_or_else(|| no_record(position.numeric()))?;
+            check_len(buf, record.len() as u64)?;
+            buf.copy_from_slice(record);
+        }
+        self.with_decoders(|decoders| decoded.recycle(&mut decoders.memory));
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Chunks that other threads verify and decode, ahead of the reader.
+use std::collections::VecDeque;
+
+use super::{Loaded, RecordReader};
+use crate::chunk::{Chunk, ChunkKind};
+use crate::codec::Decoders;
+use crate::decoded::{self, DecodedChunk};
+use crate::error::Result;
+use crate::hash::hash;
+use crate::input::Input;
+use crate::options::ReaderOptions;
+use crate::payload::{Fault, Payload, Place};
+use crate::threads::Threads;
+use crate::transpose::FieldProjection;
+
+/// A chunk and its data as it is stored.
+type Job = (Chunk, Vec<u8>);
+type Decoded = Result<DecodedChunk, Fault>;
+
+/// The chunks that follow each other in a file from where the reader is, as many as there are threads.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    threads: Threads<Decoders, Job, Decoded>,
+    chunks: VecDeque<Chunk>,
+    /// Where the chunk behind them begins.
+    next: u64,
+    /// What is wrong there, if it was looked at.
+    fault: Option<Fault>,
+}
+
+impl Ahead {
+    pub(super) fn new(options: ReaderOptions, projection: FieldProjection) -> Self {
+        let decode = move |decoders: &mut Decoders, (chunk, data): Job| {
+            Payload::check_hash(&chunk, hash(&data))?;
+            match chunk.header.kind {
+                ChunkKind::Simple | ChunkKind::Transposed => {
+                    decoded::decode(&chunk, data, decoders, &options, &projection)
+                }
+                _ => Ok(DecodedChunk::default()),
+            }
+            .map_err(|error| Fault {
+                error,
+                place: Place::Data { end: chunk.end },
+            })
+        };
+        Ahead {
+            threads: Threads::new(options.parallelism, decode),
+            chunks: VecDeque::new(),
+            next: 0,
+            fault: None,
+        }
+    }
+
+    /// Makes the chunk at `begin` the first one.
+    fn begin_at(&mut self, begin: u64) {
+        let first = self.chunks.front().map_or(self.next, |chunk| chunk.begin);
+        if first != begin {
+            self.threads.clear();
+            self.chunks.clear();
+            self.fault = None;
+            self.next = begin;
+        }
+    }
+}
+
+impl<I: Input> RecordReader<I> {
+    /// As [`load`](Self::load), with chunks behind it read and handed to threads.
+    pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
+        let mut ahead = self
+            .ahead
+            .take()
+            .unwrap_or_else(|| Ahead::new(self.options, self.projection.clone()));
+        let loaded = self.load_from(&mut ahead);
+        self.ahead = Some(ahead);
+        loaded
+    }
+
+    fn load_from(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
+        ahead.begin_at(self.begin);
+        while ahead.fault.is_none() && !ahead.threads.is_full() {
+            match self.hand_over(ahead) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(fault) => ahead.fault = Some(fault),
+            }
+        }
+        let Some(chunk) = ahead.chunks.pop_front() else {
+            self.index = 0;
+            return ahead.fault.take().map_or(Ok(false), Err);
+        };
+        let stopped = |error| Fault {
+            error,
+            place: Place::Io,
+        };
+        let Some(decoded) = ahead.threads.next() else {
+            return Ok(false);
+        };
+        let records = decoded.map_err(stopped)??;
+        self.index = self.index.min(records.len());
+        self.loaded = Some(Loaded {
+            end: chunk.end,
+            records,
+        });
+        Ok(true)
+    }
+
+    /// Reads one chunk more; false at the end of the file.
+    fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
+        let Some(chunk) = self.header_at(ahead.next)? else {
+            return Ok(false);
+        };
+        let data = self.read_data(Payload::unhashed(chunk))?;
+        ahead.threads.submit((chunk, data)).map_err(|error| Fault {
+            error,
+            place: Place::Io,
+        })?;
+        ahead.next = chunk.end;
+        ahead.chunks.push_back(chunk);
+        Ok(true)
+    }
+}

@@ -1,0 +1,155 @@
+//! Threads that work on one job after the other, whose results come back in the order of the jobs.
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use crate::error::{Error, Result};
+
+type Work<S, J, T> = dyn Fn(&mut S, J) -> T + Send + Sync;
+type Jobs<J, T> = (J, SyncSender<T>);
+
+/// Up to a number of threads, each with a state `S` of its own that is kept from job to job.
+///
+/// They are started when there is work for them, and end when this is dropped.
+pub(crate) struct Threads<S, J, T> {
+    work: Arc<Work<S, J, T>>,
+    most: usize,
+    jobs: Option<Sender<Jobs<J, T>>>,
+    shared: Arc<Mutex<Receiver<Jobs<J, T>>>>,
+    running: Vec<JoinHandle<()>>,
+    results: VecDeque<Receiver<T>>,
+}
+
+impl<S, J, T> Threads<S, J, T>
+where
+    S: Default + 'static,
+    J: Send + 'static,
+    T: Send + 'static,
+{
+    pub(crate) fn new(most: u32, work: impl Fn(&mut S, J) -> T + Send + Sync + 'static) -> Self {
+        let (jobs, shared) = channel();
+        Threads {
+            work: Arc::new(work),
+            most: usize::try_from(most).unwrap_or(usize::MAX),
+            jobs: Some(jobs),
+            shared: Arc::new(Mutex::new(shared)),
+            running: Vec::new(),
+            results: VecDeque::new(),
+        }
+    }
+
+    /// Whether there are as many jobs as threads, done ones included whose results nobody took.
+    pub(crate) fn is_full(&self) -> bool {
+        self.results.len() >= self.most
+    }
+
+    /// Whether there are no jobs, nor results.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// Adds a job, behind all others.
+    pub(crate) fn submit(&mut self, job: J) -> Result<()> {
+        // One thread more, as long as all may be busy.
+        if self.running.len() < self.most.min(self.results.len() + 1) {
+            let shared = Arc::clone(&self.shared);
+            let work = Arc::clone(&self.work);
+            let thread = Builder::new()
+                .name("record-file".to_owned())
+                .spawn(move || run(&shared, &*work))
+                .map_err(|error| Error::io(None, error))?;
+            self.running.push(thread);
+        }
+        let (sender, result) = sync_channel(1);
+        self.jobs
+            .as_ref()
+            .and_then(|jobs| jobs.send((job, sender)).ok())
+            .ok_or_else(stopped)?;
+        self.results.push_back(result);
+        Ok(())
+    }
+
+    /// Waits for the result of the first job whose result wasn't taken; `None` if there is none.
+    pub(crate) fn next(&mut self) -> Option<Result<T>> {
+        let result = self.results.pop_front()?;
+        Some(result.recv().map_err(|_| stopped()))
+    }
+
+    /// Gives up all results.
+    pub(crate) fn clear(&mut self) {
+        self.results.clear();
+    }
+}
+
+impl<S, J, T> Drop for Threads<S, J, T> {
+    fn drop(&mut self) {
+        self.jobs = None;
+        self.results.clear();
+        for thread in self.running.drain(..) {
+            // What it panicked with has been reported by the panic itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<S, J, T> std::fmt::Debug for Threads<S, J, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Threads")
+            .field("running", &self.running.len())
+            .field("results", &self.results.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a thread does until there are no more jobs.
+fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Jobs<J, T>>>, work: &Work<S, J, T>) {
+    let mut state = S::default();
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((job, result)) = job else {
+            return;
+        };
+        // Nobody listens any more if the results were given up.
+        let _ = result.send(work(&mut state, job));
+    }
+}
+
+#[cold]
+fn stopped() -> Error {
+    Error::closed("a thread has stopped")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_jobs() {
+        let mut threads: Threads<(), u64, u64> = Threads::new(3, |(), job| {
+            std::thread::sleep(std::time::Duration::from_millis(job % 3));
+            job
+        });
+        let mut results = Vec::new();
+        for job in 0..30 {
+            if threads.is_full() {
+                results.push(threads.next().unwrap().unwrap());
+            }
+            threads.submit(job).unwrap();
+        }
+        while let Some(result) = threads.next() {
+            results.push(result.unwrap());
+        }
+        assert!(threads.is_empty());
+        assert_eq!(results, (0..30).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_thread_that_panics_is_an_error() {
+        let mut threads: Threads<(), (), ()> =
+            Threads::new(1, |(), ()| panic!("as the test wants"));
+        threads.submit(()).unwrap();
+        let error = threads.next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Closed);
+    }
+}

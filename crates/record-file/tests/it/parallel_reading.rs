@@ -1,0 +1,211 @@
+//! Reading with several threads.
+use std::sync::{Arc, Mutex};
+
+use record_file::{
+    Compression, ErrorKind, FieldProjection, Input, ReaderOptions, RecordFile, RecordPosition,
+    RecordReader, RecordWriter, WriterOptions,
+};
+
+use crate::support::{all, noise};
+
+/// What a reader found, in order.
+#[derive(Debug, PartialEq, Eq)]
+enum Event {
+    Record(RecordPosition, Vec<u8>),
+    Skipped(u64, u64, String),
+    Failed(ErrorKind, Option<u64>, String),
+}
+
+/// Reads to the end, or to an error that stays.
+fn events<I: Input>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    if recover {
+        let events = Arc::clone(&events);
+        reader = reader.on_damage(move |region| {
+            let error = region.error.to_string();
+            let event = Event::Skipped(region.begin, region.end, error);
+            events.lock().unwrap().push(event);
+            true
+        });
+    }
+    loop {
+        let event = match reader.read_record() {
+            Ok(None) => break,
+            Ok(Some(record)) => {
+                let record = record.to_vec();
+                Event::Record(reader.last_position().unwrap(), record)
+            }
+            Err(error) => {
+                let again = reader.read_record().unwrap_err();
+                assert_eq!(again.to_string(), error.to_string());
+                events.lock().unwrap().push(Event::Failed(
+                    error.kind(),
+                    error.offset(),
+                    error.to_string(),
+                ));
+                break;
+            }
+        };
+        events.lock().unwrap().push(event);
+    }
+    drop(reader);
+    Arc::into_inner(events).unwrap().into_inner().unwrap()
+}
+
+fn options(threads: u32) -> ReaderOptions {
+    ReaderOptions::new().parallelism(threads)
+}
+
+#[test]
+fn every_file_reads_alike_on_any_number_of_threads_damaged_ones_too() {
+    for fixture in all() {
+        let bytes = &fixture.bytes[..];
+        for recover in [false, true] {
+            let random = |threads| events(RecordReader::new(bytes, options(threads)), recover);
+            let stream =
+                |threads| events(RecordReader::from_read(bytes, options(threads)), recover);
+            let (serial, serial_stream) = (random(0), stream(0));
+            for threads in [1, 3] {
+                assert!(random(threads) == serial, "{} {recover}", fixture.name);
+                assert!(
+                    stream(threads) == serial_stream,
+                    "{} {recover}",
+                    fixture.name
+                );
+            }
+        }
+    }
+}
+
+/// A file of many chunks, and where its records are.
+fn written(text: &str) -> (Vec<u8>, Vec<(RecordPosition, Vec<u8>)>) {
+    let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
+    let mut records = Vec::new();
+    for seed in 0..200 {
+        let record = noise(usize::try_from(seed * seed % 3001).unwrap(), seed);
+        writer.write_record(&record).unwrap();
+        records.push((writer.last_position().unwrap(), record));
+    }
+    (writer.finish().unwrap(), records)
+}
+
+#[test]
+fn seeking_and_changing_the_projection_drop_what_was_read_ahead() {
+    let (file, records) = written("zstd:1,chunk_size:5000");
+    let mut reader = RecordReader::new(&file, options(3));
+    for (index, (position, record)) in records.iter().enumerate().rev().step_by(7) {
+        reader.seek(*position).unwrap();
+        assert!(reader.read_record().unwrap() == Some(&record[..]));
+        if index % 2 == 0 {
+            reader.set_field_projection(FieldProjection::all());
+        }
+        for (_, record) in records.iter().skip(index + 1).take(20) {
+            assert!(reader.read_record().unwrap() == Some(&record[..]));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_grew_is_read_on() {
+    let (whole, records) = written("zstd:1,chunk_size:5000");
+    let growing = Growing(Arc::new(Mutex::new(Vec::new())));
+    let mut reader = RecordReader::new(growing.clone(), options(3));
+    let mut read = Vec::new();
+    // By chunks, a few at a time.
+    let file = RecordFile::open(&whole, ReaderOptions::new()).unwrap();
+    let ends: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
+    for end in ends.iter().step_by(2).chain(ends.last()) {
+        let end = usize::try_from(*end).unwrap();
+        *growing.0.lock().unwrap() = whole[..end].to_vec();
+        while let Some(record) = reader.read_record().unwrap() {
+            read.push(record.to_vec());
+        }
+    }
+    assert!(read.iter().eq(records.iter().map(|(_, record)| record)));
+}
+
+/// Memory that others write to.
+#[derive(Clone)]
+struct Growing(Arc<Mutex<Vec<u8>>>);
+
+impl record_file::ReadAt for Growing {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().read_at(offset, buf)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.0.lock().unwrap().len() as u64)
+    }
+}
+
+#[test]
+fn records_are_read_each_to_its_own_place() {
+    for text in [
+        "uncompressed",
+        "zstd:1,chunk_size:10K",
+        "brotli:1,chunk_size:1",
+        "snappy,transpose",
+    ] {
+        let (file, records) = written(text);
+        for threads in [0, 1, 4] {
+            let file = RecordFile::open(&file, options(threads)).unwrap();
+            let total = records.iter().map(|(_, record)| record.len()).sum();
+            let mut memory = vec![0; total];
+            let mut rest = &mut memory[..];
+            let mut wanted = Vec::new();
+            for (position, record) in &records {
+                let (place, behind) = rest.split_at_mut(record.len());
+                wanted.push((*position, place));
+                rest = behind;
+            }
+            // The order of the places is free.
+            wanted.reverse();
+            file.read_records_into(wanted).unwrap();
+            let expected: Vec<u8> = records.iter().flat_map(|(_, r)| r.clone()).collect();
+            assert!(memory == expected, "{text} on {threads} threads");
+        }
+    }
+}
+
+#[test]
+fn the_error_is_that_of_the_first_record_that_cannot_be_read() {
+    let (mut file, records) = written("zstd:1,chunk_size:1");
+    for (position, _) in records.iter().skip(100).step_by(10) {
+        let begin = usize::try_from(position.chunk_begin().0).unwrap();
+        file[begin + 80] ^= 1;
+    }
+    for threads in [0, 1, 4] {
+        let file = RecordFile::open(&file, options(threads)).unwrap();
+        let mut places: Vec<_> = records.iter().map(|(_, r)| vec![0; r.len()]).collect();
+        let wanted = records.iter().zip(&mut places);
+        let wanted = wanted.map(|((position, _), place)| (*position, &mut place[..]));
+        let error = file.read_records_into(wanted).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+        assert_eq!(error.offset(), Some(records[100].0.chunk_begin().0));
+    }
+}
+
+#[test]
+fn places_of_another_length_and_positions_of_no_record_are_refused() {
+    let mut writer = RecordWriter::new(
+        Vec::new(),
+        WriterOptions::new().compression(Compression::None),
+    )
+    .unwrap();
+    for record in [b"one", b"two"] {
+        writer.write_record(record).unwrap();
+    }
+    let file = RecordFile::open(writer.finish().unwrap(), options(2)).unwrap();
+    let (first, second) = (RecordPosition::new(64, 0), RecordPosition::new(64, 1));
+    let mut places = [[0; 3]; 2];
+    let [a, b] = &mut places;
+    let wanted = [(first, &mut a[..]), (second, &mut b[..2])];
+    let error = file.read_records_into(wanted).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    let none = RecordPosition::new(64, 2);
+    let [a, b] = &mut places;
+    let wanted = [(first, &mut a[..]), (none, &mut b[..])];
+    let error = file.read_records_into(wanted).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPosition);
+    file.read_records_into([]).unwrap();
+}
