@@ -18,12 +18,18 @@ mod hostile_sources;
 mod merge_fixtures;
 /// What holds of every split and merge, on messages made at random.
 mod properties;
+/// What is read, and how often.
+mod reads;
 /// SavedModels as folders.
 mod saved_model_dirs;
 /// What can be split: bytes, files, typed and dynamic messages.
 mod sources;
 /// Splitters of one's own.
 mod splitters;
+/// Work that is cancelled or fails.
+mod stopping;
+/// Any number of threads, and every way to the same bytes.
+mod threads;
 /// Sizes by field path.
 mod trees;
 /// Where files are written, and where not.

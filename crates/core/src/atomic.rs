@@ -102,6 +102,11 @@ impl AtomicFile {
         &self.target
     }
 
+    /// The folder it will be in.
+    pub fn folder(&self) -> &Path {
+        folder(&self.target)
+    }
+
     /// Brings the file to the disk, and to its place.
     ///
     /// # Errors

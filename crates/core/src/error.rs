@@ -36,6 +36,8 @@ pub enum ErrorKind {
     Record,
     /// The operating system refused to read or write.
     Io,
+    /// It was [cancelled](crate::progress::CancelToken::cancel).
+    Cancelled,
 }
 
 /// A failed split, merge or read.
@@ -236,7 +238,8 @@ impl From<Error> for std::io::Error {
             ErrorKind::InvalidConfig | ErrorKind::InvalidPath => std::io::ErrorKind::InvalidInput,
             ErrorKind::AlreadyExists => std::io::ErrorKind::AlreadyExists,
             ErrorKind::UnsupportedVersion => std::io::ErrorKind::Unsupported,
-            ErrorKind::Io => std::io::ErrorKind::Other,
+            // Not `Interrupted`, after which readers try again.
+            ErrorKind::Io | ErrorKind::Cancelled => std::io::ErrorKind::Other,
             _ => std::io::ErrorKind::InvalidData,
         };
         std::io::Error::new(kind, error)

@@ -30,9 +30,12 @@ mod error;
 pub mod lazy;
 pub mod merge;
 pub mod path;
+mod positioned;
+pub mod progress;
 pub mod proto;
 pub mod schema;
 pub mod split;
+mod threads;
 pub mod tree;
 pub mod wire;
 

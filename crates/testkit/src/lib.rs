@@ -9,4 +9,5 @@
 pub mod generate;
 pub mod models;
 pub mod reference;
+pub mod sources;
 pub mod splits;

@@ -243,6 +243,10 @@ impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
         self.file.size()
     }
 
+    fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
+        self.trailer.metadata().chunks.get(chunk)?.crc32c
+    }
+
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         let (Some(record), Some(info)) = (
             self.records.get(chunk),

@@ -186,7 +186,7 @@ impl Merger {
                     ..merged
                 })
                 .map_err(|error| at_file(error, &path)),
-            Found::Plain(path) => copy_plain(&path, sink),
+            Found::Plain(path) => copy_plain(&path, sink, options),
         }
     }
 
@@ -238,15 +238,14 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool)
     let merged = match found {
         Found::Plain(path) => {
             check_space(out.target(), open_file(path)?.metadata()?.len())?;
-            copy_plain(path, out.as_file_mut())?
+            copy_plain(path, out.as_file_mut(), options)?
         }
         Found::Chunked(path) => {
             let merge = || {
                 let file = ChunkedFile::open_with(path, &options.limits)?;
                 let plan = file.plan(options)?;
                 check_space(out.target(), plan.total_len())?;
-                let threads = options.thread_count();
-                execute_to_file(file.trailer(), &file, &plan, out.as_file(), threads)
+                execute_to_file(file.trailer(), &file, &plan, out.as_file(), options)
             };
             let merged = merge().map_err(|error| at_file(error, path))?;
             Merged {
@@ -255,6 +254,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool)
             }
         }
     };
+    options.progress.check()?;
     out.commit()?;
     Ok(merged)
 }
@@ -282,8 +282,7 @@ impl<S: ReadAt> ChunkedFile<S> {
         S: Sync,
     {
         let plan = self.plan(options)?;
-        let threads = options.thread_count();
-        execute_into(self.trailer(), self, &plan, buffer, threads)
+        execute_into(self.trailer(), self, &plan, buffer, options)
     }
 
     /// Merges the file to `sink`.
@@ -293,7 +292,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// As [`Merger::merge_to`].
     pub fn merge_to(&self, sink: &mut impl Write, options: &MergeOptions) -> Result<Merged> {
         let plan = self.plan(options)?;
-        execute(self.trailer(), self, &plan, sink)
+        execute(self.trailer(), self, &plan, sink, options)
     }
 }
 
@@ -372,9 +371,11 @@ fn plain_bytes(path: &Path, options: &MergeOptions) -> Result<Bytes> {
     Ok(out.into())
 }
 
-fn copy_plain(path: &Path, sink: &mut dyn Write) -> Result<Merged> {
+fn copy_plain(path: &Path, sink: &mut dyn Write, options: &MergeOptions) -> Result<Merged> {
     let mut file: File = open_file(path)?;
-    let mut sink = Sink::new(sink);
+    let size = file.metadata().map_or(0, |metadata| metadata.len());
+    let meter = options.progress.meter(size);
+    let mut sink = Sink::new(sink, &meter);
     std::io::copy(&mut file, &mut sink)
         .map_err(|error| Error::from(error).context(path.display()))?;
     let (size, crc32c) = sink.finish()?;

@@ -2,6 +2,9 @@ use std::num::NonZeroUsize;
 
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 
+use crate::progress::Progress;
+use crate::threads;
+
 /// How deep messages may nest along a path: protobuf's own default.
 pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
 
@@ -64,6 +67,8 @@ pub struct MergeOptions {
     pub limits: Limits,
     /// How many threads copy chunks to where they belong; as many as there are cores if `None`. The result is the same.
     pub threads: Option<NonZeroUsize>,
+    /// Who is told how far it is, and who may stop it.
+    pub progress: Progress,
 }
 
 impl MergeOptions {
@@ -98,9 +103,15 @@ impl MergeOptions {
         self
     }
 
+    /// Who is told how far it is, and who may stop it.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
     pub(super) fn thread_count(&self) -> NonZeroUsize {
-        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        self.threads.unwrap_or_else(cores)
+        threads::count(self.threads)
     }
 
     /// What is accepted of the file.
@@ -120,6 +131,7 @@ impl std::fmt::Debug for MergeOptions {
             .field("assume_plain", &self.assume_plain)
             .field("limits", &self.limits)
             .field("threads", &self.threads)
+            .field("progress", &self.progress)
             .finish()
     }
 }

@@ -1,7 +1,7 @@
 //! Executing a plan on several threads: every chunk goes to its places by itself, in any order.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::plan::{MergePlan, SegmentSource};
 use super::store::ChunkStore;
-use crate::{Error, ErrorKind, Result};
+use crate::positioned::FileAt;
+use crate::progress::Meter;
+use crate::{Error, ErrorKind, Result, threads};
 
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 const COPY_LEN: usize = 256 << 10;
@@ -19,30 +21,53 @@ const LEAST_SEGMENT: u64 = 64 << 10;
 
 /// Where a segment's bytes go.
 trait Place: Send {
-    /// Takes the next `len` bytes of `source`, and gives their crc32c.
-    fn fill(&mut self, source: &mut dyn Read, len: u64, buffer: &mut Vec<u8>) -> io::Result<u32>;
+    /// Takes the next `len` bytes of `source`, and sums them up.
+    fn fill(
+        &mut self,
+        source: &mut dyn Read,
+        len: u64,
+        filling: &mut Filling<'_>,
+    ) -> io::Result<()>;
+}
+
+/// What filling places has at hand.
+struct Filling<'a> {
+    meter: &'a Meter,
+    buffer: Vec<u8>,
+    /// The checksum of what was filled; it isn't summed up if it is known.
+    crc32c: u32,
+    is_known: bool,
+}
+
+impl Filling<'_> {
+    fn filled(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if !self.is_known {
+            self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+        }
+        Ok(self.meter.advance(bytes.len() as u64)?)
+    }
 }
 
 /// A place in a file.
-struct InFile<'a> {
-    file: &'a File,
-    offset: u64,
-}
-
-impl Place for InFile<'_> {
-    fn fill(&mut self, source: &mut dyn Read, len: u64, buffer: &mut Vec<u8>) -> io::Result<u32> {
+impl Place for FileAt<'_> {
+    fn fill(
+        &mut self,
+        source: &mut dyn Read,
+        len: u64,
+        filling: &mut Filling<'_>,
+    ) -> io::Result<()> {
+        let mut buffer = std::mem::take(&mut filling.buffer);
         buffer.resize(COPY_LEN, 0);
-        let mut crc = 0;
         let mut left = len;
         while left > 0 {
             let step = usize::try_from(left).unwrap_or(usize::MAX).min(COPY_LEN);
             source.read_exact(&mut buffer[..step])?;
-            crc = crc32c::crc32c_append(crc, &buffer[..step]);
-            write_all_at(self.file, &buffer[..step], self.offset)?;
-            self.offset += step as u64;
+            self.write_all(&buffer[..step])?;
+            filling.filled(&buffer[..step])?;
             left -= step as u64;
         }
-        Ok(crc)
+        filling.buffer = buffer;
+        Ok(())
     }
 }
 
@@ -50,33 +75,18 @@ impl Place for InFile<'_> {
 struct InMemory<'a>(&'a mut [u8]);
 
 impl Place for InMemory<'_> {
-    fn fill(&mut self, source: &mut dyn Read, _len: u64, _buffer: &mut Vec<u8>) -> io::Result<u32> {
-        let mut crc = 0;
+    fn fill(
+        &mut self,
+        source: &mut dyn Read,
+        _len: u64,
+        filling: &mut Filling<'_>,
+    ) -> io::Result<()> {
         for step in self.0.chunks_mut(COPY_LEN) {
             source.read_exact(step)?;
-            crc = crc32c::crc32c_append(crc, step);
+            filling.filled(step)?;
         }
-        Ok(crc)
+        Ok(())
     }
-}
-
-#[cfg(unix)]
-fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match std::os::windows::fs::FileExt::seek_write(file, bytes, offset)? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            n => {
-                bytes = &bytes[n..];
-                offset += n as u64;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// A chunk, and where each segment of it goes, in the order of its bytes.
@@ -105,6 +115,7 @@ pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
     store: &S,
     file: &File,
     threads: NonZeroUsize,
+    meter: &Meter,
 ) -> Result<u32> {
     file.set_len(plan.total_len())?;
     let mut crcs = vec![0; plan.segments().len()];
@@ -114,22 +125,15 @@ pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
             SegmentSource::Literal(range) => {
                 let bytes = plan.literal(range.clone());
                 crcs[at] = crc32c::crc32c(bytes);
-                write_all_at(file, bytes, segment.offset)?;
+                FileAt::new(file, segment.offset).write_all(bytes)?;
+                meter.advance(bytes.len() as u64)?;
             }
             SegmentSource::Chunk { chunk, range } => {
-                jobs.add(
-                    *chunk,
-                    at,
-                    range.clone(),
-                    InFile {
-                        file,
-                        offset: segment.offset,
-                    },
-                );
+                jobs.add(*chunk, at, range.clone(), FileAt::new(file, segment.offset));
             }
         }
     }
-    run(store, jobs, &mut crcs, threads)?;
+    run(store, jobs, &mut crcs, threads, meter)?;
     Ok(combined(plan, &crcs))
 }
 
@@ -139,6 +143,7 @@ pub(super) fn fill<S: ChunkStore + Sync + ?Sized>(
     store: &S,
     out: &mut [u8],
     threads: NonZeroUsize,
+    meter: &Meter,
 ) -> Result<u32> {
     let mut crcs = vec![0; plan.segments().len()];
     let mut jobs = Jobs::new(store);
@@ -158,13 +163,14 @@ pub(super) fn fill<S: ChunkStore + Sync + ?Sized>(
                 let bytes = plan.literal(range.clone());
                 crcs[at] = crc32c::crc32c(bytes);
                 place.copy_from_slice(bytes);
+                meter.advance(bytes.len() as u64)?;
             }
             SegmentSource::Chunk { chunk, range } => {
                 jobs.add(*chunk, at, range.clone(), InMemory(place));
             }
         }
     }
-    run(store, jobs, &mut crcs, threads)?;
+    run(store, jobs, &mut crcs, threads, meter)?;
     Ok(combined(plan, &crcs))
 }
 
@@ -211,6 +217,7 @@ fn run<S: ChunkStore + Sync + ?Sized, P: Place>(
     jobs: Jobs<P>,
     crcs: &mut [u32],
     threads: NonZeroUsize,
+    meter: &Meter,
 ) -> Result<()> {
     let queue = jobs.into_queue();
     let threads = threads.get().min(queue.len());
@@ -219,28 +226,24 @@ fn run<S: ChunkStore + Sync + ?Sized, P: Place>(
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let work = || -> Result<Vec<(usize, u32)>> {
         let mut found = Vec::new();
-        let mut buffer = Vec::new();
+        let mut filling = Filling {
+            meter,
+            buffer: Vec::new(),
+            crc32c: 0,
+            is_known: false,
+        };
         while !failed.load(Ordering::Relaxed) {
             let Some(job) = next() else { break };
             let chunk = job.chunk as u64;
-            if let Err(error) = copy(store, job, &mut found, &mut buffer) {
+            let _span = tracing::debug_span!("read", chunk, bytes = job.bytes).entered();
+            if let Err(error) = copy(store, job, &mut found, &mut filling) {
                 failed.store(true, Ordering::Relaxed);
                 return Err(error.in_chunk(chunk));
             }
         }
         Ok(found)
     };
-    let results = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut results = vec![work()];
-        results.extend(others.into_iter().map(|thread| {
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        }));
-        results
-    });
-    for result in results {
+    for result in threads::run(threads, work) {
         for (segment, crc) in result? {
             crcs[segment] = crc;
         }
@@ -252,9 +255,12 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
     store: &S,
     job: Job<P>,
     found: &mut Vec<(usize, u32)>,
-    buffer: &mut Vec<u8>,
+    filling: &mut Filling<'_>,
 ) -> Result<()> {
+    filling.meter.check()?;
     let mut stream = store.stream(job.chunk)?;
+    let whole = 0..store.size(job.chunk);
+    let known = store.checked_crc32c(job.chunk);
     let mut position = 0;
     for Piece {
         segment,
@@ -272,13 +278,16 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
         if io::copy(&mut stream.by_ref().take(gap), &mut io::sink())? != gap {
             return Err(shorter());
         }
-        let crc = place.fill(&mut stream, range.end - range.start, buffer);
-        let crc = crc.map_err(|error| match error.kind() {
+        let checked = known.filter(|_| range == whole);
+        filling.is_known = checked.is_some();
+        filling.crc32c = checked.unwrap_or(0);
+        let filled = place.fill(&mut stream, range.end - range.start, filling);
+        filled.map_err(|error| match error.kind() {
             // With nothing inside, it is `read_exact`'s own.
             io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
             _ => Error::from(error),
         })?;
-        found.push((segment, crc));
+        found.push((segment, filling.crc32c));
         position = range.end;
     }
     // To its end, so that it was checked.

@@ -1,6 +1,7 @@
 use std::io::{self, BufWriter, Write};
 
 use crate::Result;
+use crate::progress::Meter;
 
 /// Small pieces are gathered up to this size; larger ones pass through.
 const GATHER: usize = 256 << 10;
@@ -10,14 +11,16 @@ pub(super) struct Sink<'a> {
     inner: BufWriter<&'a mut dyn Write>,
     size: u64,
     crc32c: u32,
+    meter: &'a Meter,
 }
 
 impl<'a> Sink<'a> {
-    pub(super) fn new(inner: &'a mut dyn Write) -> Self {
+    pub(super) fn new(inner: &'a mut dyn Write, meter: &'a Meter) -> Self {
         Sink {
             inner: BufWriter::with_capacity(GATHER, inner),
             size: 0,
             crc32c: 0,
+            meter,
         }
     }
 
@@ -31,6 +34,7 @@ impl<'a> Sink<'a> {
 impl Write for Sink<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.inner.write_all(bytes)?;
+        self.meter.advance(bytes.len() as u64)?;
         self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
         self.size += bytes.len() as u64;
         Ok(bytes.len())

@@ -26,6 +26,11 @@ pub trait ChunkStore {
     /// If the chunk can't be read.
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
+    /// The crc32c of a chunk, if its [`stream`](ChunkStore::stream) compares it with what it gives.
+    fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
+        None
+    }
+
     /// How many bytes the chunks take where they are stored: what a chunk's size is measured by before memory is taken for it.
     fn stored_len(&self) -> u64 {
         (0..self.len())

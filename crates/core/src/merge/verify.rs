@@ -1,7 +1,7 @@
 //! Checking a file without keeping anything of it.
 
 use std::collections::HashSet;
-use std::io::{self, Read};
+use std::io;
 
 use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordPosition};
 
@@ -99,9 +99,11 @@ impl<S: ReadAt> ChunkedFile<S> {
             });
             report.problems.extend(checked.err());
         }
+        let sizes = (0..self.len()).map(|chunk| self.size(chunk));
+        let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
         for chunk in 0..self.len() {
-            let read = self.stream(chunk).and_then(|mut stream| {
-                io::copy(&mut stream.by_ref(), &mut io::sink()).map_err(Error::from)
+            let read = self.stream(chunk).and_then(|stream| {
+                io::copy(&mut meter.read(stream), &mut io::sink()).map_err(Error::from)
             });
             match read {
                 Ok(bytes) => report.bytes += bytes,
@@ -121,7 +123,7 @@ impl<S: ReadAt> ChunkedFile<S> {
             }
         };
         let checked = match report.problems.is_empty() {
-            true => self.check_merge(&plan),
+            true => self.check_merge(&plan, options),
             false => check_size(self.trailer(), plan.total_len()).map(|()| MergeCheck::Failed),
         };
         match checked {
@@ -147,8 +149,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         Ok(())
     }
 
-    fn check_merge(&self, plan: &MergePlan) -> Result<MergeCheck, Error> {
-        let merged = execute(self.trailer(), self, plan, &mut io::sink())?;
+    fn check_merge(&self, plan: &MergePlan, options: &MergeOptions) -> Result<MergeCheck, Error> {
+        let merged = execute(self.trailer(), self, plan, &mut io::sink(), options)?;
         let source = merged.byte_exact.map(|exact| match exact {
             true => SourceCheck::Same,
             false => SourceCheck::EqualAsMessage,

@@ -10,6 +10,9 @@ use super::tree::NodeId;
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
+/// After how many steps of a walk is asked whether it was cancelled.
+const CHECK_EVERY: u32 = 1 << 10;
+
 /// How many runs of fields a chunk is taken apart into; one that has more goes in as a whole.
 const MAX_RUNS: usize = 64;
 
@@ -121,7 +124,12 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     }
 
     fn go(&mut self) -> Result<()> {
+        let mut steps = 0u32;
         loop {
+            steps = steps.wrapping_add(1);
+            if steps % CHECK_EVERY == 1 {
+                self.planner.options.progress.check()?;
+            }
             let Some(field) = self.cursor.header()? else {
                 if self.leave()? {
                     return Ok(());

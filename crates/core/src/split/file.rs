@@ -108,13 +108,16 @@ pub(super) fn write(
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     if plan.is_split() {
-        written.chunks = write_records(plan, source, file.as_file_mut(), options)?;
+        let folder = file.folder().to_owned();
+        written.chunks = write_records(plan, source, file.as_file_mut(), &folder, options)?;
         written.output_size = file.as_file().metadata()?.len();
     } else {
-        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source);
+        let meter = options.get_progress().meter(source.size());
+        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
         io::copy(&mut chunk, file.as_file_mut())?;
     }
     source.check_unchanged()?;
+    options.get_progress().check()?;
     file.commit()?;
     if !written.source_stays && sibling.exists() {
         fs::remove_file(sibling).map_err(|error| {

@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 
 use super::compression::ChunkCompression;
+use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
 /// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation reads.
@@ -81,6 +83,8 @@ pub struct SplitOptions {
     depth_limit: u32,
     compression: ChunkCompression,
     force: bool,
+    threads: Option<NonZeroUsize>,
+    progress: Progress,
 }
 
 impl Default for SplitOptions {
@@ -93,6 +97,8 @@ impl Default for SplitOptions {
             depth_limit: DEFAULT_DEPTH_LIMIT,
             compression: ChunkCompression::default(),
             force: false,
+            threads: None,
+            progress: Progress::default(),
         }
     }
 }
@@ -175,6 +181,20 @@ impl SplitOptions {
         self
     }
 
+    /// How many threads read, compress and write chunks (as many as there are cores). The file is the same.
+    #[must_use]
+    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
     /// The most bytes a MESSAGE chunk may have.
     pub fn get_max_chunk_size(&self) -> u64 {
         self.max_chunk_size
@@ -214,6 +234,16 @@ impl SplitOptions {
     /// Whether files that are in the way are replaced.
     pub fn get_force(&self) -> bool {
         self.force
+    }
+
+    /// How many threads work; as many as there are cores if `None`.
+    pub fn get_threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+
+    /// Who is told how far it is.
+    pub fn get_progress(&self) -> &Progress {
+        &self.progress
     }
 }
 

@@ -79,7 +79,7 @@ pub trait ComposableSplitter {
     {
         let source = source.into();
         let plan = context::plan(self, &source, options)?;
-        write::split(&plan, &source)
+        write::split(&plan, &source, options)
     }
 
     /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut, with the default options.

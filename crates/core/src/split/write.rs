@@ -5,10 +5,12 @@ use std::io::{self, Read};
 use bytes::Bytes;
 
 use super::metadata::{WrittenInfo, metadata};
+use super::options::SplitOptions;
 use super::plan::{Content, PlannedChunk, Segment, SplitPlan};
 use super::source::Source;
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
+use crate::progress::Meter;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
 
@@ -54,22 +56,25 @@ impl Split {
     }
 }
 
-pub(super) fn split(plan: &SplitPlan, source: &Source) -> Result<Split> {
+pub(super) fn split(plan: &SplitPlan, source: &Source, options: &SplitOptions) -> Result<Split> {
+    let sizes = plan.chunks.iter().map(|chunk| chunk.size);
+    let meter = options.get_progress().meter(sizes.sum());
     let mut chunks = Vec::with_capacity(plan.chunks.len());
     let mut infos = Vec::with_capacity(plan.chunks.len());
     let mut spans = Vec::new();
     for chunk in &plan.chunks {
         let (bytes, crc32c) = match shared(chunk, source) {
             Some((bytes, span)) => {
+                meter.advance(chunk.size)?;
                 spans.push(span);
                 (bytes, span.crc32c)
             }
             None => {
                 let mut bytes = Vec::new();
-                let mut reader = ChunkReader::new(plan, chunk, source);
+                let mut reader = ChunkReader::new(plan, chunk, source).metered(&meter);
                 reader.read_to_end(&mut bytes)?;
                 spans.append(&mut reader.spans);
-                (bytes.into(), reader.crc32c)
+                (bytes.into(), reader.crc32c())
             }
         };
         infos.push(WrittenInfo { offset: 0, crc32c });
@@ -116,12 +121,19 @@ pub(super) struct ChunkReader<'a> {
     read: u64,
     /// Whether nothing of that segment was read.
     fresh: bool,
-    pub(super) crc32c: u32,
+    crc32c: u32,
+    /// Whether the chunk is one span of the source, so that its checksum is the span's.
+    is_span: bool,
+    meter: Option<&'a Meter>,
     pub(super) spans: Vec<Span>,
 }
 
 impl<'a> ChunkReader<'a> {
     pub(super) fn new(plan: &'a SplitPlan, chunk: &'a PlannedChunk, source: &'a Source) -> Self {
+        let is_span = match &chunk.content {
+            Content::Segments(segments) => matches!(segments[..], [Segment::Source(_)]),
+            Content::Added(_) => false,
+        };
         ChunkReader {
             plan,
             chunk,
@@ -130,7 +142,23 @@ impl<'a> ChunkReader<'a> {
             read: 0,
             fresh: true,
             crc32c: 0,
+            is_span,
+            meter: None,
             spans: Vec::new(),
+        }
+    }
+
+    /// Counts what is read as done.
+    pub(super) fn metered(mut self, meter: &'a Meter) -> Self {
+        self.meter = Some(meter);
+        self
+    }
+
+    /// The checksum of what was read.
+    pub(super) fn crc32c(&self) -> u32 {
+        match self.spans.last() {
+            Some(span) if self.is_span => span.crc32c,
+            _ => self.crc32c,
         }
     }
 
@@ -239,7 +267,12 @@ impl Read for ChunkReader<'_> {
             filled += n;
             self.read += n as u64;
         }
-        self.crc32c = crc32c::crc32c_append(self.crc32c, &buf[..filled]);
+        if !self.is_span {
+            self.crc32c = crc32c::crc32c_append(self.crc32c, &buf[..filled]);
+        }
+        if let Some(meter) = self.meter {
+            meter.advance(filled as u64)?;
+        }
         Ok(filled)
     }
 }

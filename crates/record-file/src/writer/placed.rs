@@ -84,6 +84,18 @@ impl EncodedRecord {
         Ok(EncodedRecord { header })
     }
 
+    /// Where it ends if it begins at `begin`: where the next one can.
+    ///
+    /// # Errors
+    ///
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if that is beyond the positions of a file.
+    pub fn end(&self, begin: u64) -> Result<u64> {
+        match self.header.end(begin) {
+            u64::MAX => Err(too_long()),
+            end => Ok(end),
+        }
+    }
+
     /// Bytes of the chunk's data.
     #[must_use]
     pub fn data_size(&self) -> u64 {

@@ -31,6 +31,9 @@ enum Hold {
     All,
 }
 
+/// After how many steps of a hop is asked whether it was cancelled.
+const CHECK_EVERY: u32 = 1 << 10;
+
 /// What a hop over a message's fields finds.
 #[derive(Default)]
 struct Found {
@@ -162,7 +165,12 @@ impl Engine<'_> {
         let mut previous = None;
         // What holds for all fields of that number and wire type.
         let (mut nested, mut odd, mut spare) = (false, false, false);
+        let mut steps = 0u32;
         while let Some(field) = cursor.next().map_err(here)? {
+            steps = steps.wrapping_add(1);
+            if steps % CHECK_EVERY == 1 {
+                self.options.get_progress().check()?;
+            }
             if previous != Some((field.number, field.wire_type)) {
                 previous = Some((field.number, field.wire_type));
                 at = found.place(&node.descriptor, field.number).map_err(here)?;

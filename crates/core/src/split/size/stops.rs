@@ -3,7 +3,7 @@
 use crate::wire::Field;
 
 /// Bytes of the source from one stop to the next, at the least.
-const STRIDE: u64 = 64 << 10;
+const STRIDE: u64 = 32 << 10;
 
 /// How many small members of a group are remembered.
 const MOST_SPARE: usize = 64;

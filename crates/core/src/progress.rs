@@ -1,0 +1,169 @@
+//! How far a split or a merge is, and stopping it.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//!
+//! use proto_splitter_core::ErrorKind;
+//! use proto_splitter_core::progress::{CancelToken, Progress};
+//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+//!
+//! let file = prost_reflect::prost_types::FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+//! let folder = tempfile::tempdir()?;
+//! let seen = Arc::new(AtomicU64::new(0));
+//! let progress = Progress::new({
+//!     let seen = Arc::clone(&seen);
+//!     move |done, _total| _ = seen.fetch_max(done, Ordering::Relaxed)
+//! });
+//! let options = SplitOptions::new().max_chunk_size(1000)?.progress(progress);
+//! SizeSplitter.write_with(&file, folder.path().join("file"), &options)?;
+//! assert!(seen.load(Ordering::Relaxed) > 5000);
+//!
+//! let cancel = CancelToken::new();
+//! cancel.cancel();
+//! let options = options.force(true).progress(Progress::default().cancelled_by(&cancel));
+//! let error = SizeSplitter.write_with(&file, folder.path().join("file"), &options).unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::Cancelled);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::{Error, ErrorKind, Result};
+
+/// How many bytes are done between two reports, at the least.
+const STEP: u64 = 1 << 20;
+
+/// Stops what it was given to, from any thread. Clones stop the same.
+#[derive(Clone, Debug, Default)]
+pub struct CancelToken {
+    cancelled: Arc<AtomicBool>,
+}
+
+impl CancelToken {
+    /// A token that stops nothing yet.
+    pub fn new() -> Self {
+        CancelToken::default()
+    }
+
+    /// Stops what is going on: it ends with [`ErrorKind::Cancelled`] and leaves nothing behind, unless it was done already.
+    pub fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+type Report = dyn Fn(u64, u64) + Send + Sync;
+
+/// Who is told how far it is, and who may stop it. By default nobody.
+#[derive(Clone, Default)]
+pub struct Progress {
+    report: Option<Arc<Report>>,
+    cancel: Option<CancelToken>,
+}
+
+impl Progress {
+    /// Reports bytes done and bytes in all, about once a MiB and at the end, from whatever thread did them.
+    pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
+        Progress {
+            report: Some(Arc::new(report)),
+            cancel: None,
+        }
+    }
+
+    /// Can be stopped by this token.
+    #[must_use]
+    pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
+        self.cancel = Some(token.clone());
+        self
+    }
+
+    /// Fails if it was cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`].
+    pub fn check(&self) -> Result<()> {
+        match &self.cancel {
+            Some(token) if token.is_cancelled() => Err(cancelled()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins to count up to `total` bytes.
+    pub(crate) fn meter(&self, total: u64) -> Meter {
+        Meter {
+            progress: self.clone(),
+            total,
+            done: AtomicU64::new(0),
+        }
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress")
+            .field("reports", &self.report.is_some())
+            .field("cancel", &self.cancel)
+            .finish()
+    }
+}
+
+#[cold]
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "cancelled")
+}
+
+/// Counts bytes that several threads do.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    progress: Progress,
+    total: u64,
+    done: AtomicU64,
+}
+
+impl Meter {
+    /// Fails if it was cancelled.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.progress.check()
+    }
+
+    /// Adds `bytes` to what is done. Fails if it was cancelled.
+    pub(crate) fn advance(&self, bytes: u64) -> Result<()> {
+        self.check()?;
+        if let Some(report) = &self.progress.report {
+            let before = self.done.fetch_add(bytes, Ordering::Relaxed);
+            let done = before + bytes;
+            if before / STEP != done / STEP || done >= self.total {
+                report(done.min(self.total), self.total);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is read through it is done.
+    pub(crate) fn read<R>(&self, inner: R) -> Metered<'_, R> {
+        Metered { inner, meter: self }
+    }
+}
+
+/// A reader whose bytes count as done.
+pub(crate) struct Metered<'a, R> {
+    inner: R,
+    meter: &'a Meter,
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buf)?;
+        self.meter.advance(n as u64)?;
+        Ok(n)
+    }
+}

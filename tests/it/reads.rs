@@ -1,0 +1,166 @@
+//! What is read of a source for a plan, a part, and a merge.
+
+use std::fs;
+use std::ops::Range;
+use std::sync::Arc;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter::path::FieldPath;
+use proto_splitter::record_file::Compression;
+use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::models::{ModelSize, saved_model};
+use proto_splitter_testkit::sources::{Reads, Sparse, Watched};
+
+fn descriptor() -> MessageDescriptor {
+    proto_splitter::proto::saved_model::descriptor_pool()
+        .get_message_by_name(SAVED_MODEL)
+        .unwrap()
+}
+
+fn bytes_read(reads: &[Range<u64>]) -> u64 {
+    reads.iter().map(|read| read.end - read.start).sum()
+}
+
+/// A Const node whose `tensor_content` are so many zeros.
+fn constant(name: &str, len: u64) -> Sparse {
+    let tensor = Sparse::default()
+        .bytes([8, 1])
+        .and(Sparse::default().zeros(len).field(4));
+    let value = Sparse::default()
+        .and(Sparse::default().bytes("value").field(1))
+        .and(tensor.field(8).field(2));
+    Sparse::default()
+        .and(Sparse::default().bytes(name).field(1))
+        .and(Sparse::default().bytes("Const").field(2))
+        .and(value.field(5))
+        .field(1)
+}
+
+#[test]
+fn three_gib_of_constants_are_planned_by_reading_less_than_a_mib() {
+    let mut graph = Sparse::default();
+    for index in 0..12 {
+        graph = graph.and(constant(&format!("weights_{index}"), 256 << 20));
+    }
+    let model = Sparse::default().bytes([8, 1]).and(graph.field(2).field(2));
+    assert!(model.len() > 3 << 30);
+    let size = model.len();
+    let (watched, reads) = Watched::new(model);
+    let source = Source::from_reader(Arc::new(watched), size, descriptor());
+    let options = SplitOptions::new().max_chunk_size(64 << 20).unwrap();
+    let plan = SavedModelSplitter.plan(source, &options).unwrap();
+    assert_eq!(plan.chunks().len(), 13);
+    let reads = reads.take();
+    assert!(bytes_read(&reads) < 1 << 20, "{reads:?}");
+}
+
+#[test]
+fn small_nodes_are_planned_by_reading_each_once() {
+    let mut bytes = Vec::new();
+    let size = ModelSize {
+        constants: 0,
+        functions: 0,
+        constant_bytes: 0,
+        small_nodes: 100_000,
+    };
+    saved_model(&size).write_to(&mut bytes).unwrap();
+    let size = bytes.len() as u64;
+    let (watched, reads) = Watched::new(bytes);
+    let source = Source::from_reader(Arc::new(watched), size, descriptor());
+    let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+    let plan = SavedModelSplitter.plan(source, &options).unwrap();
+    assert!(plan.chunks().len() > 8);
+    let reads = reads.take();
+    // Once, and what is looked up where slices end.
+    assert!(bytes_read(&reads) < size * 5 / 4, "{}", bytes_read(&reads));
+    assert!(reads.len() < 500, "{}", reads.len());
+}
+
+const CONSTANTS: u64 = 4;
+const CONSTANT: u64 = 4 << 20;
+
+/// A file with four constants of 4 MiB, and the reads of it.
+fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
+    let mut bytes = Vec::new();
+    let size = ModelSize {
+        constants: CONSTANTS,
+        functions: 0,
+        constant_bytes: CONSTANT,
+        small_nodes: 100,
+    };
+    saved_model(&size).write_to(&mut bytes).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let options = SplitOptions::new()
+        .max_chunk_size(1 << 20)
+        .unwrap()
+        .compression(Compression::None);
+    let source = Source::from_bytes(bytes, descriptor());
+    let written = SavedModelSplitter
+        .write_with(source, folder.path().join("model"), &options)
+        .unwrap();
+    let (watched, reads) = Watched::new(fs::read(written.path).unwrap());
+    let file = ChunkedFile::from_source(watched, &Limits::default()).unwrap();
+    (file, reads, written.output_size)
+}
+
+#[test]
+fn a_scalar_is_read_without_any_constant() {
+    let (file, reads, _) = chunked();
+    let opened = bytes_read(&reads.take());
+    let path: FieldPath = "2[0].2.1[3].1".parse().unwrap();
+    assert_eq!(&file.get(&path).unwrap()[..], b"layer_3/add_3");
+    let read = bytes_read(&reads.take());
+    assert!(opened + read < 400 << 10, "{opened} to open and {read}");
+}
+
+#[test]
+fn a_constant_is_read_once_and_no_other_is() {
+    let (file, reads, _) = chunked();
+    reads.take();
+    let path: FieldPath = "2[0].2.1[101].5[\"value\"].8.4".parse().unwrap();
+    let value = file.get(&path).unwrap();
+    assert_eq!(value.len() as u64, CONSTANT);
+    let taken = reads.take();
+    let extra = 400 << 10;
+    assert!(
+        bytes_read(&taken) < CONSTANT + extra,
+        "{}",
+        bytes_read(&taken)
+    );
+    let trailer = file.trailer();
+    let large = (0..trailer.metadata().chunks.len()).filter(|&chunk| file.size(chunk) == CONSTANT);
+    let touched = large
+        .filter(|&chunk| {
+            let begin = file.position(chunk).unwrap().chunk_begin().0;
+            let inside = begin + 1000..begin + CONSTANT;
+            taken
+                .iter()
+                .any(|read| read.start < inside.end && inside.start < read.end)
+        })
+        .count();
+    assert_eq!(touched, 1);
+}
+
+#[test]
+fn a_merge_reads_every_byte_of_the_file_about_once() {
+    let (file, reads, size) = chunked();
+    reads.take();
+    let mut out = vec![0; usize::try_from(CONSTANTS * CONSTANT).unwrap() + (1 << 20)];
+    let merged = file.merge_into(&mut out, &MergeOptions::new()).unwrap();
+    assert!(merged.size > CONSTANTS * CONSTANT);
+    let taken = reads.take();
+    assert!(
+        bytes_read(&taken) < size + (400 << 10),
+        "{}",
+        bytes_read(&taken)
+    );
+    let mut sorted = taken.clone();
+    sorted.sort_by_key(|read| (read.start, read.end));
+    assert!(
+        sorted.iter().any(|read| read.end > size * 9 / 10),
+        "all of the file"
+    );
+}

@@ -1,0 +1,230 @@
+//! What is cancelled or fails, at whatever moment, leaves nothing behind.
+
+use std::fs;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use prost_reflect::MessageDescriptor;
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::progress::{CancelToken, Progress};
+use proto_splitter::record_file::Compression;
+use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter::{ErrorKind, Result, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::models::{ModelSize, saved_model};
+use proto_splitter_testkit::sources::Guarded;
+
+/// 7 MB: large and small chunks.
+fn model() -> Bytes {
+    let mut bytes = Vec::new();
+    let size = ModelSize {
+        constants: 2,
+        functions: 30,
+        constant_bytes: 200_000,
+        small_nodes: 4000,
+    };
+    saved_model(&size).write_to(&mut bytes).unwrap();
+    bytes.into()
+}
+
+fn descriptor() -> MessageDescriptor {
+    proto_splitter::proto::saved_model::descriptor_pool()
+        .get_message_by_name(SAVED_MODEL)
+        .unwrap()
+}
+
+fn options(threads: usize, compression: Compression) -> SplitOptions {
+    SplitOptions::new()
+        .max_chunk_size(64 << 10)
+        .unwrap()
+        .value_chunk_size(Some(50_000))
+        .compression(compression)
+        .threads(NonZeroUsize::new(threads).unwrap())
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).unwrap().count() == 0
+}
+
+/// Splits again and again, with `guard` before each read; the read that it is told to stop at comes later each time, until a split
+/// is done before it. Gives how many were stopped.
+fn stop_at_every_read(
+    threads: usize,
+    compression: Compression,
+    stop: impl Fn(&CancelToken) -> io::Result<()> + Clone + Send + Sync + 'static,
+    stopped_by: ErrorKind,
+) -> u64 {
+    let bytes = model();
+    let folder = tempfile::tempdir().unwrap();
+    let mut stopped = 0;
+    let mut at = 0;
+    loop {
+        let token = CancelToken::new();
+        let (guard, stop) = (token.clone(), stop.clone());
+        let guarded = Guarded::new(bytes.clone(), move |read| match read >= at {
+            true => stop(&guard),
+            false => Ok(()),
+        });
+        let source = Source::from_reader(Arc::new(guarded), bytes.len() as u64, descriptor());
+        let options =
+            options(threads, compression).progress(Progress::default().cancelled_by(&token));
+        let result = SavedModelSplitter.write_with(source, folder.path().join("model"), &options);
+        match result {
+            Ok(_) => break stopped,
+            Err(error) => assert_eq!(error.kind(), stopped_by, "at read {at}: {error}"),
+        }
+        assert!(is_empty(folder.path()), "at read {at}");
+        stopped += 1;
+        // Every one of the first, which plan, and then fewer.
+        at += 1 + at / 10;
+    }
+}
+
+#[test]
+fn a_split_that_is_cancelled_at_any_read_leaves_nothing() {
+    for (threads, compression) in [
+        (1, Compression::None),
+        (3, Compression::None),
+        (2, Compression::zstd(1)),
+    ] {
+        let cancel = |token: &CancelToken| {
+            token.cancel();
+            Ok(())
+        };
+        let stopped = stop_at_every_read(threads, compression, cancel, ErrorKind::Cancelled);
+        assert!(stopped > 20, "{stopped}");
+    }
+}
+
+#[test]
+fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
+    for (threads, compression) in [
+        (1, Compression::None),
+        (3, Compression::None),
+        (2, Compression::zstd(1)),
+    ] {
+        let fail = |_: &CancelToken| Err(io::Error::other("the disk is gone"));
+        let stopped = stop_at_every_read(threads, compression, fail, ErrorKind::Io);
+        assert!(stopped > 20, "{stopped}");
+    }
+}
+
+#[test]
+fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("model");
+    let source = Source::from_bytes(model(), descriptor());
+    let merged = tempfile::tempdir().unwrap();
+    let cancelled_at = |report: u64, work: &dyn Fn(Progress) -> Result<()>| {
+        let token = CancelToken::new();
+        let reports = AtomicU64::new(0);
+        let progress = Progress::new({
+            let token = token.clone();
+            move |done, total| {
+                assert!(done <= total);
+                if reports.fetch_add(1, Ordering::Relaxed) >= report {
+                    token.cancel();
+                }
+            }
+        });
+        match work(progress.cancelled_by(&token)) {
+            Ok(()) => false,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Cancelled);
+                true
+            }
+        }
+    };
+    for threads in [1, 3] {
+        let split = |progress: Progress| {
+            let options = options(threads, Compression::None).progress(progress);
+            let written = SavedModelSplitter.write_with(&source, &prefix, &options)?;
+            assert!(written.is_split);
+            Ok(())
+        };
+        let mut report = 0;
+        while cancelled_at(report, &split) {
+            assert!(is_empty(folder.path()), "at report {report}");
+            report += 1;
+        }
+        assert!(report >= 6, "{report}");
+
+        let merge = |progress: Progress| {
+            let threads = NonZeroUsize::new(threads).unwrap();
+            let options = MergeOptions::new().threads(threads).progress(progress);
+            let target = merged.path().join("model.pb");
+            Merger::merge_to_file(&target, &prefix, &options, false)?;
+            Ok(fs::remove_file(target)?)
+        };
+        let mut report = 0;
+        while cancelled_at(report, &merge) {
+            assert!(is_empty(merged.path()), "at report {report}");
+            report += 1;
+        }
+        assert!(report >= 6, "{report}");
+        fs::remove_file(prefix.with_extension("cpb")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_cancelled_before_it_begins_does_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("model");
+    let source = Source::from_bytes(model(), descriptor());
+    let done = options(2, Compression::None);
+    SavedModelSplitter
+        .write_with(&source, &prefix, &done)
+        .unwrap();
+    let token = CancelToken::new();
+    token.cancel();
+    let progress = Progress::default().cancelled_by(&token);
+
+    let options = done.progress(progress.clone());
+    let kind = |error: proto_splitter::Error| error.kind();
+    let plan = SavedModelSplitter.plan(&source, &options).map_err(kind);
+    assert_eq!(plan.err(), Some(ErrorKind::Cancelled));
+    let merge = MergeOptions::new().progress(progress);
+    let to_memory = Merger::merge_to_bytes_with(&prefix, &merge).map_err(kind);
+    assert_eq!(to_memory.err(), Some(ErrorKind::Cancelled));
+    let to_stream = Merger::merge_to_with(&mut io::sink(), &prefix, &merge).map_err(kind);
+    assert_eq!(to_stream.err(), Some(ErrorKind::Cancelled));
+}
+
+/// Takes so many bytes, and then no more.
+struct Full(usize);
+
+impl io::Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.min(bytes.len()) {
+            0 => Err(io::ErrorKind::StorageFull.into()),
+            n => {
+                self.0 -= n;
+                Ok(n)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("model");
+    let source = Source::from_bytes(model(), descriptor());
+    let options = options(2, Compression::None);
+    SavedModelSplitter
+        .write_with(&source, &prefix, &options)
+        .unwrap();
+    let size = model().len();
+    for room in (0..size).step_by(size / 37).chain([size - 1]) {
+        let error = Merger::merge_to(&mut Full(room), &prefix).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{room}");
+    }
+    Merger::merge_to(&mut Full(size), &prefix).unwrap();
+}

@@ -1,0 +1,151 @@
+//! Whatever the number of threads, and whatever the way, the bytes are the same.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use bytes::Bytes;
+use prost_reflect::MessageDescriptor;
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::split::{
+    ChunkCompression, ComposableSplitter, SizeSplitter, Source, SplitOptions,
+};
+use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
+use proto_splitter_testkit::models::{Parts, constant, small_node};
+
+const THREADS: [usize; 4] = [1, 2, 3, 8];
+
+fn threads(count: usize) -> NonZeroUsize {
+    NonZeroUsize::new(count).unwrap()
+}
+
+fn descriptor() -> MessageDescriptor {
+    proto_splitter::proto::saved_model::descriptor_pool()
+        .get_message_by_name(SAVED_MODEL)
+        .unwrap()
+}
+
+/// 14 MB: constants that wait in a file while others are compressed, the same constant twice, and many small chunks.
+fn model() -> Bytes {
+    let mut graph = Parts::new();
+    for index in 0..3000 {
+        graph = graph.message(1, small_node(index));
+    }
+    let large = [1, 2, 1, 3];
+    for (index, seed) in large.into_iter().enumerate() {
+        graph = graph.message(1, constant(&format!("large_{index}"), seed, 3 << 20));
+    }
+    for seed in 10..50 {
+        graph = graph.message(1, constant(&format!("small_{seed}"), seed, 20_000));
+    }
+    let meta_graph = Parts::new().message(2, graph);
+    let mut bytes = Vec::new();
+    let model = Parts::new().varint(1, 1).message(2, meta_graph);
+    model.write_to(&mut bytes).unwrap();
+    bytes.into()
+}
+
+fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) -> Vec<u8> {
+    let options = SplitOptions::new()
+        .max_chunk_size(64 << 10)
+        .unwrap()
+        .value_chunk_size(Some(10_000))
+        .compression(how)
+        .threads(threads(count))
+        .force(true);
+    let written = SavedModelSplitter
+        .write_with(source, prefix, &options)
+        .unwrap();
+    assert!(written.chunks.iter().any(|chunk| chunk.same_as.is_some()));
+    fs::read(written.path).unwrap()
+}
+
+#[test]
+fn a_file_is_the_same_on_any_number_of_threads() {
+    let source = Source::from_bytes(model(), descriptor());
+    for how in ["none", "auto", "zstd:1", "brotli:2", "snappy"] {
+        let how: ChunkCompression = how.parse().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("model");
+        let one = split(&source, &prefix, how, 1);
+        for count in &THREADS[1..] {
+            assert!(
+                split(&source, &prefix, how, *count) == one,
+                "{how} on {count} threads"
+            );
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(Merger::merge_to_bytes(&prefix).unwrap() == model(), "{how}");
+    }
+}
+
+#[test]
+fn a_merge_is_the_same_to_memory_to_a_file_and_to_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let [prefix, target] = ["model", "merged.pb"].map(|name| folder.path().join(name));
+    let source = Source::from_bytes(model(), descriptor());
+    for how in ["none", "zstd:1"] {
+        split(&source, &prefix, how.parse().unwrap(), 2);
+        for count in THREADS {
+            let options = MergeOptions::new().threads(threads(count));
+            let to_file = Merger::merge_to_file(&target, &prefix, &options, true).unwrap();
+            assert_eq!(to_file.byte_exact, Some(true));
+            assert!(fs::read(&target).unwrap() == model(), "{how} to a file");
+
+            let to_memory = Merger::merge_to_bytes_with(&prefix, &options).unwrap();
+            assert!(to_memory == model(), "{how} to memory");
+
+            let file = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
+            let mut into = vec![1; model().len()];
+            assert_eq!(
+                file.merge_into(&mut into, &options).unwrap().crc32c,
+                to_file.crc32c
+            );
+            assert!(into == model(), "{how} into a buffer");
+
+            let mut streamed = Vec::new();
+            let merged = file.merge_to(&mut streamed, &options).unwrap();
+            assert_eq!(merged.crc32c, to_file.crc32c);
+            assert!(streamed == model(), "{how} to a stream");
+        }
+    }
+}
+
+#[test]
+fn messages_made_at_random_give_the_same_file_and_the_same_merge_on_any_number_of_threads() {
+    let descriptor = kitchen_sink();
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("message");
+    let mut cut = 0;
+    for seed in 0..200 {
+        let random = &mut Random::new(seed);
+        let habits = Habits {
+            order: Order::Shuffled,
+            odd_wire: random.one_in(2),
+            repeats: random.one_in(2),
+            size: 500 + random.below(5000),
+        };
+        let bytes = message(&descriptor, random, &habits);
+        let source = Source::from_bytes(bytes, descriptor.clone());
+        let options = SplitOptions::new()
+            .max_chunk_size(30 + random.below(2000))
+            .unwrap()
+            .value_chunk_size(Some(1 + random.below(400)))
+            .force(true);
+        let files = THREADS.map(|count| {
+            let options = options.clone().threads(threads(count));
+            let written = SizeSplitter.write_with(&source, &prefix, &options).ok()?;
+            let merge = |count| {
+                let options = MergeOptions::new().threads(threads(count));
+                Merger::merge_to_bytes_with(&prefix, &options).unwrap()
+            };
+            assert!(merge(1) == merge(3), "seed {seed}");
+            cut += u64::from(written.is_split);
+            Some(fs::read(written.path).unwrap())
+        });
+        assert!(files.iter().all(|file| *file == files[0]), "seed {seed}");
+    }
+    assert!(cut > 400, "{cut}");
+}
