@@ -98,7 +98,7 @@ pub fn messages(count: usize) -> Vec<Vec<u8>> {
         let mut inner = Vec::with_capacity(100);
         varint_field(&mut inner, 1, random.below(100));
         varint_field(&mut inner, 2, random.draw() >> 20);
-        let noise: Vec<u8> = (0..4 + random.below(11))
+        let noise: Vec<u8> = (0..7 + random.below(11))
             .flat_map(|_| random.draw().to_le_bytes())
             .collect();
         bytes_field(&mut inner, 3, &noise);

@@ -1,0 +1,133 @@
+//! What bounds a record file: copying, hashing, and the codecs alone.
+use highway::{HighwayHash, HighwayHasher, Key};
+use record_file_peers::Outcome;
+
+/// Copies all records one behind the other.
+pub(crate) fn copy(records: &[Vec<u8>], out: &mut [u8]) -> u64 {
+    let mut at = 0;
+    for record in records {
+        out[at..at + record.len()].copy_from_slice(record);
+        at += record.len();
+    }
+    at as u64
+}
+
+/// Hashes each record.
+pub(crate) fn hash(records: &[Vec<u8>]) -> u64 {
+    records
+        .iter()
+        .map(|record| hasher().hash64(record))
+        .fold(0, u64::wrapping_add)
+}
+
+/// Hashes each record and copies it, 64 KiB at a time, so that it is in the cache for the second.
+pub(crate) fn hash_and_copy(records: &[Vec<u8>], out: &mut [u8]) -> u64 {
+    let mut at = 0;
+    let mut sum = 0u64;
+    for record in records {
+        let mut hasher = hasher();
+        for part in record.chunks(64 << 10) {
+            hasher.append(part);
+            out[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        sum = sum.wrapping_add(hasher.finalize64());
+    }
+    sum
+}
+
+fn hasher() -> HighwayHasher {
+    HighwayHasher::new(Key([1, 2, 3, 4]))
+}
+
+/// Compresses each piece with zstd; bytes that come out.
+pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -> Outcome<u64> {
+    let mut compressor = zstd::bulk::Compressor::new(level)?;
+    let mut total = 0;
+    for piece in pieces {
+        out.clear();
+        total += compressor.compress_to_buffer(piece, out)? as u64;
+    }
+    Ok(total)
+}
+
+/// Each piece, compressed with zstd.
+pub(crate) fn zstd_pieces(pieces: &[Vec<u8>], level: i32) -> Outcome<Vec<Vec<u8>>> {
+    let compress = |piece: &Vec<u8>| Ok(zstd::bulk::compress(piece, level)?);
+    pieces.iter().map(compress).collect()
+}
+
+/// Decompresses each piece with zstd; bytes that come out.
+pub(crate) fn zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<u64> {
+    let mut decompressor = zstd::bulk::Decompressor::new()?;
+    let mut total = 0;
+    for piece in pieces {
+        out.clear();
+        total += decompressor.decompress_to_buffer(piece, out)? as u64;
+    }
+    Ok(total)
+}
+
+/// Each piece, compressed with the C library of brotli.
+pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8>>> {
+    use std::io::Write;
+
+    let mut out = Vec::new();
+    for piece in pieces {
+        let encoder = brotlic::BrotliEncoderOptions::new()
+            .quality(brotlic::Quality::new(level)?)
+            .size_hint(u32::try_from(piece.len())?)
+            .build()?;
+        let mut writer = brotlic::CompressorWriter::with_encoder(encoder, Vec::new());
+        writer.write_all(piece)?;
+        out.push(writer.into_inner().map_err(|error| error.into_error())?);
+    }
+    Ok(out)
+}
+
+/// Decompresses each piece with the C library of brotli.
+pub(crate) fn brotli_decompress(pieces: &[Vec<u8>], out: &mut [u8]) -> Outcome<u64> {
+    let mut total = 0;
+    for piece in pieces {
+        let mut decoder = brotlic::BrotliDecoder::new();
+        let (mut input, mut at) = (&piece[..], 0);
+        loop {
+            let step = decoder.decompress(input, &mut out[at..])?;
+            input = &input[step.bytes_read..];
+            at += step.bytes_written;
+            match step.info {
+                brotlic::decode::DecoderInfo::Finished => break,
+                brotlic::decode::DecoderInfo::NeedsMoreOutput => {}
+                brotlic::decode::DecoderInfo::NeedsMoreInput => return Err("cut short".into()),
+            }
+        }
+        total += at as u64;
+    }
+    Ok(total)
+}
+
+/// Decompresses each piece with the brotli crate, which is in Rust.
+pub(crate) fn brotli_crate_decompress(pieces: &[Vec<u8>], out: &mut [u8]) -> Outcome<u64> {
+    let mut total = 0;
+    for piece in pieces {
+        let mut left = &mut out[..];
+        let before = left.len();
+        brotli::BrotliDecompress(&mut &piece[..], &mut left)?;
+        total += (before - left.len()) as u64;
+    }
+    Ok(total)
+}
+
+/// Compresses each piece with the brotli crate, which is in Rust.
+pub(crate) fn brotli_crate_compress(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
+    let params = brotli::enc::BrotliEncoderParams {
+        quality: level,
+        ..Default::default()
+    };
+    let mut total = 0;
+    for piece in pieces {
+        let mut out = Vec::new();
+        total += brotli::BrotliCompress(&mut &piece[..], &mut out, &params)? as u64;
+    }
+    Ok(total)
+}

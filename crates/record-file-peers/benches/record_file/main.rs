@@ -1,0 +1,463 @@
+//! `record-file` against other implementations of its format and against the limits of the machine:
+//! `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench record_file`.
+//!
+//! Who does the same work takes turns, in a shuffled order, after one turn that isn't counted. In memory, all work on buffers that were
+//! allocated and touched before. Arguments: `--quick` for a small size that only shows that all runs, and parts to run instead of all
+//! (`memory`, `zstd`, `messages`, `transposed`, `brotli`, `files`). array_record takes part if `array_record/setup.sh` has installed it.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+mod array_record;
+mod contest;
+mod limits;
+mod sides;
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::Path;
+
+use record_file::WriterOptions;
+use record_file_peers::{Codec, Outcome, Settings, records};
+
+use array_record::ArrayRecord;
+use contest::{Contest, Turns};
+
+/// How much there is of everything.
+struct Sizes {
+    /// Bytes of a large record.
+    record: usize,
+    /// Large records, as they are.
+    floats: usize,
+    /// Large records that are compressed.
+    compressed: usize,
+    messages: usize,
+    /// Messages that are compressed with brotli.
+    brotli_messages: usize,
+    turns: usize,
+}
+
+const FULL: Sizes = Sizes {
+    record: 16 << 20,
+    floats: 64,
+    compressed: 16,
+    messages: 1_000_000,
+    brotli_messages: 100_000,
+    turns: 5,
+};
+
+const QUICK: Sizes = Sizes {
+    record: 1 << 20,
+    floats: 8,
+    compressed: 4,
+    messages: 20_000,
+    brotli_messages: 5_000,
+    turns: 2,
+};
+
+type Part = fn(&Sizes, &mut Turns) -> Outcome<()>;
+
+const PARTS: [(&str, Part); 6] = [
+    ("memory", memory),
+    ("zstd", zstd),
+    ("messages", messages),
+    ("transposed", transposed),
+    ("brotli", brotli),
+    ("files", files),
+];
+
+fn main() -> Outcome<()> {
+    let mut sizes = FULL;
+    let mut wanted = Vec::new();
+    for argument in std::env::args().skip(1) {
+        match argument.as_str() {
+            "--quick" => sizes = QUICK,
+            // Cargo's own.
+            "--bench" => {}
+            name if PARTS.iter().any(|part| part.0 == name) => wanted.push(argument),
+            other => return Err(format!("no part of the benchmark: {other}").into()),
+        }
+    }
+    let mut turns = Turns::new(sizes.turns);
+    for (name, part) in PARTS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| wanted == name) {
+            part(&sizes, &mut turns)?;
+        }
+    }
+    Ok(())
+}
+
+fn total(records: &[Vec<u8>]) -> u64 {
+    records.iter().map(|record| record.len() as u64).sum()
+}
+
+/// Memory to write a file of these records to, which was written to before.
+fn touched(records: &[Vec<u8>]) -> RefCell<Vec<u8>> {
+    let len = total(records) + total(records) / 8 + (1 << 20);
+    let mut memory = vec![1; usize::try_from(len).unwrap_or(0)];
+    memory.clear();
+    RefCell::new(memory)
+}
+
+/// The memory, of which nothing is used.
+fn emptied(memory: &RefCell<Vec<u8>>) -> Vec<u8> {
+    let mut memory = memory.take();
+    memory.clear();
+    memory
+}
+
+/// Writing with each, to the same memory.
+fn writing<'a>(
+    mut contest: Contest<'a>,
+    records: &'a [Vec<u8>],
+    ours: &[(&str, WriterOptions)],
+    theirs: Option<riegeli::WriterOptions>,
+    memory: &'a RefCell<Vec<u8>>,
+) -> Contest<'a> {
+    for (name, options) in ours.iter().cloned() {
+        contest = contest.by(name, move || {
+            let written = sides::write_ours(records, &options, emptied(memory))?;
+            Ok(memory.replace(written).len() as u64)
+        });
+    }
+    match theirs {
+        None => contest,
+        Some(options) => contest.by("riegeli crate", move || {
+            let mut out = memory.borrow_mut();
+            out.clear();
+            sides::write_theirs(records, &options, &mut *out)?;
+            Ok(out.len() as u64)
+        }),
+    }
+}
+
+/// Copying and hashing the same records.
+fn limits<'a>(
+    contest: Contest<'a>,
+    records: &'a [Vec<u8>],
+    place: &'a RefCell<Vec<u8>>,
+) -> Contest<'a> {
+    contest
+        .by("limit: hash and copy", move || {
+            Ok(limits::hash_and_copy(records, &mut place.borrow_mut()))
+        })
+        .by("limit: hash", move || Ok(limits::hash(records)))
+        .by("limit: copy", move || {
+            Ok(limits::copy(records, &mut place.borrow_mut()))
+        })
+}
+
+/// (a), uncompressed: against the other crate, and against copying and hashing.
+fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
+    let records = records::floats(sizes.floats, sizes.record);
+    let bytes = total(&records);
+    let settings = Settings::new(Codec::None);
+    let memory = touched(&records);
+    let place = RefCell::new(vec![1; usize::try_from(bytes)?]);
+
+    let contest = Contest::new("(a) none, write", bytes);
+    let ours = [("record-file", settings.ours())];
+    let contest = writing(contest, &records, &ours, Some(settings.theirs()), &memory);
+    limits(contest, &records, &place).run(turns)?;
+
+    let file = sides::write_ours(&records, &settings.ours(), emptied(&memory))?;
+    let positions = sides::positions(&file)?;
+    let into = |threads| {
+        let mut place = place.borrow_mut();
+        sides::read_into(&file[..], &positions, sizes.record, &mut place, threads)
+    };
+    let contest = Contest::new("(a) none, read", bytes)
+        .by_reading("record-file, into place", || into(1))
+        .by_reading("record-file, into place, 2 threads", || into(2))
+        .by_reading("record-file, in sequence", || sides::read_ours(&file[..]))
+        .by_reading("riegeli crate", || sides::read_theirs_of(&file));
+    limits(contest, &records, &place).run(turns)
+}
+
+/// (a) and (b) with zstd:3: against the other crate, and against the codec alone.
+fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
+    const LEVEL: i32 = 3;
+    let floats = records::floats(sizes.compressed, sizes.record);
+    let quantised = records::quantised(&floats);
+    let settings = Settings::new(Codec::Zstd(LEVEL));
+    let ours = [
+        ("record-file", settings.ours()),
+        ("record-file, 2 threads", settings.ours().parallelism(2)),
+    ];
+    for (name, records) in [("(a)", &floats), ("(b)", &quantised)] {
+        let bytes = total(records);
+        let memory = touched(records);
+        let piece = RefCell::new(Vec::with_capacity(2 * sizes.record));
+        let contest = Contest::new(format!("{name} zstd:{LEVEL}, write"), bytes);
+        writing(contest, records, &ours, Some(settings.theirs()), &memory)
+            .by("limit: zstd alone", || {
+                limits::zstd_compress(records, LEVEL, &mut piece.borrow_mut())
+            })
+            .run(turns)?;
+
+        let file = sides::write_ours(records, &settings.ours(), emptied(&memory))?;
+        let positions = sides::positions(&file)?;
+        let pieces = limits::zstd_pieces(records, LEVEL)?;
+        let place = RefCell::new(vec![1; usize::try_from(bytes)?]);
+        let into = |threads| {
+            let mut place = place.borrow_mut();
+            sides::read_into(&file[..], &positions, sizes.record, &mut place, threads)
+        };
+        Contest::new(format!("{name} zstd:{LEVEL}, read"), bytes)
+            .by_reading("record-file, into place", || into(1))
+            .by_reading("record-file, into place, 2 threads", || into(2))
+            .by_reading("record-file, in sequence", || sides::read_ours(&file[..]))
+            .by_reading("riegeli crate", || sides::read_theirs_of(&file))
+            .by_reading("limit: zstd alone", || {
+                limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
+            })
+            .run(turns)?;
+    }
+    Ok(())
+}
+
+/// Writing and reading messages with these settings.
+fn small_records(
+    name: &str,
+    messages: &[Vec<u8>],
+    settings: Settings,
+    turns: &mut Turns,
+) -> Outcome<()> {
+    let bytes = total(messages);
+    let memory = touched(messages);
+    let ours = [
+        ("record-file", settings.ours()),
+        ("record-file, 2 threads", settings.ours().parallelism(2)),
+    ];
+    // What is hashed and compressed is no longer the records in the order they came in, if it is transposed.
+    let codec = if settings.transpose {
+        Codec::Snappy
+    } else {
+        settings.codec
+    };
+    let plain = sides::write_ours(messages, &sides::plain(), Vec::new())?;
+    let values = sides::values(&plain)?;
+    let largest = values.iter().map(Vec::len).max().unwrap_or(0);
+    let place = RefCell::new(vec![1; usize::try_from(bytes)?]);
+    let piece = RefCell::new(Vec::with_capacity(2 * largest + 1024));
+    let pieces = match codec {
+        Codec::Zstd(level) => limits::zstd_pieces(&values, level)?,
+        _ => Vec::new(),
+    };
+
+    let contest = Contest::new(format!("{name}, write"), bytes);
+    let mut contest = writing(contest, messages, &ours, Some(settings.theirs()), &memory);
+    match codec {
+        Codec::None => contest = limits(contest, &values, &place),
+        Codec::Zstd(level) => {
+            let (values, piece) = (&values, &piece);
+            contest = contest.by("limit: zstd alone", move || {
+                limits::zstd_compress(values, level, &mut piece.borrow_mut())
+            });
+        }
+        _ => {}
+    }
+    contest.run(turns)?;
+
+    let file = sides::write_ours(messages, &settings.ours(), emptied(&memory))?;
+    let mut contest = Contest::new(format!("{name}, read"), bytes)
+        .by_reading("record-file", || sides::read_ours(&file[..]))
+        .by_reading("record-file, chunks on 2 threads", || {
+            sides::read_chunks(&file[..], 2)
+        })
+        .by_reading("riegeli crate", || sides::read_theirs_of(&file));
+    match codec {
+        Codec::None => contest = limits(contest, &values, &place),
+        Codec::Zstd(_) => {
+            contest = contest.by_reading("limit: zstd alone", || {
+                limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
+            });
+        }
+        _ => {}
+    }
+    contest.run(turns)
+}
+
+/// (c), simple.
+fn messages(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
+    let messages = records::messages(sizes.messages);
+    for codec in [Codec::None, Codec::Zstd(3), Codec::Snappy] {
+        let name = format!("(c) {codec}");
+        small_records(&name, &messages, Settings::new(codec), turns)?;
+    }
+    Ok(())
+}
+
+/// (c), transposed.
+fn transposed(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
+    let messages = records::messages(sizes.messages);
+    for codec in [Codec::None, Codec::Zstd(3)] {
+        let name = format!("(c) transposed, {codec}");
+        let settings = Settings::new(codec).transposed();
+        small_records(&name, &messages, settings, turns)?;
+    }
+    Ok(())
+}
+
+/// The decoders of brotli that there are, and files compressed with it.
+fn brotli(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
+    const LEVEL: u8 = 6;
+    let messages = records::messages(sizes.brotli_messages);
+    let plain = sides::write_ours(&messages, &sides::plain(), Vec::new())?;
+    let floats = records::floats(1, sizes.record);
+    let quantised = records::quantised(&floats);
+    for (name, pieces) in [
+        ("(a)", floats),
+        ("(b)", quantised),
+        ("(c)", sides::values(&plain)?),
+    ] {
+        let largest = pieces.iter().map(Vec::len).max().unwrap_or(0);
+        let place = RefCell::new(vec![1; largest + 1024]);
+        let bytes = total(&pieces);
+        Contest::new(format!("{name} brotli:{LEVEL} alone, compress"), bytes)
+            .by("brotlic (C)", || {
+                let compressed = limits::brotli_pieces(&pieces, LEVEL)?;
+                Ok(total(&compressed))
+            })
+            .by("brotli crate (Rust)", || {
+                limits::brotli_crate_compress(&pieces, LEVEL.into())
+            })
+            .run(turns)?;
+        let compressed = limits::brotli_pieces(&pieces, LEVEL)?;
+        Contest::new(format!("{name} brotli:{LEVEL} alone, decompress"), bytes)
+            .by_reading("brotlic (C)", || {
+                limits::brotli_decompress(&compressed, &mut place.borrow_mut())
+            })
+            .by_reading("brotli crate (Rust)", || {
+                limits::brotli_crate_decompress(&compressed, &mut place.borrow_mut())
+            })
+            .run(turns)?;
+    }
+    let settings = Settings::new(Codec::Brotli(LEVEL.into()));
+    small_records("(c) brotli:6", &messages, settings, turns)
+}
+
+/// Files in the page cache, made anew in every turn, against the other crate and array_record.
+fn files(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
+    // In target/, which is on the disk that builds are on.
+    let folder = tempfile::tempdir_in(std::env::current_exe()?.parent().ok_or("a folder")?)?;
+    let array_record = ArrayRecord::start(folder.path())?.map(RefCell::new);
+    if array_record.is_none() {
+        eprintln!("array_record doesn't take part: it isn't installed, see array_record/setup.sh");
+    }
+    let floats = records::floats(sizes.floats, sizes.record);
+    let run = |name: &str, records: &[Vec<u8>], codec: Codec, group: &str, turns: &mut Turns| {
+        let compression = match codec {
+            Codec::None => "uncompressed".to_owned(),
+            codec => codec.to_string(),
+        };
+        let options = format!("group_size:{group},{compression}");
+        let name = format!("{name} {codec}");
+        file_contests(
+            &name,
+            records,
+            codec,
+            array_record.as_ref(),
+            &options,
+            folder.path(),
+            turns,
+        )
+    };
+    run("(a)", &floats, Codec::None, "1", turns)?;
+    let some = &floats[..sizes.compressed.min(floats.len())];
+    run("(a)", some, Codec::Zstd(3), "1", turns)?;
+    drop(floats);
+    let messages = records::messages(sizes.messages);
+    // About 1 MiB of records, as in the chunks of the others.
+    for codec in [Codec::None, Codec::Zstd(3)] {
+        run("(c)", &messages, codec, "6500", turns)?;
+    }
+    Ok(())
+}
+
+fn file_contests(
+    name: &str,
+    records: &[Vec<u8>],
+    codec: Codec,
+    array_record: Option<&RefCell<ArrayRecord>>,
+    group: &str,
+    folder: &Path,
+    turns: &mut Turns,
+) -> Outcome<()> {
+    const BUFFER: usize = 1 << 20;
+    let bytes = total(records);
+    let settings = Settings::new(codec);
+    let path = |name: &str| folder.join(name);
+    let create = |name: &str| -> Outcome<File> {
+        // A new file, and its pages too.
+        let _ = fs::remove_file(path(name));
+        Ok(File::create(path(name))?)
+    };
+    let large = records.len() < 1000;
+    let mut contest = Contest::new(format!("{name}, to a file"), bytes).by("record-file", || {
+        let file = sides::write_ours(records, &settings.ours(), create("ours")?)?;
+        Ok(file.metadata()?.len())
+    });
+    if codec != Codec::None {
+        contest = contest.by("record-file, 2 threads", || {
+            let options = settings.ours().parallelism(2);
+            let file = sides::write_ours(records, &options, create("ours")?)?;
+            Ok(file.metadata()?.len())
+        });
+    }
+    contest = contest.by("riegeli crate", || {
+        let out = BufWriter::with_capacity(BUFFER, create("theirs")?);
+        sides::write_theirs(records, &settings.theirs(), out)?;
+        Ok(bytes)
+    });
+    if let Some(peer) = array_record {
+        peer.borrow_mut().load(records)?;
+        contest = contest.by_other("array_record", || {
+            let _ = fs::remove_file(path("array_record"));
+            peer.borrow_mut().write(&path("array_record"), group)
+        });
+    }
+    contest.run(turns)?;
+
+    let place = RefCell::new(vec![1; if large { usize::try_from(bytes)? } else { 0 }]);
+    let positions = if large {
+        sides::positions(&fs::read(path("ours"))?)?
+    } else {
+        Vec::new()
+    };
+    let open = |name: &str| -> Outcome<File> { Ok(File::open(path(name))?) };
+    let size = records.first().map_or(1, Vec::len);
+    let mut contest = Contest::new(format!("{name}, from a file"), bytes);
+    if large {
+        for (name, threads) in [
+            ("record-file, into place", 1),
+            ("record-file, into place, 2 threads", 2),
+        ] {
+            let (place, positions) = (&place, &positions);
+            contest = contest.by_reading(name, move || {
+                let mut place = place.borrow_mut();
+                sides::read_into(open("ours")?, positions, size, &mut place, threads)
+            });
+        }
+    }
+    contest = contest
+        .by_reading("record-file, in sequence", || {
+            sides::read_ours(open("ours")?)
+        })
+        .by_reading("riegeli crate", || sides::read_theirs(open("theirs")?));
+    if let Some(peer) = array_record {
+        for (name, options) in [
+            ("array_record", "readahead_buffer_size:0"),
+            ("array_record, readahead", ""),
+        ] {
+            contest = contest.by_other(name, move || {
+                let file = folder.join("array_record");
+                peer.borrow_mut().read(&file, options, "each")
+            });
+        }
+        contest = contest.by_other("array_record, read_all", || {
+            let file = path("array_record");
+            peer.borrow_mut().read(&file, "", "all")
+        });
+    }
+    contest.run(turns)
+}

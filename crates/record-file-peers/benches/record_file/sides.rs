@@ -1,0 +1,138 @@
+//! The two crates: writing to memory that was used before, and reading from it.
+use std::io::{Cursor, Read, Seek, Write};
+use std::sync::Mutex;
+
+use record_file::{
+    Compression, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
+    WriterOptions,
+};
+use record_file_peers::Outcome;
+
+/// Writes all records.
+pub(crate) fn write_ours<W: Write + Send>(
+    records: &[Vec<u8>],
+    options: &WriterOptions,
+    out: W,
+) -> Outcome<W> {
+    let mut writer = RecordWriter::new(out, options.clone())?;
+    for record in records {
+        writer.write_record(record)?;
+    }
+    Ok(writer.finish()?)
+}
+
+/// Writes all records.
+pub(crate) fn write_theirs<W: Write>(
+    records: &[Vec<u8>],
+    options: &riegeli::WriterOptions,
+    out: W,
+) -> Outcome<()> {
+    let mut writer = riegeli::RecordWriter::new(out, options.clone())?;
+    for record in records {
+        writer.write_record(record)?;
+    }
+    Ok(writer.close()?)
+}
+
+/// Reads one record after the other, as they lie in their chunks.
+pub(crate) fn read_ours<S: ReadAt>(source: S) -> Outcome<u64> {
+    let mut reader = RecordReader::new(source, ReaderOptions::new());
+    let mut total = 0;
+    while let Some(record) = reader.read_record()? {
+        total += record.len() as u64;
+    }
+    Ok(total)
+}
+
+/// Reads one record after the other, each in memory of its own.
+pub(crate) fn read_theirs<R: Read + Seek>(source: R) -> Outcome<u64> {
+    let mut reader = riegeli::RecordReader::new(source, riegeli::ReaderOptions::new())?;
+    let mut total = 0;
+    while let Some(record) = reader.read_record()? {
+        total += record.len() as u64;
+    }
+    Ok(total)
+}
+
+/// As [`read_theirs`], from memory.
+pub(crate) fn read_theirs_of(file: &[u8]) -> Outcome<u64> {
+    read_theirs(Cursor::new(file))
+}
+
+/// Where all records are.
+pub(crate) fn positions(file: &[u8]) -> Outcome<Vec<RecordPosition>> {
+    let mut reader = RecordReader::new(file, ReaderOptions::new());
+    let mut positions = Vec::new();
+    while reader.read_record()?.is_some() {
+        positions.extend(reader.last_position());
+    }
+    Ok(positions)
+}
+
+/// Reads records of one size into their places, on so many threads.
+pub(crate) fn read_into<S: ReadAt>(
+    source: S,
+    positions: &[RecordPosition],
+    size: usize,
+    out: &mut [u8],
+    threads: usize,
+) -> Outcome<u64> {
+    let file = RecordFile::open(source, ReaderOptions::new())?;
+    let work = Mutex::new(positions.iter().zip(out.chunks_mut(size)));
+    let next = || work.lock().ok().and_then(|mut work| work.next());
+    let run = || -> record_file::Result<u64> {
+        let mut total = 0;
+        while let Some((position, place)) = next() {
+            file.read_record_into(*position, place)?;
+            total += place.len() as u64;
+        }
+        Ok(total)
+    };
+    on_threads(threads, &run)
+}
+
+/// Decodes all chunks, on so many threads.
+pub(crate) fn read_chunks<S: ReadAt>(source: S, threads: usize) -> Outcome<u64> {
+    let file = RecordFile::open(source, ReaderOptions::new())?;
+    let chunks = Mutex::new(file.chunks());
+    let next = || chunks.lock().ok().and_then(|mut chunks| chunks.next());
+    let run = || -> record_file::Result<u64> {
+        let mut total = 0;
+        while let Some(chunk) = next().transpose()? {
+            total += file.read_chunk(chunk.begin())?.decoded_size();
+        }
+        Ok(total)
+    };
+    on_threads(threads, &run)
+}
+
+fn on_threads(threads: usize, run: &(dyn Fn() -> record_file::Result<u64> + Sync)) -> Outcome<u64> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut total = run()?;
+        for other in others {
+            total += other.join().map_err(|_| "a thread panicked")??;
+        }
+        Ok(total)
+    })
+}
+
+/// The values of each chunk, as a codec gets them.
+pub(crate) fn values(file: &[u8]) -> Outcome<Vec<Vec<u8>>> {
+    let file = RecordFile::open(file, ReaderOptions::new())?;
+    let mut values = Vec::new();
+    for chunk in file.chunks() {
+        let chunk = file.read_chunk(chunk?.begin())?;
+        if !chunk.is_empty() {
+            values.push(chunk.records().flatten().copied().collect());
+        }
+    }
+    Ok(values)
+}
+
+/// Options for a file that is written only to be read.
+pub(crate) fn plain() -> WriterOptions {
+    WriterOptions::new()
+        .compression(Compression::None)
+        .chunk_size(1 << 20)
+}
