@@ -12,45 +12,31 @@ mod pairs;
 
 use columns::{Column, Columns};
 use fields::Fields;
+use machine::{Chain, Machine};
 
-use super::wire;
-use crate::chunk::{ChunkHeader, ChunkKind};
+use super::{tag, wire};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
-/// A transposed chunk, encoded.
-#[derive(Debug)]
-pub(crate) struct Encoded {
-    pub(crate) num_records: u64,
-    pub(crate) decoded_data_size: u64,
-    pub(crate) data: Vec<u8>,
-}
-
-impl Encoded {
-    pub(crate) fn header(&self, data_size: u64, data_hash: u64) -> ChunkHeader {
-        ChunkHeader {
-            kind: ChunkKind::Transposed,
-            data_size,
-            data_hash,
-            num_records: self.num_records,
-            decoded_data_size: self.decoded_data_size,
-        }
-    }
-}
+/// Memory that is kept for the next chunk even if this one needed less.
+const KEPT: usize = 4 << 20;
 
 /// Encodes chunks one after the other, keeping memory from each for the next.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {
     fields: Fields,
     columns: Columns,
+    chain: Chain,
     /// The buffers of a bucket, joined to be compressed.
     joined: Vec<u8>,
+    /// Buckets, compressed.
+    body: Vec<u8>,
 }
 
 impl ChunkEncoder {
-    /// Encodes a chunk of records that lie in `values` one after the other, `sizes` having one varint each.
+    /// Appends to `out` a chunk of records that lie in `values` one after the other, `sizes` having one varint each.
     ///
     /// A bucket gets as many buffers as make about `bucket_size` bytes; without compression that is not
     /// looked at, since buckets only say what must be decompressed together.
@@ -61,89 +47,81 @@ impl ChunkEncoder {
         bucket_size: u64,
         mut sizes: &[u8],
         values: &[u8],
-    ) -> Result<Encoded> {
-        self.columns.clear();
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        self.columns.clear(values.len());
         let mut rest = values;
-        let mut num_records = 0;
         while let Some(size) = varint::take(&mut sizes) {
             let size = usize::try_from(size).unwrap_or(usize::MAX);
             let (record, after) = rest.split_at(size.min(rest.len()));
             rest = after;
-            num_records += 1;
             if self.fields.find(record) {
                 self.columns.add_message(record, self.fields.as_slice());
             } else {
                 self.columns.add_other(record);
             }
         }
-        let bucket_size = match compression {
-            Compression::None => u64::MAX,
-            _ => bucket_size.max(1),
-        };
-        Ok(Encoded {
-            num_records,
-            decoded_data_size: values.len() as u64,
-            data: self.finish(encoders, compression, bucket_size)?,
-        })
-    }
-
-    fn finish(
-        &mut self,
-        encoders: &mut Encoders,
-        compression: &Compression,
-        bucket_size: u64,
-    ) -> Result<Vec<u8>> {
         let columns = &self.columns;
+        self.chain.find_steps(columns.events(), columns.chain());
+        let machine = Machine::build(&self.chain);
+        let transitions = machine.transitions(&self.chain);
         let order = columns.order();
-        let mut body = Vec::with_capacity(columns.total_size() + 1024);
+        out.push(compression.kind().byte());
+        if *compression == Compression::None {
+            let groups = columns.groups(&order);
+            let buckets: Vec<_> = groups.iter().map(|group| size_of_all(group)).collect();
+            let header = self.header(&machine, &order, &buckets);
+            varint::push(out, header.len() as u64);
+            out.reserve(header.len() + columns.total_size() + transitions.len());
+            out.extend_from_slice(&header);
+            for column in groups.iter().flatten() {
+                out.extend_from_slice(column.bytes());
+            }
+            out.extend_from_slice(&transitions);
+            return Ok(());
+        }
+
+        self.body.clear();
         let mut buckets = Vec::new();
         for group in columns.groups(&order) {
-            for bucket in split_into_buckets(&group, bucket_size) {
-                let begin = body.len();
-                if *compression == Compression::None {
-                    bucket
-                        .iter()
-                        .for_each(|column| body.extend_from_slice(column.bytes()));
-                } else {
-                    self.joined.clear();
-                    bucket
-                        .iter()
-                        .for_each(|column| self.joined.extend_from_slice(column.bytes()));
-                    encoders.compress(compression, &[&self.joined], &mut body)?;
+            for bucket in split_into_buckets(&group, bucket_size.max(1)) {
+                self.joined.clear();
+                for column in bucket {
+                    self.joined.extend_from_slice(column.bytes());
                 }
-                buckets.push(body.len() - begin);
+                let begin = self.body.len();
+                encoders.compress(compression, &[&self.joined], &mut self.body)?;
+                buckets.push((self.body.len() - begin) as u64);
             }
         }
-        let machine = machine::Machine::build(&columns.chain());
         let header = self.header(&machine, &order, &buckets);
-        let transitions = machine.transitions(columns.chain().path);
-        encoders.compress(compression, &[&transitions], &mut body)?;
-
-        let mut data = vec![compression.kind().byte()];
-        let mut stored = Vec::new();
-        encoders.compress(compression, &[&header], &mut stored)?;
-        varint::push(&mut data, stored.len() as u64);
-        data.reserve_exact(stored.len() + body.len());
-        data.append(&mut stored);
-        data.append(&mut body);
-        Ok(data)
+        self.joined.clear();
+        encoders.compress(compression, &[&header], &mut self.joined)?;
+        varint::push(out, self.joined.len() as u64);
+        out.extend_from_slice(&self.joined);
+        out.extend_from_slice(&self.body);
+        encoders.compress(compression, &[&transitions], out)?;
+        for memory in [&mut self.joined, &mut self.body] {
+            if memory.capacity() > KEPT.max(values.len().saturating_mul(4)) {
+                *memory = Vec::new();
+            }
+        }
+        Ok(())
     }
 
-    fn header(&self, machine: &machine::Machine, order: &[u32], buckets: &[usize]) -> Vec<u8> {
+    fn header(&self, machine: &Machine, order: &[u32], buckets: &[u64]) -> Vec<u8> {
         let columns = &self.columns;
         let lengths = columns.lengths();
         let mut header = Vec::new();
         varint::push(&mut header, buckets.len() as u64);
-        varint::push(
-            &mut header,
-            order.len() as u64 + u64::from(!lengths.is_empty()),
-        );
-        buckets
-            .iter()
-            .for_each(|&size| varint::push(&mut header, size as u64));
+        let buffers = order.len() + usize::from(!lengths.is_empty());
+        varint::push(&mut header, buffers as u64);
+        for &size in buckets {
+            varint::push(&mut header, size);
+        }
         let mut buffer_of = vec![0u64; order.len()];
-        for (buffer, &column) in order.iter().enumerate() {
-            buffer_of[column as usize] = buffer as u64;
+        for (buffer, &column) in (0..).zip(order) {
+            buffer_of[column as usize] = buffer;
             varint::push(&mut header, columns.get(column).len() as u64);
         }
         if !lengths.is_empty() {
@@ -157,7 +135,7 @@ impl ChunkEncoder {
         for state in &machine.states {
             varint::push(&mut next, machine.next_of(state));
             let Some(event) = state.event() else {
-                varint::push(&mut header, u64::from(super::tag::NO_OP));
+                varint::push(&mut header, u64::from(tag::NO_OP));
                 continue;
             };
             let shown = columns.show(event);
@@ -177,6 +155,10 @@ impl ChunkEncoder {
     }
 }
 
+fn size_of_all(columns: &[&Column]) -> u64 {
+    columns.iter().map(|column| column.len() as u64).sum()
+}
+
 /// Divides the buffers of a group, which come smallest first, among buckets.
 ///
 /// Sizes are decided from the largest buffer down: a bucket is complete when half of the next buffer would
@@ -185,7 +167,7 @@ fn split_into_buckets<'c, 'a>(
     group: &'c [&'a Column],
     bucket_size: u64,
 ) -> impl Iterator<Item = &'c [&'a Column]> {
-    let mut remaining: u64 = group.iter().map(|column| column.len() as u64).sum();
+    let mut remaining = size_of_all(group);
     let mut current = 0;
     let mut starts = Vec::new();
     for (index, column) in group.iter().enumerate().rev() {

@@ -55,7 +55,7 @@ impl Encoder {
         } = gathered;
         let compression = &format.compression;
         if let Some(bucket_size) = format.transposed {
-            return self.transpose(compression, bucket_size, sizes, values, out);
+            return self.transpose(compression, bucket_size, *num_records, sizes, values, out);
         }
         if joints.is_empty() {
             return self.encode_simple(compression, *num_records, sizes, &[values], out);
@@ -110,10 +110,9 @@ impl Encoder {
     ) -> Result<ChunkHeader> {
         let mut sizes = Vec::with_capacity(varint::MAX_LEN);
         varint::push(&mut sizes, serialized.len() as u64);
-        let header = self.transpose(compression, u64::MAX, &sizes, serialized, out)?;
+        let header = self.transpose(compression, u64::MAX, 0, &sizes, serialized, out)?;
         Ok(ChunkHeader {
             kind: ChunkKind::Metadata,
-            num_records: 0,
             ..header
         })
     }
@@ -122,16 +121,26 @@ impl Encoder {
         &mut self,
         compression: &Compression,
         bucket_size: u64,
+        num_records: u64,
         sizes: &[u8],
         values: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<ChunkHeader> {
-        let encoded =
-            self.transposing
-                .encode(&mut self.codecs, compression, bucket_size, sizes, values)?;
-        let header = encoded.header(encoded.data.len() as u64, hash(&encoded.data));
-        *out = encoded.data;
-        Ok(header)
+        self.transposing.encode(
+            &mut self.codecs,
+            compression,
+            bucket_size,
+            sizes,
+            values,
+            out,
+        )?;
+        Ok(ChunkHeader {
+            kind: ChunkKind::Transposed,
+            data_size: out.len() as u64,
+            data_hash: hash(out),
+            num_records,
+            decoded_data_size: values.len() as u64,
+        })
     }
 }
 

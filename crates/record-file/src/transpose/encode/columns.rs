@@ -1,7 +1,6 @@
 //! Where the parts of records go: values to columns, one for each path of fields, and events to a chain.
 use super::super::{INLINE, tag, wire};
 use super::fields::{Field, What};
-use super::machine::{Chain, Step};
 use super::pairs::Pairs;
 use crate::varint;
 
@@ -64,7 +63,11 @@ pub(crate) struct Column {
 }
 
 /// What can be in front of a column that is not part of it: small values are moved with as much around them.
-const SLACK: usize = 16;
+const SLACK: usize = 64;
+/// Values up to here are moved as if they were so long.
+const SMALL: usize = 16;
+/// Memory of columns that is kept from chunk to chunk even if they no longer need it.
+const KEPT: usize = 4 << 20;
 
 impl Column {
     fn reset(&mut self, node: u32, group: Group) {
@@ -109,7 +112,9 @@ impl Column {
         let end = at + len;
         let start = self.start;
         self.start -= len;
-        if len <= SLACK && end >= SLACK {
+        if len <= SMALL && end >= SMALL {
+            self.buf[start - SMALL..start].copy_from_slice(&from[end - SMALL..end]);
+        } else if len <= SLACK && end >= SLACK {
             self.buf[start - SLACK..start].copy_from_slice(&from[end - SLACK..end]);
         } else {
             self.buf[start - len..start].copy_from_slice(&from[at..end]);
@@ -119,10 +124,21 @@ impl Column {
     /// Puts the varint `from[at..at + len]` in front, without the bits that say that it goes on.
     #[inline]
     fn push_varint(&mut self, from: &[u8], at: usize, len: usize) {
-        self.push(from, at, len);
+        self.make_room(len);
+        let end = at + len;
         let start = self.start;
-        for byte in &mut self.buf[start..start + len] {
-            *byte &= 0x7f;
+        self.start -= len;
+        let word = end.checked_sub(8).and_then(|begin| from.get(begin..end));
+        match word.and_then(<[u8]>::first_chunk) {
+            Some(&word) if len <= 8 => {
+                let word = u64::from_le_bytes(word) & 0x7f7f_7f7f_7f7f_7f7f;
+                self.buf[start - 8..start].copy_from_slice(&word.to_le_bytes());
+            }
+            _ => {
+                for (to, byte) in self.buf[start - len..start].iter_mut().zip(&from[at..end]) {
+                    *to = byte & 0x7f;
+                }
+            }
         }
     }
 }
@@ -136,7 +152,7 @@ struct Open {
 }
 
 /// Everything that is known of a chunk's records.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Columns {
     nodes: Vec<Node>,
     node_numbers: Pairs,
@@ -146,47 +162,24 @@ pub(crate) struct Columns {
     /// Of records that are no messages, the last one first, as varints.
     lengths: Column,
     events: Vec<Event>,
-    steps: Vec<Step>,
-    step_numbers: Pairs,
-    path: Vec<u32>,
-    /// The event before, and the first one of all.
-    last: u32,
-    first: u32,
+    /// What happens, one event after the other.
+    chain: Vec<u32>,
     open: Vec<Open>,
 }
 
-impl Default for Columns {
-    fn default() -> Self {
-        Columns {
-            nodes: Vec::new(),
-            node_numbers: Pairs::default(),
-            columns: Vec::new(),
-            used: 0,
-            lengths: Column::default(),
-            events: Vec::new(),
-            steps: Vec::new(),
-            step_numbers: Pairs::default(),
-            path: Vec::new(),
-            last: NONE,
-            first: NONE,
-            open: Vec::new(),
-        }
-    }
-}
-
 impl Columns {
-    /// Forgets all records.
-    pub(crate) fn clear(&mut self) {
+    /// Forgets all records, to take others of so many bytes.
+    pub(crate) fn clear(&mut self, size: usize) {
+        let memory: usize = self.columns.iter().map(|column| column.buf.len()).sum();
+        if memory > KEPT.max(size.saturating_mul(4)) {
+            self.columns = Vec::new();
+        }
         self.nodes.clear();
-        self.node_numbers.clear();
+        self.node_numbers.clear(size / 8);
         self.used = 0;
         self.lengths.reset(NONE, Group::Other);
         self.events.clear();
-        self.steps.clear();
-        self.step_numbers.clear();
-        self.path.clear();
-        self.last = NONE;
-        self.first = NONE;
+        self.chain.clear();
     }
 
     /// Adds a record that is a message.
@@ -198,7 +191,7 @@ impl Columns {
         for &Field { what, tag, at, len } in fields {
             if what == What::EndOfSubmessage {
                 if let Some(open) = self.open.pop() {
-                    self.step_to(open.end);
+                    self.chain.push(open.end);
                     parent = open.parent;
                 }
                 continue;
@@ -288,28 +281,7 @@ impl Columns {
     #[inline]
     fn emit(&mut self, node: u32, kind: u8) {
         let event = self.event(node, kind);
-        self.step_to(event);
-    }
-
-    #[inline]
-    fn step_to(&mut self, event: u32) {
-        let before = std::mem::replace(&mut self.last, event);
-        if before == NONE {
-            self.first = event;
-            return;
-        }
-        let fresh = number(self.steps.len());
-        // Decoding goes backwards, from this event to the one before.
-        let step = self.step_numbers.number(event, before, fresh);
-        if step == fresh {
-            self.steps.push(Step {
-                from: event,
-                to: before,
-                count: 0,
-            });
-        }
-        self.steps[step as usize].count += 1;
-        self.path.push(step);
+        self.chain.push(event);
     }
 
     #[inline]
@@ -372,14 +344,14 @@ impl Columns {
         groups
     }
 
-    pub(crate) fn chain(&self) -> Chain<'_> {
-        Chain {
-            events: number(self.events.len()),
-            first: (self.first != NONE).then_some(self.first),
-            last: (self.last != NONE).then_some(self.last),
-            steps: &self.steps,
-            path: &self.path,
-        }
+    /// How many different events there are.
+    pub(crate) fn events(&self) -> u32 {
+        number(self.events.len())
+    }
+
+    /// What happened, as numbers of events.
+    pub(crate) fn chain(&self) -> &[u32] {
+        &self.chain
     }
 
     pub(crate) fn show(&self, event: u32) -> Shown {

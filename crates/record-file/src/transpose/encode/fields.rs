@@ -1,5 +1,18 @@
 //! Telling messages from other bytes, and finding their fields.
 
+/// What a value is, and its length if that doesn't depend on it: by type on the wire. A varint has a byte, if its
+/// first one says so.
+const SHORT: [(What, usize); 8] = [
+    (What::Varint, 1),
+    (What::Fixed64, 8),
+    (What::Bytes, 0),
+    (What::StartGroup, 0),
+    (What::EndGroup, 0),
+    (What::Fixed32, 4),
+    (What::Bytes, 0),
+    (What::Bytes, 0),
+];
+
 /// Messages and groups inside a record are taken apart down to here.
 const MAX_DEPTH: usize = 100;
 
@@ -57,10 +70,26 @@ impl Fields {
             if tag < 8 {
                 return None;
             }
+            // Most fields: a varint of a byte, or a value of fixed length. One way for all of them leaves nothing
+            // to mispredict.
+            let wire = (tag & 7) as usize;
+            let next = bytes.get(value).copied().unwrap_or(0xff);
+            let (what, len) = SHORT[wire];
+            if len > 0 && (next < 0x80 || wire != 0) {
+                if bytes.len() - value < len {
+                    return None;
+                }
+                self.found.push(Field {
+                    what,
+                    tag,
+                    at: value,
+                    len,
+                });
+                at = value + len;
+                continue;
+            }
             let (what, len) = match tag & 7 {
                 0 => (What::Varint, varint64_len(bytes, value)?),
-                1 => (What::Fixed64, 8),
-                5 => (What::Fixed32, 4),
                 2 => {
                     let (len, content) = varint32(bytes, value)?;
                     let end = content.checked_add(usize::try_from(len).ok()?)?;
@@ -87,9 +116,6 @@ impl Fields {
                 }
                 _ => return None,
             };
-            if bytes.len() - value < len {
-                return None;
-            }
             self.found.push(Field {
                 what,
                 tag,
@@ -103,6 +129,9 @@ impl Fields {
 
     /// Finds the fields of what may be a message from `at` on; nothing is left of them if it isn't one.
     fn submessage(&mut self, bytes: &[u8], at: usize, tag: u32, depth: usize) -> bool {
+        if is_no_message(bytes, at) {
+            return false;
+        }
         let (fields, groups) = (self.found.len(), self.groups.len());
         let mut bracket = Field {
             what: What::Submessage,
@@ -119,6 +148,60 @@ impl Fields {
         bracket.what = What::EndOfSubmessage;
         self.found.push(bracket);
         true
+    }
+}
+
+/// How far a field reaches, by its first byte: so many bytes, the next one's value more if [`HAS_LEN`].
+const REACH: [u32; 256] = {
+    let mut reach = [UNKNOWN; 256];
+    let mut tag = 0;
+    while tag < 0x80 {
+        reach[tag] = match tag & 7 {
+            _ if tag < 8 => BEYOND,
+            0 => 2 | HAS_NEXT,
+            1 => 9,
+            2 => 2 | HAS_NEXT | HAS_LEN,
+            3 => 1 | OPENS,
+            4 => BEYOND | CLOSES,
+            5 => 5,
+            _ => BEYOND,
+        };
+        tag += 1;
+    }
+    reach
+};
+/// Further than most strings reach; in a longer one, what follows is as unlikely to pass.
+const BEYOND: u32 = 0x8000;
+const REACH_BITS: u32 = 0xffff;
+/// Its next byte is a varint, if it doesn't go on.
+const HAS_NEXT: u32 = 1 << 16;
+const HAS_LEN: u32 = 1 << 17;
+const OPENS: u32 = 1 << 18;
+const CLOSES: u32 = 1 << 19;
+/// It takes more to tell.
+const UNKNOWN: u32 = 1 << 20;
+
+/// Whether the rest of `bytes` is certainly no message. Most strings are told by hopping over what would be their
+/// first fields, and in a way that is the same for all fields: each branch on what they are would be
+/// mispredicted half of the time.
+fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
+    let mut open = false;
+    loop {
+        let Some(&first) = bytes.get(at) else {
+            // Groups that were closed would have been unknown.
+            return open || at > bytes.len();
+        };
+        let reach = REACH[usize::from(first)];
+        let next = bytes.get(at + 1).copied().unwrap_or(0);
+        let unknown = reach & UNKNOWN != 0
+            || reach & HAS_NEXT != 0 && next >= 0x80
+            || reach & CLOSES != 0 && open;
+        if unknown {
+            return false;
+        }
+        open |= reach & OPENS != 0;
+        let len = if reach & HAS_LEN == 0 { 0 } else { next };
+        at = at.saturating_add((reach & REACH_BITS) as usize + usize::from(len));
     }
 }
 
@@ -143,7 +226,15 @@ fn varint32(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
 /// The length of a varint of at most 64 bits in as few bytes as can be.
 #[inline]
 fn varint64_len(bytes: &[u8], at: usize) -> Option<usize> {
-    for (index, &byte) in bytes.get(at..)?.iter().take(10).enumerate() {
+    let rest = bytes.get(at..)?;
+    if let Some(&word) = rest.first_chunk() {
+        let ends = !u64::from_le_bytes(word) & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            let last = (ends.trailing_zeros() / 8) as usize;
+            return (rest[last] != 0 || last == 0).then_some(last + 1);
+        }
+    }
+    for (index, &byte) in rest.iter().take(10).enumerate() {
         if byte < 0x80 {
             let fits = index < 9 || byte <= 1;
             return (fits && (byte != 0 || index == 0)).then_some(index + 1);

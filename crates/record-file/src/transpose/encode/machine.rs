@@ -7,6 +7,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::pairs::Pairs;
+
 const NONE: u32 = u32::MAX;
 /// States that a transition can name.
 const BLOCK: usize = 64;
@@ -18,22 +20,53 @@ const MAX_REPEATED: u8 = 3;
 
 /// A step from one event to the one before it, and how often it is taken.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) from: u32,
-    pub(crate) to: u32,
-    pub(crate) count: u64,
+struct Step {
+    from: u32,
+    to: u32,
+    count: u64,
 }
 
-/// The events of a chunk.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Chain<'a> {
-    /// How many different ones there are.
-    pub(crate) events: u32,
-    pub(crate) first: Option<u32>,
-    pub(crate) last: Option<u32>,
-    pub(crate) steps: &'a [Step],
+/// The events of a chunk, as steps from one to another; kept for its memory.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    /// How many different events there are.
+    events: u32,
+    first: Option<u32>,
+    last: Option<u32>,
+    steps: Vec<Step>,
+    numbers: Pairs,
     /// The steps, from the first event to the last; they are taken from its end.
-    pub(crate) path: &'a [u32],
+    path: Vec<u32>,
+}
+
+impl Chain {
+    pub(crate) fn find_steps(&mut self, events: u32, chain: &[u32]) {
+        let Chain {
+            steps,
+            numbers,
+            path,
+            ..
+        } = self;
+        self.events = events;
+        self.first = chain.first().copied();
+        self.last = chain.last().copied();
+        steps.clear();
+        numbers.clear(chain.len());
+        path.clear();
+        path.extend(chain.windows(2).map(|pair| {
+            // Decoding goes backwards.
+            let &[to, from] = pair else {
+                return 0;
+            };
+            let fresh = index(steps.len());
+            let number = numbers.number(from, to, fresh);
+            if number == fresh {
+                steps.push(Step { from, to, count: 0 });
+            }
+            steps[number as usize].count += 1;
+            number
+        }));
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,9 +96,30 @@ pub(crate) struct Machine {
     pub(crate) states: Vec<State>,
     pub(crate) first: usize,
     events: Vec<Event>,
-    /// What to write for each step, by its number in the chain: a range of `offsets`.
-    written: Vec<(u32, u32)>,
+    /// What to write for each step, by its number in the chain.
+    written: Vec<Written>,
     offsets: Vec<u8>,
+}
+
+/// The transitions that make a step: some of [`Machine::offsets`].
+#[derive(Debug, Clone, Copy, Default)]
+struct Written {
+    begin: u32,
+    len: u16,
+    /// The first of them.
+    only: u8,
+}
+
+/// Adds a transition behind `byte` at `at`, if there is one: in a byte of its own, or as a repetition. No branch, since
+/// which it is could hardly be foreseen.
+#[inline]
+fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
+    let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;
+    let joined = if repeats { byte + 1 } else { offset << 2 };
+    (
+        if there { joined } else { byte },
+        at + usize::from(there && !repeats),
+    )
 }
 
 /// An event, as the machine is concerned with it.
@@ -86,7 +140,7 @@ struct Event {
 }
 
 impl Machine {
-    pub(crate) fn build(chain: &Chain<'_>) -> Self {
+    pub(crate) fn build(chain: &Chain) -> Self {
         let (Some(first), Some(last)) = (chain.first, chain.last) else {
             return Machine {
                 states: vec![State {
@@ -113,13 +167,19 @@ impl Machine {
                 .unwrap_or(0),
             states: builder.states,
             events: builder.events,
-            written: vec![(0, 0); chain.steps.len()],
+            written: vec![Written::default(); chain.steps.len()],
             offsets: Vec::new(),
         };
         for step in &builder.steps {
-            let begin = index(machine.offsets.len());
+            let begin = machine.offsets.len();
             machine.write_step(step);
-            machine.written[step.number as usize] = (begin, index(machine.offsets.len()));
+            let offsets = &machine.offsets[begin..];
+            machine.written[step.number as usize] = Written {
+                begin: index(begin),
+                // As deep as the blocks of a list are nested, each 64 times the one before.
+                len: u16::try_from(offsets.len()).unwrap_or(u16::MAX),
+                only: offsets.first().copied().unwrap_or(0),
+            };
         }
         machine
     }
@@ -138,23 +198,37 @@ impl Machine {
     }
 
     /// The transitions that lead along a chain.
-    pub(crate) fn transitions(&self, path: &[u32]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(path.len() / 2 + 16);
-        let mut pending: Option<u8> = None;
-        for &step in path.iter().rev() {
-            let (begin, end) = self.written[step as usize];
-            for &offset in &self.offsets[begin as usize..end as usize] {
-                pending = Some(match pending {
-                    Some(byte) if offset == 0 && byte & MAX_REPEATED < MAX_REPEATED => byte + 1,
-                    Some(byte) => {
-                        out.push(byte);
-                        offset << 2
-                    }
-                    None => offset << 2,
-                });
+    pub(crate) fn transitions(&self, chain: &Chain) -> Vec<u8> {
+        let lens = self.written.iter().map(|written| u64::from(written.len));
+        let most: u64 = chain
+            .steps
+            .iter()
+            .zip(lens)
+            .map(|(step, len)| step.count * len)
+            .sum();
+        // The first byte takes no repetitions, and is left out in the end.
+        let mut out = vec![
+            0;
+            usize::try_from(most)
+                .unwrap_or(usize::MAX)
+                .saturating_add(1)
+        ];
+        let mut byte = MAX_REPEATED;
+        let mut at = 0;
+        for &step in chain.path.iter().rev() {
+            let Written { begin, len, only } = self.written[step as usize];
+            if len > 1 {
+                for &offset in &self.offsets[begin as usize..begin as usize + usize::from(len)] {
+                    (byte, at) = join(byte, at, offset, true);
+                    out[at] = byte;
+                }
+                continue;
             }
+            (byte, at) = join(byte, at, only, len == 1);
+            out[at] = byte;
         }
-        out.extend(pending);
+        out.truncate(at + 1);
+        out.remove(0);
         out
     }
 
@@ -217,7 +291,7 @@ struct Builder {
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Builder {
-    fn new(chain: &Chain<'_>, last: u32) -> Self {
+    fn new(chain: &Chain, last: u32) -> Self {
         let mut steps: Vec<_> = chain
             .steps
             .iter()

@@ -1,32 +1,36 @@
 //! A map from pairs of numbers that are nearly always those asked for shortly before.
 use std::collections::HashMap;
 
-const SLOTS_LOG: u32 = 9;
-const SLOTS: usize = 1 << SLOTS_LOG;
 /// 2^64 over the golden ratio: spreads what differs in few bits.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Not a pair: neither number is ever this large.
 const EMPTY: u64 = u64::MAX;
+const LEAST_SLOTS_LOG: u32 = 6;
+const MOST_SLOTS_LOG: u32 = 12;
+/// A map that was larger than this is not kept to be cleared again and again.
+const LARGE: usize = 1 << 13;
 
 /// A direct-mapped cache in front of a map whose hashing no input can outwit.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pairs {
-    recent: Box<[(u64, u32); SLOTS]>,
+    recent: Vec<(u64, u32)>,
+    /// Brings the upper bits of a product down to the number of a slot.
+    shift: u32,
     all: HashMap<u64, u32>,
 }
 
-impl Default for Pairs {
-    fn default() -> Self {
-        Pairs {
-            recent: Box::new([(EMPTY, 0); SLOTS]),
-            all: HashMap::new(),
-        }
-    }
-}
-
 impl Pairs {
-    pub(crate) fn clear(&mut self) {
-        self.recent.fill((EMPTY, 0));
+    /// Forgets all pairs, to be asked for about so many.
+    pub(crate) fn clear(&mut self, questions: usize) {
+        // More slots than that cost more to clear than they save.
+        let log = (questions / 4).max(1).ilog2();
+        let log = log.clamp(LEAST_SLOTS_LOG, MOST_SLOTS_LOG);
+        self.recent.clear();
+        self.recent.resize(1 << log, (EMPTY, 0));
+        self.shift = u64::BITS - log;
+        if self.all.capacity() > LARGE {
+            self.all = HashMap::new();
+        }
         self.all.clear();
     }
 
@@ -34,17 +38,18 @@ impl Pairs {
     #[inline]
     pub(crate) fn number(&mut self, high: u32, low: u32, fresh: u32) -> u32 {
         let key = u64::from(high) << 32 | u64::from(low);
-        let slot = &mut self.recent[slot(key)];
+        // Folded, since the upper bits of a product depend on all lower ones, but not the other way round.
+        let slot = (key ^ key >> 29).wrapping_mul(SPREAD) >> (self.shift & 63);
+        let all = &mut self.all;
+        let Some(slot) = usize::try_from(slot)
+            .ok()
+            .and_then(|slot| self.recent.get_mut(slot))
+        else {
+            return *all.entry(key).or_insert(fresh);
+        };
         if slot.0 != key {
-            *slot = (key, *self.all.entry(key).or_insert(fresh));
+            *slot = (key, *all.entry(key).or_insert(fresh));
         }
         slot.1
     }
-}
-
-#[inline]
-fn slot(key: u64) -> usize {
-    // The upper half folded in, as a product's upper bits depend on the lower half only weakly otherwise.
-    let folded = key ^ key >> 29;
-    usize::try_from(folded.wrapping_mul(SPREAD) >> (u64::BITS - SLOTS_LOG)).unwrap_or(0)
 }
