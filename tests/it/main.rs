@@ -20,6 +20,8 @@ mod merge_fixtures;
 mod properties;
 /// What is read, and how often.
 mod reads;
+/// Files made of others: other compression, other values.
+mod rewriting;
 /// SavedModels as folders.
 mod saved_model_dirs;
 /// What can be split: bytes, files, typed and dynamic messages.

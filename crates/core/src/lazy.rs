@@ -37,6 +37,7 @@ pub(crate) use locate::{key_codec, with_key};
 use crate::container::ChunkedFile;
 use crate::merge::{MergeOptions, PlanInput, reserve, write};
 use crate::path::{FieldPath, TargetKind};
+use crate::rewrite::{Place, enclosing_range};
 use crate::tree::{SizeTree, Target, TreeOptions, measure};
 use crate::wire::{Input, SourceInput, WireCursor};
 use crate::{Error, ErrorKind, Result};
@@ -261,6 +262,40 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         measure(WireCursor::new(part), &target, options)
     }
 
+    /// Where one value stands, to be replaced.
+    pub(crate) fn place(&self, path: &FieldPath) -> Result<Place> {
+        let (part, pieces) = self.find_some(path)?;
+        let invalid = |message| {
+            let error = Error::new(ErrorKind::InvalidPath, message);
+            Err(error.at_path(self.show(path)))
+        };
+        if path.is_root() {
+            return invalid("the path is that of the whole message");
+        }
+        let [value] = pieces.as_slice() else {
+            return invalid("the value stands in several pieces");
+        };
+        let kind = match self.descriptor() {
+            Some(root) => Some(path.resolve(root)?.kind),
+            None => None,
+        };
+        let mut cursor = WireCursor::new(part);
+        let mut chain = enclosing_range(&mut cursor, value)?;
+        let Some(field) = chain.pop() else {
+            return invalid("no field is there");
+        };
+        let plan = match cursor.into_input() {
+            Part::Chunked(input) => Some(input.plan().clone()),
+            Part::Plain(_) => None,
+        };
+        Ok(Place {
+            value: value.clone(),
+            field,
+            kind,
+            plan,
+        })
+    }
+
     fn find_some(&self, path: &FieldPath) -> Result<Value<'a, S>> {
         self.find(path)?.ok_or_else(|| {
             let message = "the message has no such value";
@@ -294,7 +329,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         }
     }
 
-    fn show(&self, path: &FieldPath) -> String {
+    pub(crate) fn show(&self, path: &FieldPath) -> String {
         path.display(self.descriptor())
     }
 

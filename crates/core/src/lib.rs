@@ -33,6 +33,7 @@ pub mod path;
 mod positioned;
 pub mod progress;
 pub mod proto;
+pub mod rewrite;
 pub mod schema;
 pub mod split;
 mod threads;

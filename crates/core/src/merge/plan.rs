@@ -83,6 +83,19 @@ impl MergePlan {
         }
     }
 
+    /// The plan of a message that is all of one chunk.
+    pub(crate) fn of_chunk(chunk: usize, size: u64, chunks: usize) -> MergePlan {
+        let all = Segment {
+            offset: 0,
+            source: SegmentSource::Chunk {
+                chunk,
+                range: 0..size,
+            },
+        };
+        let segments = Some(all).filter(|_| size > 0).into_iter().collect();
+        MergePlan::new(segments, Vec::new(), chunks)
+    }
+
     /// The plan for some of the output's bytes only, one range behind the other.
     pub(crate) fn clip(&self, ranges: &[Range<u64>]) -> MergePlan {
         let (mut segments, mut offset) = (Vec::new(), 0);

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io::Read;
+use std::ops::Range;
 use std::str::FromStr;
 
 use record_file::{Compression, DEFAULT_ZSTD_LEVEL};
@@ -115,8 +116,32 @@ impl ChunkCompression {
         }
     }
 
+    /// How a chunk that streams give, the same each, is compressed.
+    pub(crate) fn decide_stream<'a>(
+        self,
+        size: u64,
+        open: &dyn Fn() -> Result<Box<dyn Read + 'a>>,
+    ) -> Result<Compression> {
+        let level = match self {
+            ChunkCompression::Fixed(compression) => return Ok(compression),
+            ChunkCompression::Auto { level } => level,
+        };
+        let (mut stream, mut sample, mut position) = (open()?, Vec::new(), 0);
+        for block in probed(size) {
+            let gap = block.start - position;
+            std::io::copy(&mut stream.by_ref().take(gap), &mut std::io::sink())?;
+            let len = block.end - block.start;
+            stream.by_ref().take(len).read_to_end(&mut sample)?;
+            position = block.end;
+        }
+        match saves(&sample)? {
+            true => Ok(Compression::zstd(level)),
+            false => Ok(Compression::None),
+        }
+    }
+
     /// How the trailer is compressed: it is all tags and paths.
-    pub(super) fn for_trailer(self) -> Compression {
+    pub(crate) fn for_trailer(self) -> Compression {
         match self {
             ChunkCompression::Fixed(compression) => compression,
             ChunkCompression::Auto { level } => Compression::zstd(level),
@@ -124,18 +149,29 @@ impl ChunkCompression {
     }
 }
 
-/// Compresses a few blocks at the fastest level, to see.
+/// The blocks of a chunk of `size` bytes by which it is decided.
+fn probed(size: u64) -> Vec<Range<u64>> {
+    if size <= PROBE_BLOCK * PROBE_BLOCKS {
+        return std::iter::once(0..size).collect();
+    }
+    let apart = (size - PROBE_BLOCK) / (PROBE_BLOCKS - 1);
+    let starts = (0..PROBE_BLOCKS).map(|block| block * apart);
+    starts.map(|start| start..start + PROBE_BLOCK).collect()
+}
+
 fn shrinks(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<bool> {
     let mut sample = Vec::new();
-    if chunk.size <= PROBE_BLOCK * PROBE_BLOCKS {
-        ChunkReader::new(plan, chunk, source).read_to_end(&mut sample)?;
-    } else {
-        let apart = (chunk.size - PROBE_BLOCK) / (PROBE_BLOCKS - 1);
-        for block in 0..PROBE_BLOCKS {
-            let reader = ChunkReader::starting_at(plan, chunk, source, block * apart);
-            reader.take(PROBE_BLOCK).read_to_end(&mut sample)?;
-        }
+    for block in probed(chunk.size) {
+        let reader = ChunkReader::starting_at(plan, chunk, source, block.start);
+        reader
+            .take(block.end - block.start)
+            .read_to_end(&mut sample)?;
     }
-    let compressed = zstd::bulk::compress(&sample, 1)?;
+    saves(&sample)
+}
+
+/// Compresses what was probed at the fastest level, to see.
+fn saves(sample: &[u8]) -> Result<bool> {
+    let compressed = zstd::bulk::compress(sample, 1)?;
     Ok(compressed.len() < sample.len() - sample.len() / AUTO_LEAST_SAVING)
 }

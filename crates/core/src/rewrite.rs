@@ -1,0 +1,186 @@
+//! Changing a `.cpb` file without merging it: other compression, or another value in one place.
+//!
+//! What doesn't change is copied as it is stored. The trailer says what it said before, with new positions; of another message, its
+//! size and checksum too. At the end the new file is read once, with all its checksums, before it gets its trailer.
+//!
+//! ```
+//! use proto_splitter_core::container::ChunkedFile;
+//! use proto_splitter_core::merge::{MergeOptions, Merger};
+//! use proto_splitter_core::rewrite::{RewriteOptions, replace};
+//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+//! use prost_reflect::prost_types::FileDescriptorProto;
+//!
+//! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+//! let folder = tempfile::tempdir()?;
+//! let options = SplitOptions::new().max_chunk_size(1000)?;
+//! SizeSplitter.write_with(&file, folder.path().join("file"), &options)?;
+//!
+//! let chunked = ChunkedFile::open(folder.path().join("file.cpb"))?;
+//! let other = tempfile::tempfile()?;
+//! replace(&chunked, &"1".parse()?, b"another name", &other, &MergeOptions::new(), &RewriteOptions::new())?;
+//! let read: FileDescriptorProto = Merger::read_chunked_from_bytes(other, &MergeOptions::new())?;
+//! assert_eq!(read.name(), "another name");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod copy;
+mod edits;
+mod place;
+mod trailer;
+
+use std::fs::File;
+use std::io::Write;
+
+use record_file::ReadAt;
+
+use crate::container::ChunkedFile;
+use crate::merge::{ChunkStore, MergeOptions};
+use crate::path::FieldPath;
+use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
+use crate::{Error, ErrorKind, Result};
+use copy::{Content, Copy};
+use edits::Edits;
+pub(crate) use place::{Place, enclosing_range};
+use place::{check_value, enclosing_tag, enclosing_value};
+
+/// How what changes is written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RewriteOptions {
+    compression: ChunkCompression,
+}
+
+impl RewriteOptions {
+    /// What changes is compressed where that pays.
+    #[must_use]
+    pub fn new() -> Self {
+        RewriteOptions::default()
+    }
+
+    /// How what changes is compressed.
+    #[must_use]
+    pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
+        self.compression = compression.into();
+        self
+    }
+}
+
+/// A file that was made from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rewritten {
+    /// Chunks of the new file.
+    pub chunks: usize,
+    /// How many of them were copied as they are stored.
+    pub copied: usize,
+    /// Bytes of the new file.
+    pub size: u64,
+}
+
+/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks, same order.
+///
+/// # Errors
+///
+/// What is wrong with the chunks that are read; [`ErrorKind::UnsupportedVersion`] if chunks are in other files;
+/// [`ErrorKind::Io`] if writing fails.
+pub fn recompress<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    target: &File,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    check_single(file)?;
+    let contents = (0..file.len()).map(Content::Recompressed).collect();
+    let metadata = file.trailer().metadata().clone();
+    Copy::new(file, target, options.compression).run(contents, metadata, None)
+}
+
+/// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk only what changes is written anew; what
+/// lay below the value goes.
+///
+/// The value is as [`MessageView::get`](crate::lazy::MessageView::get) gives it: the fields of a message, a string's or bytes' own
+/// bytes, of a number what is on the wire. It has to be there already, so that its place is known.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value; [`ErrorKind::InvalidMessage`] if the new
+/// value is none of its kind; [`ErrorKind::Uncuttable`] if the message around it would become too large for its chunk;
+/// [`ErrorKind::UnsupportedVersion`] if the file has no placeholders, or has chunks in other files; what is wrong with the chunks that
+/// are read; [`ErrorKind::Io`] if writing fails.
+pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
+    file: &ChunkedFile<S>,
+    path: &FieldPath,
+    value: &V,
+    target: &File,
+    reading: &MergeOptions,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    check_single(file)?;
+    if !file.trailer().is_marked() {
+        let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
+    let view = file.view(reading.clone());
+    let place = view.place(path)?;
+    check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;
+    let (holder, tag) = place.in_chunk()?;
+    let chain = enclosing_tag(file, holder, tag).map_err(|e| e.in_chunk(holder as u64))?;
+    let size = value.size()?;
+    let Some(field) = chain.last() else {
+        return Err(Error::new(ErrorKind::InvalidPath, "no field is there"));
+    };
+    let mut metadata = file.trailer().metadata().clone();
+    let filler = trailer::filler(file.trailer(), path).filter(|_| field.value.is_empty());
+    let mut contents: Vec<Content<'_>> = (0..file.len()).map(Content::Stored).collect();
+    match filler {
+        Some(chunk) => contents[chunk] = Content::Value(&value, size),
+        None => {
+            let edits = Edits::replace(&chain, size)?;
+            let spliced = edits.size_of(file.size(holder))?;
+            if spliced > LARGEST_MAX_CHUNK_SIZE {
+                let message = format!(
+                    "its chunk would have {spliced} bytes, at most {LARGEST_MAX_CHUNK_SIZE} are read: merge the file, and split the merge"
+                );
+                return Err(Error::new(ErrorKind::Uncuttable, message).at_path(view.show(path)));
+            }
+            contents[holder] = Content::Spliced(holder, edits, &value, spliced);
+        }
+    }
+    let kept = trailer::without_below(&mut metadata, path, filler)?;
+    let contents = contents
+        .into_iter()
+        .zip(kept)
+        .filter_map(|(content, kept)| kept.then_some(content))
+        .collect();
+    Copy::new(file, target, options.compression).run(contents, metadata, Some(reading))
+}
+
+/// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it has.
+///
+/// # Errors
+///
+/// As [`replace`], as far as it applies.
+pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
+    source: &S,
+    path: &FieldPath,
+    value: &V,
+    sink: &mut impl Write,
+    reading: &MergeOptions,
+) -> Result<u64> {
+    let view = crate::lazy::MessageView::of_plain(source, reading.clone())?;
+    let place = view.place(path)?;
+    check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;
+    let size = source.size()?;
+    let chain = enclosing_value(source, size, &place.value)?;
+    let edits = Edits::replace(&chain, value.size()?)?;
+    let mut reader = edits.reader(Box::new(edits::Sequence::new(source, size)), size, &value);
+    Ok(std::io::copy(&mut reader, sink)?)
+}
+
+fn check_single<S: ReadAt>(file: &ChunkedFile<S>) -> Result<()> {
+    let metadata = file.trailer().metadata();
+    if metadata.files.is_empty() && metadata.trailer_level == 0 && !metadata.is_part {
+        return Ok(());
+    }
+    let message =
+        "a file whose chunks are in several files isn't rewritten: merge it, and split the merge";
+    Err(Error::new(ErrorKind::UnsupportedVersion, message))
+}

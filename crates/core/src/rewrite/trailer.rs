@@ -1,0 +1,104 @@
+//! What a trailer says after the change.
+
+use crate::container::Trailer;
+use crate::path::FieldPath;
+use crate::proto::{ChunkMetadata, ChunkedMessage};
+use crate::{Error, ErrorKind, Result};
+
+/// The chunk that would fill an empty value at this path: the first in the order of the indices.
+pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
+    let at = |place: &crate::container::ChunkPlace| place.path == *path && !place.packed;
+    trailer
+        .places()
+        .iter()
+        .position(|places| places.iter().any(at))
+}
+
+/// Takes out what lies at a path and below it, but for one chunk, and the chunks that belong nowhere then. Says of each chunk whether it
+/// was kept.
+pub(super) fn without_below(
+    metadata: &mut ChunkMetadata,
+    path: &FieldPath,
+    but: Option<usize>,
+) -> Result<Vec<bool>> {
+    let mut kept = vec![false; metadata.chunks.len()];
+    let real = match &mut metadata.extended_message {
+        Some(extended) => Some(extended),
+        None => metadata.message.as_mut(),
+    };
+    let Some(message) = real else {
+        return Ok(kept);
+    };
+    prune(message, &FieldPath::root(), path, but)?;
+    mark(message, &mut kept);
+    let mut next = 0;
+    let indices: Vec<u64> = kept
+        .iter()
+        .map(|&kept| {
+            let index = next;
+            next += u64::from(kept);
+            index
+        })
+        .collect();
+    renumber(message, &indices);
+    let mut keep = kept.iter();
+    metadata.chunks.retain(|_| *keep.next().unwrap_or(&true));
+    Ok(kept)
+}
+
+// Nested as deep as the trailer was checked to be.
+fn prune(
+    message: &mut ChunkedMessage,
+    base: &FieldPath,
+    path: &FieldPath,
+    but: Option<usize>,
+) -> Result<()> {
+    let fields = std::mem::take(&mut message.chunked_fields);
+    for mut field in fields {
+        let tags = FieldPath::from_tags(&field.field_tag)
+            .map_err(|error| Error::new(ErrorKind::InvalidTrailer, error.to_string()))?;
+        let place = base.concat(&tags);
+        if let Some(below) = field.message.as_mut() {
+            if place.strip_prefix(path).is_some() {
+                let is_it = but.is_some_and(|but| below.chunk_index == Some(but as u64));
+                if place != *path || !is_it {
+                    continue;
+                }
+                below.chunked_fields.clear();
+            } else {
+                prune(below, &place, path, but)?;
+                // A message that only held what went.
+                if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
+                    continue;
+                }
+            }
+        }
+        message.chunked_fields.push(field);
+    }
+    Ok(())
+}
+
+fn mark(message: &ChunkedMessage, kept: &mut [bool]) {
+    let index = message
+        .chunk_index
+        .and_then(|index| usize::try_from(index).ok());
+    if let Some(kept) = index.and_then(|index| kept.get_mut(index)) {
+        *kept = true;
+    }
+    let below = message.chunked_fields.iter();
+    below
+        .filter_map(|field| field.message.as_ref())
+        .for_each(|message| mark(message, kept));
+}
+
+fn renumber(message: &mut ChunkedMessage, indices: &[u64]) {
+    if let Some(index) = &mut message.chunk_index
+        && let Some(new) = usize::try_from(*index).ok().and_then(|at| indices.get(at))
+    {
+        *index = *new;
+    }
+    let below = message.chunked_fields.iter_mut();
+    below
+        .filter_map(|field| field.message.as_mut())
+        .for_each(|message| renumber(message, indices));
+}
