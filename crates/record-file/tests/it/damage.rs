@@ -98,8 +98,12 @@ fn large_files() -> Vec<Subject> {
 
 /// All records, one after the other; those before damage, if it is not all.
 fn in_sequence(bytes: &[u8]) -> Result<Records, (Records, record_file::Error)> {
-    let mut reader = RecordReader::new(bytes, ReaderOptions::new());
-    read_to_end(&mut reader)
+    in_sequence_on(bytes, 0)
+}
+
+fn in_sequence_on(bytes: &[u8], threads: u32) -> Result<Records, (Records, record_file::Error)> {
+    let options = ReaderOptions::new().parallelism(threads);
+    read_to_end(&mut RecordReader::new(bytes, options))
 }
 
 fn read_to_end<I: record_file::Input>(
@@ -161,21 +165,28 @@ fn check_strict(bad: &[u8], subject: &Subject, what: &str) {
     }
 }
 
-/// With recovery: some of the records, each as it was and where it was, and the rest lies in what was reported.
-fn check_recovery(bad: &[u8], subject: &Subject, what: &str) {
-    let name = &subject.name;
-    let regions = Arc::new(Mutex::new(Vec::<(u64, u64)>::new()));
+type Regions = Vec<(u64, u64)>;
+
+/// What recovery finds, and what it skips.
+fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
+    let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);
-    let mut reader = RecordReader::new(bad, ReaderOptions::new()).on_damage(move |region| {
+    let options = ReaderOptions::new().parallelism(threads);
+    let mut reader = RecordReader::new(bad, options).on_damage(move |region| {
         seen.lock().unwrap().push((region.begin, region.end));
         true
     });
-    let records = read_to_end(&mut reader).unwrap_or_else(|(_, error)| {
-        panic!("{name}, {what}: {error}");
-    });
-    let regions = regions.lock().unwrap();
+    let records = read_to_end(&mut reader).unwrap();
+    let regions = regions.lock().unwrap().clone();
+    (records, regions)
+}
+
+/// With recovery: some of the records, each as it was and where it was, and the rest lies in what was reported.
+fn check_recovery(bad: &[u8], subject: &Subject, what: &str) {
+    let (records, regions) = recover_on(bad, 0);
+    let name = &subject.name;
     let mut reached = 0;
-    for &(begin, end) in regions.iter() {
+    for &(begin, end) in &regions {
         assert!(
             reached <= begin && begin < end,
             "{name}, {what}: {regions:?}"
@@ -215,6 +226,27 @@ fn every_flip_is_found_or_does_no_harm() {
             bad[at] ^= 0xff;
             check_recovery(&bad, &subject, &format!("byte {at}"));
             bad[at] ^= 0xff;
+        }
+    }
+}
+
+#[test]
+fn threads_find_the_same_damage() {
+    for subject in small_files() {
+        let size = subject.bytes.len();
+        let mut bad = subject.bytes.clone();
+        for at in (0..size).step_by(1 + size / 60) {
+            bad[at] ^= 0x40;
+            match (in_sequence(&bad), in_sequence_on(&bad, 3)) {
+                (Ok(records), Ok(on_threads)) => assert!(records == on_threads),
+                (Err((records, error)), Err((on_threads, other))) => {
+                    assert!(records == on_threads, "{} {at}", subject.name);
+                    assert_eq!(error.to_string(), other.to_string());
+                }
+                (serial, parallel) => panic!("{} {at}: {serial:?}, {parallel:?}", subject.name),
+            }
+            assert!(recover_on(&bad, 0) == recover_on(&bad, 3));
+            bad[at] ^= 0x40;
         }
     }
 }

@@ -250,7 +250,12 @@ fn a_source_that_ends_before_its_size_is_cut_short() {
 
 /// Writes records in all ways a plain sink takes them, with a flush in between.
 fn write<W: io::Write>(sink: W) -> Result<W, record_file::Error> {
+    write_on(sink, 0)
+}
+
+fn write_on<W: io::Write>(sink: W, threads: u32) -> Result<W, record_file::Error> {
     let options = WriterOptions::new()
+        .parallelism(threads)
         .compression(Compression::zstd(1))
         .chunk_size(200)
         .final_padding(100);
@@ -325,6 +330,20 @@ fn a_sink_that_fails_at_any_byte_is_an_error_with_its_place() {
             let sink = Hostile::new(Cursor::new(Vec::new()), Manner::failing(at, fault));
             check(write_streams(sink).unwrap_err(), fault, at);
         }
+    }
+}
+
+#[test]
+fn a_sink_that_fails_under_a_writer_with_threads_is_an_error_by_the_end() {
+    let expected = write(Vec::new()).unwrap();
+    for at in write_offsets(expected.len()).step_by(29) {
+        let mut written = Vec::new();
+        let manner = Manner::failing(at, Fault::Error);
+        let error = write_on(Hostile::new(&mut written, manner), 2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{at}: {error}");
+        assert_eq!(io_kind(&error), Some(KIND), "{at}: {error}");
+        assert!(error.offset().is_some(), "{at}: {error}");
+        assert!(expected.starts_with(&written), "{at}");
     }
 }
 

@@ -35,18 +35,51 @@ fn options() -> impl Strategy<Value = WriterOptions> {
         1 => prop::sample::select(vec![1000, 4096, 1 << 16]),
     ];
     let chunk_size = prop_oneof![1..200u64, 200..5000u64, Just(1 << 20)];
-    (compression(), chunk_size, padding).prop_map(|(compression, chunk_size, padding)| {
-        WriterOptions::new()
-            .compression(compression)
-            .chunk_size(chunk_size)
-            .final_padding(padding)
-    })
+    let fraction = prop::sample::select(vec![0.0, 0.1, 1.0]);
+    let transpose = prop_oneof![2 => Just(false), 1 => Just(true)];
+    let threads = prop_oneof![2 => Just(0), 1 => 1..4u32];
+    let shape = (chunk_size, padding, transpose, fraction, threads);
+    (compression(), shape).prop_map(
+        |(compression, (chunk_size, padding, transpose, fraction, threads))| {
+            WriterOptions::new()
+                .compression(compression)
+                .chunk_size(chunk_size)
+                .final_padding(padding)
+                .transpose(transpose)
+                .bucket_fraction(fraction)
+                .parallelism(threads)
+        },
+    )
+}
+
+/// Messages of some fields, which transposing takes apart: numbers, a string, a message with the same.
+fn message() -> impl Strategy<Value = Vec<u8>> {
+    let field = prop_oneof![
+        (1..6u8, 0..0x80u8).prop_map(|(field, value)| vec![field << 3, value]),
+        (1..6u8, any::<u16>()).prop_map(|(field, value)| {
+            let low = value.to_le_bytes()[0] | 0x80;
+            vec![field << 3, low, value.to_le_bytes()[1] & 0x7f | 1]
+        }),
+        (1..6u8, any::<[u8; 4]>())
+            .prop_map(|(field, value)| [&[field << 3 | 5], &value[..]].concat()),
+        (1..6u8, "[a-z]{0,20}").prop_map(|(field, value)| {
+            let len = value.len().to_le_bytes()[0];
+            [&[field << 3 | 2, len], value.as_bytes()].concat()
+        }),
+    ];
+    let inner = vec(field.clone(), 0..4).prop_map(|fields| fields.concat());
+    let nested = (1..6u8, inner).prop_map(|(field, inner)| {
+        let len = inner.len().to_le_bytes()[0];
+        [&[field << 3 | 2, len], &inner[..]].concat()
+    });
+    vec(prop_oneof![4 => field, 1 => nested], 0..8).prop_map(|fields| fields.concat())
 }
 
 /// Mostly small ones, and some that need blocks; of noise, or of the same byte.
 fn record() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
-        6 => vec(any::<u8>(), 0..60),
+        3 => vec(any::<u8>(), 0..60),
+        5 => message(),
         3 => (any::<u8>(), 0..3000usize).prop_map(|(byte, len)| vec![byte; len]),
         1 => (any::<u64>(), 60_000..140_000usize).prop_map(|(seed, len)| crate::support::noise(len, seed)),
     ]
@@ -110,6 +143,19 @@ fn check_reading(bytes: &[u8], records: &Records) {
     let options = ReaderOptions::new();
     assert!(read_all(RecordReader::new(bytes, options)) == *records);
     assert!(read_all(RecordReader::from_read(bytes, options)) == *records);
+    let parallel = options.parallelism(3);
+    assert!(read_all(RecordReader::new(bytes, parallel)) == *records);
+    assert!(read_all(RecordReader::from_read(bytes, parallel)) == *records);
+    let mut places: Vec<_> = records
+        .iter()
+        .map(|(_, record)| vec![0; record.len()])
+        .collect();
+    let wanted = records.iter().zip(&mut places);
+    RecordFile::open(bytes, parallel)
+        .unwrap()
+        .read_records_into(wanted.map(|((position, _), place)| (*position, &mut place[..])))
+        .unwrap();
+    assert!(places.iter().eq(records.iter().map(|(_, record)| record)));
 
     let file = RecordFile::open(bytes, options).unwrap();
     let last = records.last().map(|record| record.0);
@@ -160,6 +206,12 @@ proptest! {
             })
             .collect();
         prop_assert!(write(options.clone(), &steps) == write(options, &whole));
+    }
+
+    #[test]
+    fn threads_make_the_same_file(options in options(), steps in vec(step(), 0..12), threads in 1..5u32) {
+        let serial = write(options.clone().parallelism(0), &steps);
+        prop_assert!(write(options.parallelism(threads), &steps) == serial);
     }
 
     #[test]
