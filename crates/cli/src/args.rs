@@ -11,6 +11,7 @@ mod ls;
 mod merge;
 mod print_schema;
 mod reading;
+mod running;
 mod schema;
 mod split;
 mod tree;
@@ -30,6 +31,7 @@ pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use reading::ReadingArgs;
+pub(crate) use running::{ProgressArgs, Shown};
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
 pub(crate) use tree::{SortBy, TreeArgs};
@@ -54,11 +56,11 @@ Examples:
   protosplit convert model/ --in-place --to cpb    the same without a copy
   protosplit fingerprint model/                    as TensorFlow computes it
 
-Files and folders appear complete or not at all. A run that is interrupted may leave a
-hidden .protosplit-*.tmp beside its output, which can be deleted.
+Files and folders appear complete or not at all, and Ctrl-C leaves nothing of them. A run
+that is killed may leave a hidden .protosplit-*.tmp beside its output, which can be deleted.
 
 Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
-that can't be read or written. `protosplit COMMAND --help` tells more.";
+that can't be read or written, 130 stopped by Ctrl-C. `protosplit COMMAND --help` tells more.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]

@@ -10,6 +10,7 @@ use crate::args::{ConvertArgs, To};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::output::Output;
+use crate::progress::Line;
 use crate::size;
 use crate::split::shown_file;
 
@@ -30,16 +31,23 @@ struct Report {
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error| Failure::of(&args.input, &error);
+    let line = Line::new(&args.progress);
     let split = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)
         .map_err(|error| Failure::usage(error.to_string()))?
         .value_chunk_size(args.value_chunk_size.0)
-        .compression(args.compression);
+        .compression(args.compression)
+        .progress(line.until(output.interrupt(), "converting"));
+    let split = match args.threads.threads {
+        Some(threads) => split.threads(threads),
+        None => split,
+    };
     let options = SaveOptions::new()
         .split(split)
         .force(args.force)
         .keep_fingerprint(args.keep_fingerprint)
-        .progress(crate::progress::on_terminal());
+        .progress(line.copies())
+        .cancelled_by(output.interrupt().heed());
     let form = match args.to {
         To::Auto => TargetForm::Auto,
         To::Pb => TargetForm::Plain,

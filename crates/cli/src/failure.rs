@@ -46,6 +46,7 @@ impl Failure {
             | ErrorKind::InvalidSchema
             | ErrorKind::SchemaNeeded
             | ErrorKind::SourceChanged => Exit::Usage,
+            ErrorKind::Cancelled => Exit::Interrupted,
             _ => Exit::Bad,
         };
         let hint = match error.kind() {

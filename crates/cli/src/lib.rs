@@ -22,6 +22,7 @@ mod fingerprint;
 mod get;
 mod info;
 mod input;
+mod interrupt;
 mod layout;
 mod ls;
 mod merge;
@@ -50,6 +51,7 @@ use args::{Cli, Command};
 use failure::Failure;
 use output::Output;
 
+pub use interrupt::Interrupt;
 pub use terminal::Terminal;
 
 /// How a run of the command ended.
@@ -61,6 +63,8 @@ pub enum Exit {
     Bad,
     /// The command line is wrong, or something can't be read or written; status 2.
     Usage,
+    /// It was [interrupted](Interrupt); status 130, as of a process that SIGINT ends.
+    Interrupted,
 }
 
 impl Exit {
@@ -70,6 +74,7 @@ impl Exit {
             Exit::Done => 0,
             Exit::Bad => 1,
             Exit::Usage => 2,
+            Exit::Interrupted => 130,
         }
     }
 }
@@ -89,21 +94,22 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    run_on(args, stdout, stderr, Terminal::none())
+    run_on(args, stdout, stderr, Terminal::none(), &Interrupt::new())
 }
 
-/// As [`run`], with results for this terminal: tables are as wide as it.
+/// As [`run`], with results for this terminal: tables are as wide as it. What writes files ends when it is interrupted.
 pub fn run_on<I, T>(
     args: I,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
     terminal: Terminal,
+    interrupt: &Interrupt,
 ) -> Exit
 where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let mut output = Output::new(stdout, stderr).on(terminal);
+    let mut output = Output::new(stdout, stderr).on(terminal).until(interrupt);
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let ended = match Cli::try_parse_from(&args) {
         Ok(cli) => execute(&cli, &mut output),

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{self, Form, Input, PLAIN, with_extension};
 use crate::output::Output;
+use crate::progress::Line;
 use crate::size;
 use crate::types::{SAVED_MODEL_STEM, Types};
 
@@ -37,7 +38,10 @@ struct Report {
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.input)?;
-    let options = options(&input, &args.reading)?;
+    let line = Line::new(&args.progress);
+    let mut options = options(&input, &args.reading)?;
+    options.threads = args.threads.threads;
+    options.progress = line.until(output.interrupt(), "merging");
     let merge = |target: &Path, force: bool| {
         let merged = Merger::merge_file_to_file(target, &input.file, &options, force);
         merged.map_err(|error| Failure::of(&input.file, &error))
@@ -52,7 +56,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             let saving = SaveOptions::new()
                 .force(args.force)
                 .keep_fingerprint(args.keep_fingerprint)
-                .progress(crate::progress::on_terminal());
+                .progress(line.copies())
+                .cancelled_by(output.interrupt().heed());
             let rebuilt = rebuild(folder, &args.output, &saving, plain)?;
             note_refusal(&rebuilt.fingerprint, output);
             let target = with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN);

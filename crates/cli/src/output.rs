@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write};
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
 
 /// Where results and notes go.
@@ -14,6 +15,7 @@ pub(crate) struct Output<'a> {
     /// Nobody reads the results any more.
     closed: bool,
     terminal: Terminal,
+    interrupt: Interrupt,
     /// Only errors are said beside the results.
     quiet: bool,
 }
@@ -25,6 +27,7 @@ impl<'a> Output<'a> {
             stderr,
             closed: false,
             terminal: Terminal::none(),
+            interrupt: Interrupt::new(),
             quiet: false,
         }
     }
@@ -32,6 +35,16 @@ impl<'a> Output<'a> {
     pub(crate) fn on(mut self, terminal: Terminal) -> Self {
         self.terminal = terminal;
         self
+    }
+
+    pub(crate) fn until(mut self, interrupt: &Interrupt) -> Self {
+        self.interrupt = interrupt.clone();
+        self
+    }
+
+    /// What ends the run before it is done.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
     }
 
     /// Leaves out what isn't an error, from now on.

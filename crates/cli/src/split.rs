@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{CHUNKED, PLAIN, check_file, prefix_of, with_extension};
 use crate::output::Output;
+use crate::progress::Line;
 use crate::size;
 use crate::table::{Align, Table};
 use crate::types::{SAVED_MODEL_STEM, Splitter, Types};
@@ -52,10 +53,10 @@ struct Chunk {
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let metadata = fs::metadata(&args.input).map_err(|error| Failure::io(&args.input, &error))?;
     let job = if metadata.is_dir() {
-        Job::of_folder(args)?
+        Job::of_folder(args, output)?
     } else {
         check_file(&args.input, &metadata)?;
-        Job::of_file(args)?
+        Job::of_file(args, output)?
     };
     let report = if args.dry_run {
         job.dry_run(args)?
@@ -74,19 +75,19 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
 }
 
 /// A message to be split, and where to.
-#[derive(Debug)]
 struct Job {
     file: PathBuf,
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
+    line: Line,
     /// None if nothing is to be written and the place was left open.
     prefix: Option<PathBuf>,
     is_folder: bool,
 }
 
 impl Job {
-    fn of_file(args: &SplitArgs) -> Result<Job, Failure> {
+    fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
         let name = args.input.display();
         if args
             .input
@@ -111,10 +112,10 @@ impl Job {
             Some(output) => prefix_of(output),
             None => args.input.with_extension(""),
         };
-        Job::new(args, args.input.clone(), Some(prefix), false)
+        Job::new(args, args.input.clone(), Some(prefix), false, output)
     }
 
-    fn of_folder(args: &SplitArgs) -> Result<Job, Failure> {
+    fn of_folder(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
         let name = args.input.display();
         let prefix = args.input.join(SAVED_MODEL_STEM);
         let [chunked, plain] = [CHUNKED, PLAIN].map(|extension| with_extension(&prefix, extension));
@@ -144,7 +145,7 @@ impl Job {
             .output
             .as_ref()
             .map(|output| output.join(SAVED_MODEL_STEM));
-        Job::new(args, plain, prefix, true)
+        Job::new(args, plain, prefix, true, output)
     }
 
     fn new(
@@ -152,14 +153,21 @@ impl Job {
         file: PathBuf,
         prefix: Option<PathBuf>,
         is_folder: bool,
+        output: &Output<'_>,
     ) -> Result<Job, Failure> {
+        let line = Line::new(&args.progress);
         let descriptor = descriptor(args, &file)?;
         let options = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)
             .map_err(|error| Failure::usage(error.to_string()))?
             .value_chunk_size(args.value_chunk_size.0)
             .compression(args.compression)
-            .force(args.force);
+            .force(args.force)
+            .progress(line.until(output.interrupt(), "splitting"));
+        let options = match args.threads.threads {
+            Some(threads) => options.threads(threads),
+            None => options,
+        };
         let splitter = Splitter::of(&descriptor);
         let source = Source::open(&file, descriptor).map_err(|error| Failure::of(&file, &error))?;
         Ok(Job {
@@ -167,6 +175,7 @@ impl Job {
             source,
             splitter,
             options,
+            line,
             prefix,
             is_folder,
         })
@@ -226,7 +235,8 @@ impl Job {
                 let saving = SaveOptions::new()
                     .force(args.force)
                     .keep_fingerprint(args.keep_fingerprint)
-                    .progress(crate::progress::on_terminal());
+                    .progress(self.line.copies())
+                    .cancelled_by(output.interrupt().heed());
                 let rebuilt = rebuild(&args.input, folder, &saving, write)?;
                 note_refusal(&rebuilt.fingerprint, output);
                 let mut written = rebuilt.filled;

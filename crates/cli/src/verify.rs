@@ -21,6 +21,7 @@ use crate::info::hex;
 use crate::input::{self, Form, Input};
 use crate::merge::options;
 use crate::output::Output;
+use crate::progress::Line;
 use crate::size;
 use crate::table::facts;
 use deep::Parsed;
@@ -70,7 +71,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
         File::open(original).map_err(failed)?;
     }
-    let options = options(&input, &args.reading)?;
+    let options =
+        options(&input, &args.reading)?.progress(Line::new(&args.progress).bytes("verifying"));
     let known = options.descriptor.as_ref();
     let deep = match (args.deep, known) {
         (true, None) => {

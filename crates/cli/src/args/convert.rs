@@ -6,6 +6,7 @@ use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 use proto_splitter::split::ChunkCompression;
 
+use super::running::{ProgressArgs, ThreadsArgs};
 use super::values::{ValueSize, chunk_size, compression, value_size};
 
 pub(super) const HELP: &str = "\
@@ -49,6 +50,10 @@ pub(crate) struct ConvertArgs {
     /// Leave fingerprint.pb as it is
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::reading::ReadingArgs;
+use super::running::{ProgressArgs, ThreadsArgs};
 
 pub(super) const HELP: &str = "\
 INPUT is a .cpb file, or the prefix of one, and OUTPUT a file. Or INPUT is the
@@ -37,6 +38,10 @@ pub(crate) struct MergeArgs {
     /// Leave a SavedModel's fingerprint.pb as it is
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
+use super::running::{ProgressArgs, ThreadsArgs};
 use super::schema::SchemaArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
 
@@ -59,6 +60,10 @@ pub(crate) struct SplitArgs {
     /// Show what would be cut, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

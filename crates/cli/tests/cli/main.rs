@@ -14,5 +14,6 @@ mod merge;
 mod process;
 mod schemas;
 mod split;
+mod stopping;
 mod tree;
 mod verify;

@@ -107,7 +107,7 @@ pub(super) fn copy_file(from: &Path, to: &Path, progress: &Progress) -> io::Resu
     loop {
         let step = io::copy(&mut (&source).take(STEP), &mut target)?;
         copied += step;
-        progress.report(from, copied, metadata.len().max(copied));
+        progress.report(from, copied, metadata.len().max(copied))?;
         if step < STEP {
             break;
         }

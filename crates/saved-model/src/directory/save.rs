@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::progress::CancelToken;
 use proto_splitter_core::split::{ComposableSplitter, SplitOptions};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -77,7 +78,14 @@ impl SaveOptions {
     /// Is told of every file that is copied, and of how many of its bytes have been.
     #[must_use]
     pub fn progress(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
-        self.progress = Progress(Some(Arc::new(report)));
+        self.progress.report = Some(Arc::new(report));
+        self
+    }
+
+    /// Can be stopped by this token: in the middle of a split, a merge or a copy. Nothing is left behind then.
+    #[must_use]
+    pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
+        self.progress.cancel = self.progress.cancel.cancelled_by(token);
         self
     }
 }
@@ -86,19 +94,24 @@ type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
 
 /// Who hears of files being copied.
 #[derive(Clone, Default)]
-pub struct Progress(Option<Arc<Report>>);
+pub struct Progress {
+    report: Option<Arc<Report>>,
+    cancel: proto_splitter_core::progress::Progress,
+}
 
 impl Progress {
-    pub(super) fn report(&self, file: &Path, copied: u64, of: u64) {
-        if let Some(report) = &self.0 {
+    /// Fails if it was cancelled.
+    pub(super) fn report(&self, file: &Path, copied: u64, of: u64) -> Result<()> {
+        if let Some(report) = &self.report {
             report(file, copied, of);
         }
+        self.cancel.check()
     }
 }
 
 impl std::fmt::Debug for Progress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() {
+        f.write_str(if self.report.is_some() {
             "heard"
         } else {
             "not heard"
@@ -221,7 +234,9 @@ impl SavedModelDir {
             }
             (ModelForm::Chunked, _) => {
                 let prefix = self.path().join(MODEL_STEM);
-                let merging = MergeOptions::new().descriptor(descriptor(SAVED_MODEL)?);
+                let merging = MergeOptions::new()
+                    .descriptor(descriptor(SAVED_MODEL)?)
+                    .progress(options.split.get_progress().clone());
                 Merger::merge_to_file(&target, prefix, &merging, false)?;
             }
             (_, ModelForm::Chunked) => {

@@ -1,0 +1,34 @@
+//! Being told to stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use proto_splitter::progress::CancelToken;
+
+/// Stops a run of the command that writes, so that it leaves nothing behind. Clones stop the same run.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt {
+    token: CancelToken,
+    heeded: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    /// Interrupts nothing yet.
+    pub fn new() -> Self {
+        Interrupt::default()
+    }
+
+    /// Stops the run, and says whether it will: not if there is nothing that it would have to clean up, or if it was told before.
+    #[must_use]
+    pub fn raise(&self) -> bool {
+        let first = !self.token.is_cancelled();
+        self.token.cancel();
+        first && self.heeded.load(Ordering::Relaxed)
+    }
+
+    /// The token that whoever takes it ends by, soon and cleanly.
+    pub(crate) fn heed(&self) -> &CancelToken {
+        self.heeded.store(true, Ordering::Relaxed);
+        &self.token
+    }
+}
