@@ -14,6 +14,7 @@ mod padding;
 mod parallel;
 mod parallel_reading;
 mod positions;
+mod projection;
 mod properties;
 mod reading;
 mod seeking;

@@ -1,6 +1,7 @@
 //! Fixtures, records to write, and where they are read from.
 pub(crate) mod frame;
 pub(crate) mod io;
+pub(crate) mod message;
 
 use std::fs;
 use std::path::PathBuf;
