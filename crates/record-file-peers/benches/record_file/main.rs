@@ -168,7 +168,9 @@ fn memory(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let contest = Contest::new("(a) none, read", bytes)
         .by_reading("record-file, into place", || into(1))
         .by_reading("record-file, into place, 2 threads", || into(2))
-        .by_reading("record-file, in sequence", || sides::read_ours(&file[..]))
+        .by_reading("record-file, in sequence", || {
+            sides::read_ours(&file[..], 0)
+        })
         .by_reading("riegeli crate", || sides::read_theirs_of(&file));
     limits(contest, &records, &place).run(turns)
 }
@@ -205,7 +207,9 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
         Contest::new(format!("{name} zstd:{LEVEL}, read"), bytes)
             .by_reading("record-file, into place", || into(1))
             .by_reading("record-file, into place, 2 threads", || into(2))
-            .by_reading("record-file, in sequence", || sides::read_ours(&file[..]))
+            .by_reading("record-file, in sequence", || {
+                sides::read_ours(&file[..], 0)
+            })
             .by_reading("riegeli crate", || sides::read_theirs_of(&file))
             .by_reading("limit: zstd alone", || {
                 limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
@@ -260,10 +264,8 @@ fn small_records(
 
     let file = sides::write_ours(messages, &settings.ours(), emptied(&memory))?;
     let mut contest = Contest::new(format!("{name}, read"), bytes)
-        .by_reading("record-file", || sides::read_ours(&file[..]))
-        .by_reading("record-file, chunks on 2 threads", || {
-            sides::read_chunks(&file[..], 2)
-        })
+        .by_reading("record-file", || sides::read_ours(&file[..], 0))
+        .by_reading("record-file, 2 threads", || sides::read_ours(&file[..], 2))
         .by_reading("riegeli crate", || sides::read_theirs_of(&file));
     match codec {
         Codec::None => contest = limits(contest, &values, &place),
@@ -441,7 +443,10 @@ fn file_contests(
     }
     contest = contest
         .by_reading("record-file, in sequence", || {
-            sides::read_ours(open("ours")?)
+            sides::read_ours(open("ours")?, 0)
+        })
+        .by_reading("record-file, in sequence, 2 threads", || {
+            sides::read_ours(open("ours")?, 2)
         })
         .by_reading("riegeli crate", || sides::read_theirs(open("theirs")?));
     if let Some(peer) = array_record {

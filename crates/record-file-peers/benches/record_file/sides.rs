@@ -1,6 +1,5 @@
 //! The two crates: writing to memory that was used before, and reading from it.
 use std::io::{Cursor, Read, Seek, Write};
-use std::sync::Mutex;
 
 use record_file::{
     Compression, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
@@ -34,9 +33,10 @@ pub(crate) fn write_theirs<W: Write>(
     Ok(writer.close()?)
 }
 
-/// Reads one record after the other, as they lie in their chunks.
-pub(crate) fn read_ours<S: ReadAt>(source: S) -> Outcome<u64> {
-    let mut reader = RecordReader::new(source, ReaderOptions::new());
+/// Reads one record after the other, as they lie in their chunks, which so many threads decode (0: this one).
+pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
+    let options = ReaderOptions::new().parallelism(threads);
+    let mut reader = RecordReader::new(source, options);
     let mut total = 0;
     while let Some(record) = reader.read_record()? {
         total += record.len() as u64;
@@ -75,46 +75,13 @@ pub(crate) fn read_into<S: ReadAt>(
     positions: &[RecordPosition],
     size: usize,
     out: &mut [u8],
-    threads: usize,
+    threads: u32,
 ) -> Outcome<u64> {
-    let file = RecordFile::open(source, ReaderOptions::new())?;
-    let work = Mutex::new(positions.iter().zip(out.chunks_mut(size)));
-    let next = || work.lock().ok().and_then(|mut work| work.next());
-    let run = || -> record_file::Result<u64> {
-        let mut total = 0;
-        while let Some((position, place)) = next() {
-            file.read_record_into(*position, place)?;
-            total += place.len() as u64;
-        }
-        Ok(total)
-    };
-    on_threads(threads, &run)
-}
-
-/// Decodes all chunks, on so many threads.
-pub(crate) fn read_chunks<S: ReadAt>(source: S, threads: usize) -> Outcome<u64> {
-    let file = RecordFile::open(source, ReaderOptions::new())?;
-    let chunks = Mutex::new(file.chunks());
-    let next = || chunks.lock().ok().and_then(|mut chunks| chunks.next());
-    let run = || -> record_file::Result<u64> {
-        let mut total = 0;
-        while let Some(chunk) = next().transpose()? {
-            total += file.read_chunk(chunk.begin())?.decoded_size();
-        }
-        Ok(total)
-    };
-    on_threads(threads, &run)
-}
-
-fn on_threads(threads: usize, run: &(dyn Fn() -> record_file::Result<u64> + Sync)) -> Outcome<u64> {
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
-        let mut total = run()?;
-        for other in others {
-            total += other.join().map_err(|_| "a thread panicked")??;
-        }
-        Ok(total)
-    })
+    let options = ReaderOptions::new().parallelism(threads);
+    let file = RecordFile::open(source, options)?;
+    let places = positions.iter().copied().zip(out.chunks_mut(size));
+    file.read_records_into(places)?;
+    Ok(positions.len() as u64 * size as u64)
 }
 
 /// The values of each chunk, as a codec gets them.
