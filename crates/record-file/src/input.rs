@@ -1,7 +1,7 @@
 //! What chunks are read from: a source with positioned reads, or a plain stream that only moves forward.
-use std::io::{self, Read};
+use std::io::{self, IoSliceMut, Read};
 
-use crate::read_at::{ReadAt, read_full_at};
+use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
 /// What a [`RecordReader`](crate::RecordReader) can read from: every [`ReadAt`], and [`Sequential`].
 ///
@@ -10,6 +10,30 @@ pub trait Input: sealed::Sealed {
     /// Reads until `buf` is full or the input ends, and says how far it came.
     #[doc(hidden)]
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// As `read_full`, into buffers one after the other.
+    #[doc(hidden)]
+    fn read_full_vectored(
+        &mut self,
+        offset: u64,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
+        let mut filled = 0;
+        for buf in bufs {
+            let got = self.read_full(offset + filled as u64, buf)?;
+            filled += got;
+            if got < buf.len() {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Whether that is faster than reading to one buffer, and copying.
+    #[doc(hidden)]
+    fn is_vectored(&self) -> bool {
+        false
+    }
 
     /// All bytes, if they are in memory anyway.
     #[doc(hidden)]
@@ -33,6 +57,18 @@ mod sealed {
 impl<S: ReadAt> Input for S {
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         read_full_at(self, offset, buf)
+    }
+
+    fn read_full_vectored(
+        &mut self,
+        offset: u64,
+        bufs: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
+        read_full_vectored_at(self, offset, bufs)
+    }
+
+    fn is_vectored(&self) -> bool {
+        ReadAt::is_vectored(self)
     }
 
     fn as_slice(&self) -> Option<&[u8]> {

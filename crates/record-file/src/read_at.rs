@@ -1,6 +1,6 @@
 //! Sources that can be read at any offset, by several threads at once.
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -48,6 +48,24 @@ pub trait ReadAt: Send + Sync {
         Ok(())
     }
 
+    /// Reads some bytes at `offset` into buffers, one after the other, as [`read_at`](Self::read_at) does into one.
+    ///
+    /// # Errors
+    ///
+    /// What the underlying source says.
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match bufs.iter_mut().find(|buf| !buf.is_empty()) {
+            Some(buf) => self.read_at(offset, buf),
+            None => Ok(0),
+        }
+    }
+
+    /// Whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once: large records are then read
+    /// straight to their place, past the headers in between.
+    fn is_vectored(&self) -> bool {
+        false
+    }
+
     /// All bytes, where they are in memory anyway: readers then borrow instead of copying.
     fn as_slice(&self) -> Option<&[u8]> {
         None
@@ -67,6 +85,28 @@ pub(crate) fn read_full_at<S: ReadAt + ?Sized>(
             Ok(n) => {
                 filled += n;
                 offset += n as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// As [`read_full_at`], into buffers one after the other.
+pub(crate) fn read_full_vectored_at<S: ReadAt + ?Sized>(
+    source: &S,
+    mut offset: u64,
+    mut bufs: &mut [IoSliceMut<'_>],
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while !bufs.is_empty() {
+        match source.read_vectored_at(offset, bufs) {
+            Ok(0) => break,
+            Ok(n) => {
+                filled += n;
+                offset += n as u64;
+                IoSliceMut::advance_slices(&mut bufs, n);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -109,6 +149,16 @@ impl ReadAt for File {
     fn size(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
     }
+
+    #[cfg(target_os = "linux")]
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        Ok(rustix::io::preadv(self, bufs, offset)?)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_vectored(&self) -> bool {
+        true
+    }
 }
 
 macro_rules! forward {
@@ -124,6 +174,18 @@ macro_rules! forward {
 
             fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
                 <$inner as ReadAt>::read_exact_at(self, offset, buf)
+            }
+
+            fn read_vectored_at(
+                &self,
+                offset: u64,
+                bufs: &mut [IoSliceMut<'_>],
+            ) -> io::Result<usize> {
+                <$inner as ReadAt>::read_vectored_at(self, offset, bufs)
+            }
+
+            fn is_vectored(&self) -> bool {
+                <$inner as ReadAt>::is_vectored(self)
             }
 
             fn as_slice(&self) -> Option<&[u8]> {

@@ -298,8 +298,7 @@ impl Compressed {
             let mut source = &file.source;
             self.payload.append(&mut source, left, &mut stored)?;
             self.payload.finish(&mut source)?;
-            let result =
-                decoders.decompress_into(self.kind, &stored, buf, file.options.max_window_log);
+            let result = decoders.decompress_into(self.kind, &stored, buf);
             decoders.memory.give(stored);
             result.map_err(|error| error.or_at(begin))
         })

@@ -11,6 +11,9 @@ use crate::varint;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const GROWTH: usize = 1 << 20;
+/// What a brotli stream may announce where its output is kept as a whole: its decoder's window grows with the output,
+/// so it isn't what has to be limited.
+const ANY_WINDOW: u32 = 30;
 
 /// Decompressors that are kept from one stream to the next.
 #[derive(Default)]
@@ -36,7 +39,6 @@ impl Decoders {
         kind: CompressionKind,
         stream: &[u8],
         out: &mut [u8],
-        max_window_log: u32,
     ) -> Result<()> {
         match kind {
             CompressionKind::None => {
@@ -70,7 +72,7 @@ impl Decoders {
                 Ok(())
             }
             CompressionKind::Brotli => {
-                let mut decoder = StreamDecoder::new(kind, max_window_log)?;
+                let mut decoder = StreamDecoder::new(kind, ANY_WINDOW)?;
                 let progress = decoder.run(stream, out)?;
                 if progress.written < out.len() {
                     return Err(size_differs(out.len() as u64));
@@ -124,11 +126,15 @@ impl Decoders {
             CompressionKind::Snappy if !trusted => Err(bad_stream("snappy stream ends early")),
             CompressionKind::None | CompressionKind::Snappy => {
                 resize(&mut out, len, size)?;
-                self.decompress_into(kind, stream, &mut out, max_window_log)?;
+                self.decompress_into(kind, stream, &mut out)?;
                 Ok(out)
             }
             CompressionKind::Zstd | CompressionKind::Brotli => {
-                let mut decoder = StreamDecoder::new(kind, max_window_log)?;
+                let most = match kind {
+                    CompressionKind::Brotli => ANY_WINDOW,
+                    _ => max_window_log,
+                };
+                let mut decoder = StreamDecoder::new(kind, most)?;
                 let mut filled = 0;
                 let mut rest = stream;
                 while filled < len {

@@ -1,6 +1,6 @@
 //! Compressing.
 use brotlic::encode::{BrotliEncoder, BrotliEncoderOptions, BrotliOperation};
-use brotlic::{Quality, WindowSize};
+use brotlic::{LargeWindowSize, Quality, WindowSize};
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_continue, ZSTD_e_end};
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, compress_bound};
 
@@ -207,8 +207,11 @@ fn brotli(level: u32, window_log: Option<u32>, size: u64) -> Result<BrotliEncode
     let build = || {
         let mut options = BrotliEncoderOptions::new();
         options.quality(Quality::new(level)?);
-        // The binding has no safe way to ask for more, and less is as valid.
-        options.window_size(WindowSize::new(window.min(WindowSize::best().bits()))?);
+        // Beyond the usual it is a stream of another kind, which is not for every decoder.
+        match WindowSize::new(window) {
+            Ok(usual) => options.window_size(usual),
+            Err(_) => options.large_window_size(LargeWindowSize::new(window)?),
+        };
         options.size_hint(u32::try_from(size).unwrap_or(u32::MAX));
         options.build()
     };

@@ -55,9 +55,7 @@ fn round_trips_whole_and_in_parts() {
                     .unwrap();
                 assert!(out == sample);
                 let mut out = vec![1; sample.len()];
-                decoders
-                    .decompress_into(kind, stream, &mut out, 27)
-                    .unwrap();
+                decoders.decompress_into(kind, stream, &mut out).unwrap();
                 assert!(out == sample);
             }
         }
@@ -104,7 +102,7 @@ fn wrong_sizes_and_tails_are_refused() {
                     .unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{kind} {size}");
                 let error = decoders
-                    .decompress_into(kind, &stored, &mut vec![0; size], 27)
+                    .decompress_into(kind, &stored, &mut vec![0; size])
                     .unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{kind} {size}");
             }
@@ -116,7 +114,7 @@ fn wrong_sizes_and_tails_are_refused() {
                 assert!(decoders.decompress(kind, bad, size, 27).is_err(), "{kind}");
                 assert!(
                     decoders
-                        .decompress_into(kind, bad, &mut vec![0; sample.len()], 27)
+                        .decompress_into(kind, bad, &mut vec![0; sample.len()])
                         .is_err()
                 );
             }
@@ -150,7 +148,7 @@ fn windows_are_limited_where_one_is_needed() {
     );
     let mut out = vec![0; sample.len()];
     Decoders::default()
-        .decompress_into(CompressionKind::Zstd, &zstd, &mut out, 10)
+        .decompress_into(CompressionKind::Zstd, &zstd, &mut out)
         .unwrap();
     let mut decoder = StreamDecoder::new(CompressionKind::Zstd, 19).unwrap();
     let error = decoder.run(&zstd, &mut [0; 100]).unwrap_err();
@@ -173,12 +171,11 @@ fn windows_are_limited_where_one_is_needed() {
     assert_eq!(brotli[0], 0x11);
     brotli[1] = brotli[1] & 0xc0 | 28;
     let kind = CompressionKind::Brotli;
-    let error = Decoders::default()
-        .decompress_into(kind, &brotli, &mut out, 27)
-        .unwrap_err();
+    let mut decoder = StreamDecoder::new(kind, 27).unwrap();
+    let error = decoder.run(&brotli, &mut [0; 100]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     Decoders::default()
-        .decompress_into(kind, &brotli, &mut out, 28)
+        .decompress_into(kind, &brotli, &mut out)
         .unwrap();
     assert!(out == sample);
 }

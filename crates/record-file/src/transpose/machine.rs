@@ -258,12 +258,7 @@ impl<'a> Machine<'a> {
             // Part of the size that was just checked.
             let end = at + usize::try_from(bucket.size).unwrap_or(0);
             decoders
-                .decompress_into(
-                    self.compression,
-                    bucket.stored,
-                    &mut arena[at..end],
-                    options.max_window_log,
-                )
+                .decompress_into(self.compression, bucket.stored, &mut arena[at..end])
                 .map_err(|error| error.or_at(begin))?;
             at = end;
         }

@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod appending;
+mod codecs;
 mod damage;
 mod fixtures;
 mod flushing;
 mod hostile_chunks;
 mod hostile_io;
+mod large;
 mod metadata;
 mod mutations;
 mod options;

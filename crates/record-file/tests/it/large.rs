@@ -1,0 +1,192 @@
+//! Records that are large: straight to their place, in bounded memory, and beyond 4 GiB.
+use std::io::{self, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::sync::Mutex;
+
+use record_file::{
+    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
+};
+
+use crate::support::noise;
+
+/// Memory that hides to be that, and counts the bytes it was asked to put elsewhere than in a range of addresses.
+struct Watched<'a> {
+    bytes: &'a [u8],
+    place: Range<usize>,
+    elsewhere: Mutex<usize>,
+}
+
+impl Watched<'_> {
+    fn note(&self, buf: &[u8]) {
+        let at = buf.as_ptr().addr();
+        if !(self.place.contains(&at) && at + buf.len() <= self.place.end) {
+            *self.elsewhere.lock().unwrap() += buf.len();
+        }
+    }
+}
+
+impl ReadAt for Watched<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.note(buf);
+        self.bytes.read_at(offset, buf)
+    }
+
+    fn read_vectored_at(&self, mut offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut filled = 0;
+        for buf in bufs {
+            let n = self.read_at(offset, buf)?;
+            // Some come short.
+            let n = n.min(50_000);
+            filled += n;
+            offset += n as u64;
+            if n < buf.len() {
+                break;
+            }
+        }
+        Ok(filled)
+    }
+
+    fn is_vectored(&self) -> bool {
+        true
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.bytes.len() as u64)
+    }
+}
+
+#[test]
+fn an_uncompressed_record_is_read_straight_to_its_place() {
+    let record = noise(5_000_000, 1);
+    for before in [0, 1000, 65_000, 65_390, 65_430] {
+        let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+        writer
+            .write_record_alone(&noise(before, 2), Compression::None)
+            .unwrap();
+        let position = writer
+            .write_record_alone(&record, Compression::None)
+            .unwrap();
+        let mut bytes = writer.finish().unwrap();
+        let mut read = vec![0; record.len()];
+        let place = read.as_ptr().addr()..read.as_ptr().addr() + read.len();
+        let watched = Watched {
+            bytes: &bytes,
+            place,
+            elsewhere: Mutex::new(0),
+        };
+        let file = RecordFile::open(watched, ReaderOptions::new()).unwrap();
+        file.read_record_into(position, &mut read).unwrap();
+        assert!(read == record);
+        // What comes with the headers, and 24 bytes a block; again where a read came short.
+        let elsewhere = file.into_inner().elsewhere.into_inner().unwrap();
+        assert!(elsewhere < 300_000, "{elsewhere}");
+
+        // Damage is found in every place all the same.
+        let begin = usize::try_from(position.chunk_begin().0).unwrap();
+        for at in [begin + 1_000_000, (begin / 65_536 + 9) * 65_536 + 9] {
+            bytes[at] ^= 1;
+            let watched = Watched {
+                bytes: &bytes,
+                place: 0..usize::MAX,
+                elsewhere: Mutex::new(0),
+            };
+            let file = RecordFile::open(watched, ReaderOptions::new()).unwrap();
+            let error = file.read_record_into(position, &mut read).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+            bytes[at] ^= 1;
+        }
+    }
+}
+
+/// A file that remembers only what isn't zero, and how far it goes.
+#[derive(Default)]
+struct Sparse {
+    pos: u64,
+    size: u64,
+    /// Pages of 4 KiB, by number.
+    pages: std::collections::HashMap<u64, Vec<u8>>,
+}
+
+const PAGE: u64 = 4096;
+
+impl Write for Sparse {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let within = usize::try_from(self.pos % PAGE).unwrap();
+        let part = &buf[..buf.len().min(4096 - within)];
+        let number = self.pos / PAGE;
+        if self.pages.contains_key(&number) || part.iter().any(|&byte| byte != 0) {
+            let page = self.pages.entry(number).or_insert_with(|| vec![0; 4096]);
+            page[within..within + part.len()].copy_from_slice(part);
+        }
+        self.pos += part.len() as u64;
+        self.size = self.size.max(self.pos);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Sparse {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.pos = match to {
+            SeekFrom::Start(pos) => Some(pos),
+            SeekFrom::End(by) => self.size.checked_add_signed(by),
+            SeekFrom::Current(by) => self.pos.checked_add_signed(by),
+        }
+        .ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.pos)
+    }
+}
+
+impl ReadAt for Sparse {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buf.len() && offset + (filled as u64) < self.size {
+            let pos = offset + filled as u64;
+            let within = usize::try_from(pos % PAGE).unwrap();
+            let left = usize::try_from(self.size - pos).unwrap_or(usize::MAX);
+            let n = (4096 - within).min(buf.len() - filled).min(left);
+            let part = &mut buf[filled..filled + n];
+            match self.pages.get(&(pos / PAGE)) {
+                Some(page) => part.copy_from_slice(&page[within..within + n]),
+                None => part.fill(0),
+            }
+            filled += n;
+        }
+        Ok(filled)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+}
+
+#[test]
+fn a_record_of_more_than_4_gib_is_written_and_read_as_a_stream() {
+    let len = (4 << 30) + 12_345;
+    let mut writer = RecordWriter::new(Sparse::default(), WriterOptions::new()).unwrap();
+    writer.write_record(b"before").unwrap();
+    let mut source = io::repeat(0).take(len - 7).chain(&b"the end"[..]);
+    let position = writer
+        .write_record_from(&mut source, len, Compression::None)
+        .unwrap();
+    writer.write_record(b"after").unwrap();
+    let after = writer.last_position().unwrap();
+    let file = RecordFile::open(writer.finish().unwrap(), ReaderOptions::new()).unwrap();
+    assert_eq!(file.last_record().unwrap(), Some(after));
+    assert_eq!(
+        file.locate(after.numeric() - 1).unwrap_err().kind(),
+        ErrorKind::InvalidPosition
+    );
+    assert_eq!(file.read_record(after).unwrap(), b"after"[..]);
+    assert_eq!(file.record_len(position).unwrap(), len);
+    let mut stream = file.record_stream(position).unwrap();
+    stream.skip(len - 7).unwrap();
+    let mut end = Vec::new();
+    stream.read_to_end(&mut end).unwrap();
+    assert_eq!(end, b"the end");
+    let error = file.read_record(position).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+}
