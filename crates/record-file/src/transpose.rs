@@ -24,6 +24,7 @@ mod fast;
 mod machine;
 mod projection;
 mod select;
+mod states;
 
 pub(crate) use decode::decode;
 pub(crate) use encode::ChunkEncoder;

@@ -5,14 +5,17 @@
 //! kept as steps from one event to the next, and from how often each step is taken comes the state machine
 //! ([`machine`]). What another writer of this format makes of the same records is the same, byte by byte, as far
 //! as the compressor gives it.
+mod chain;
 mod columns;
 mod fields;
+mod lists;
 mod machine;
 mod pairs;
 
+use chain::Chain;
 use columns::{Column, Columns};
 use fields::Fields;
-use machine::{Chain, Machine};
+use machine::Machine;
 
 use super::{tag, wire};
 use crate::codec::Encoders;

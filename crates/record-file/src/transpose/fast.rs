@@ -2,7 +2,7 @@
 //!
 //! Values are moved in whole words, with whatever stands beside them: output grows downwards, so what a word
 //! brings along in front of its value is written over by what comes next.
-use super::machine::{Emit, State};
+use super::states::{Emit, State};
 use crate::varint;
 
 /// Room in front of the output that is only ever written by accident.

@@ -1,52 +1,11 @@
 //! The header of a transposed chunk: its buffers, and the state machine that puts them together.
-use super::{INLINE, LAST_BUFFERED, LAST_INLINE, tag, wire};
+use super::states::{State, has_implicit_loop, parse_states};
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::simple::take_size;
 use crate::varint;
-
-/// What a state emits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Emit {
-    Nothing,
-    NonProto {
-        buffer: u32,
-    },
-    MessageStart,
-    SubmessageStart,
-    SubmessageEnd,
-    StartGroup,
-    EndGroup,
-    /// So many bytes of the buffer, as a varint.
-    Varint {
-        buffer: u32,
-        len: u8,
-    },
-    Inline(u8),
-    Fixed32 {
-        buffer: u32,
-    },
-    Fixed64 {
-        buffer: u32,
-    },
-    Bytes {
-        buffer: u32,
-    },
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct State {
-    pub(crate) emit: Emit,
-    /// The tag as a varint.
-    pub(crate) tag: [u8; 5],
-    pub(crate) tag_len: u8,
-    /// Whether the next state follows without a transition.
-    pub(crate) implicit: bool,
-    pub(crate) next: u32,
-    pub(crate) field: u32,
-}
 
 #[derive(Debug)]
 pub(crate) struct Bucket<'a> {
@@ -76,9 +35,9 @@ pub(crate) struct Machine<'a> {
 }
 
 /// Takes numbers off the header.
-struct Header<'a> {
-    rest: &'a [u8],
-    begin: u64,
+pub(super) struct Header<'a> {
+    pub(super) rest: &'a [u8],
+    pub(super) begin: u64,
 }
 
 impl Header<'_> {
@@ -88,14 +47,14 @@ impl Header<'_> {
             .ok_or_else(|| Error::corrupt(begin, format!("transposed chunk: no {what}")))
     }
 
-    fn u32(&mut self, what: &'static str) -> Result<u32> {
+    pub(super) fn u32(&mut self, what: &'static str) -> Result<u32> {
         let begin = self.begin;
         u32::try_from(self.u64(what)?)
             .map_err(|_| Error::corrupt(begin, format!("transposed chunk: {what} out of range")))
     }
 
     /// A count of things that take at least one byte each of the header.
-    fn count(&mut self, what: &'static str) -> Result<usize> {
+    pub(super) fn count(&mut self, what: &'static str) -> Result<usize> {
         let count = self.u32(what)?;
         usize::try_from(count)
             .ok()
@@ -353,146 +312,4 @@ fn place_buffers(
         ));
     }
     Ok(buffers)
-}
-
-fn parse_states(header: &mut Header<'_>, num_buffers: usize) -> Result<Vec<State>> {
-    let begin = header.begin;
-    let bad = |what: &'static str| move || Error::corrupt(begin, what);
-    let count = header.count("number of states")?;
-    let mut tags = Vec::with_capacity(count);
-    for _ in 0..count {
-        tags.push(header.u32("tag of a state")?);
-    }
-    let mut next = Vec::with_capacity(count);
-    for _ in 0..count {
-        next.push(header.u32("next state")?);
-    }
-    let is_varint = |tag: u32| tag >= 8 && tag & 7 == wire::VARINT;
-    let varints = tags.iter().filter(|&&tag| is_varint(tag)).count();
-    let (mut kinds, rest) = header
-        .rest
-        .split_at_checked(varints)
-        .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
-    header.rest = rest;
-    let mut states = Vec::with_capacity(count);
-    for (&tag, &next) in tags.iter().zip(&next) {
-        let buffer = |header: &mut Header<'_>| {
-            let buffer = header.u32("buffer of a state")?;
-            if usize::try_from(buffer).is_ok_and(|buffer| buffer < num_buffers) {
-                Ok(buffer)
-            } else {
-                Err(Error::corrupt(
-                    begin,
-                    "transposed chunk: buffer out of range",
-                ))
-            }
-        };
-        let mut shown = tag;
-        let emit = match tag {
-            tag::NO_OP => Emit::Nothing,
-            tag::NON_PROTO => Emit::NonProto {
-                buffer: buffer(header)?,
-            },
-            tag::START_OF_SUBMESSAGE => Emit::SubmessageStart,
-            tag::START_OF_MESSAGE => Emit::MessageStart,
-            4..8 => {
-                return Err(Error::corrupt(
-                    begin,
-                    "transposed chunk: unknown kind of state",
-                ));
-            }
-            _ => match tag & 7 {
-                wire::VARINT => {
-                    let (&kind, rest) = kinds
-                        .split_first()
-                        .ok_or_else(bad("transposed chunk: kinds of varints missing"))?;
-                    kinds = rest;
-                    match kind {
-                        0..=LAST_BUFFERED => Emit::Varint {
-                            buffer: buffer(header)?,
-                            len: kind + 1,
-                        },
-                        INLINE..=LAST_INLINE => Emit::Inline(kind - INLINE),
-                        _ => {
-                            return Err(Error::corrupt(
-                                begin,
-                                "transposed chunk: unknown kind of varint",
-                            ));
-                        }
-                    }
-                }
-                wire::FIXED32 => Emit::Fixed32 {
-                    buffer: buffer(header)?,
-                },
-                wire::FIXED64 => Emit::Fixed64 {
-                    buffer: buffer(header)?,
-                },
-                wire::LENGTH_DELIMITED => Emit::Bytes {
-                    buffer: buffer(header)?,
-                },
-                wire::START_GROUP => Emit::StartGroup,
-                wire::END_GROUP => Emit::EndGroup,
-                wire::SUBMESSAGE => {
-                    shown = tag - wire::SUBMESSAGE + wire::LENGTH_DELIMITED;
-                    Emit::SubmessageEnd
-                }
-                _ => return Err(Error::corrupt(begin, "transposed chunk: invalid tag")),
-            },
-        };
-        let (tag, tag_len) = encode_tag(shown);
-        let total = u32::try_from(count).unwrap_or(u32::MAX);
-        let implicit = next >= total;
-        let next = if implicit { next - total } else { next };
-        if next >= total {
-            return Err(Error::corrupt(
-                begin,
-                "transposed chunk: next state out of range",
-            ));
-        }
-        states.push(State {
-            emit,
-            tag,
-            tag_len,
-            implicit,
-            next,
-            field: shown >> 3,
-        });
-    }
-    Ok(states)
-}
-
-fn encode_tag(mut tag: u32) -> ([u8; 5], u8) {
-    let mut out = [0; 5];
-    let mut len = 0;
-    for byte in &mut out {
-        len += 1;
-        *byte = tag.to_le_bytes()[0] & 0x7f;
-        tag >>= 7;
-        if tag == 0 {
-            break;
-        }
-        *byte |= 0x80;
-    }
-    (out, len)
-}
-
-/// Whether implicit transitions alone can go on for ever.
-fn has_implicit_loop(states: &[State]) -> bool {
-    // 0: not looked at, else the number of the walk that came by.
-    let mut seen = vec![0usize; states.len()];
-    for start in 0..states.len() {
-        let walk = start + 1;
-        let mut at = start;
-        while seen[at] == 0 {
-            seen[at] = walk;
-            if !states[at].implicit {
-                break;
-            }
-            at = states[at].next as usize;
-            if seen[at] == walk {
-                return true;
-            }
-        }
-    }
-    false
 }

@@ -4,8 +4,9 @@ use super::fast::{
     BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,
     TOO_LARGE, TOO_MANY,
 };
-use super::machine::{Emit, Machine, State};
+use super::machine::Machine;
 use super::projection::{FieldProjection, Selected};
+use super::states::{Emit, State};
 use crate::codec::Decoders;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;

@@ -1,0 +1,286 @@
+//! Which states there are, and in which lists they stand.
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::chain::Chain;
+use super::machine::{MAX_OFFSET, NONE, State, index};
+
+/// States that a transition can name.
+const BLOCK: usize = MAX_OFFSET as usize + 1;
+/// Steps taken at least so often are worth a state of their own.
+const WORTH_A_STATE: u64 = 10;
+
+/// An event, as the machine is concerned with it.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    /// Where transitions from it begin.
+    pub(super) base: u32,
+    /// Its place in the public list.
+    pub(super) public: u32,
+    /// The state in its private list that leads to the public one.
+    pub(super) way_out: u32,
+    /// How often it is come to by steps that no private list has.
+    incoming: u64,
+    /// The steps from it, as a range of the sorted ones.
+    steps: (usize, usize),
+    /// Whether nothing need be written of the only step from it.
+    pub(super) implicit: bool,
+}
+
+/// A step, and the place in the private list of where it comes from, if it is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed {
+    pub(super) from: u32,
+    pub(super) to: u32,
+    count: u64,
+    /// Its number in the chain.
+    pub(super) number: u32,
+    in_list: bool,
+    pub(super) place: u32,
+}
+
+/// The states of a machine, list by list, with what they are made from.
+pub(super) struct Lists {
+    pub(super) states: Vec<State>,
+    pub(super) events: Vec<Event>,
+    /// By the event they come from, then by the one they go to.
+    pub(super) steps: Vec<Placed>,
+    public_begin: u32,
+}
+
+/// What waits for a place in a list: the least frequent comes first, of equally frequent ones the last.
+type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
+
+impl Lists {
+    pub(super) fn build(chain: &Chain, last: u32) -> Self {
+        let mut lists = Lists::new(chain, last);
+        lists.private_lists();
+        lists.public_list();
+        lists.bases();
+        lists
+    }
+
+    fn new(chain: &Chain, last: u32) -> Self {
+        let mut steps: Vec<_> = chain
+            .steps
+            .iter()
+            .zip(0..)
+            .map(|(step, number)| Placed {
+                from: step.from,
+                to: step.to,
+                count: step.count,
+                number,
+                in_list: step.count >= WORTH_A_STATE,
+                place: NONE,
+            })
+            .collect();
+        steps.sort_unstable_by_key(|step| (step.from, step.to));
+        let mut events = vec![
+            Event {
+                base: NONE,
+                public: NONE,
+                way_out: NONE,
+                incoming: 0,
+                steps: (0, 0),
+                implicit: false,
+            };
+            chain.events as usize
+        ];
+        let mut at = 0;
+        for group in steps.chunk_by(|a, b| a.from == b.from) {
+            let event = &mut events[group[0].from as usize];
+            event.steps = (at, at + group.len());
+            event.implicit = group.len() == 1;
+            at += group.len();
+        }
+        for step in &steps {
+            events[step.to as usize].incoming += step.count;
+        }
+        // Where decoding begins is a state even if nothing else leads there.
+        let begin = &mut events[last as usize];
+        begin.incoming = begin.incoming.max(1);
+        for step in steps.iter().filter(|step| step.in_list) {
+            events[step.to as usize].incoming -= step.count;
+        }
+        Lists {
+            states: Vec::new(),
+            events,
+            steps,
+            public_begin: 0,
+        }
+    }
+
+    fn private_lists(&mut self) {
+        for event in 0..index(self.events.len()) {
+            self.private_list(event);
+        }
+    }
+
+    fn private_list(&mut self, event: u32) {
+        let (begin, end) = self.events[event as usize].steps;
+        let mut waiting = Waiting::new();
+        let mut elsewhere = 0;
+        let mut left_out = None;
+        for (at, step) in self.steps[begin..end].iter().enumerate() {
+            let incoming = &mut self.events[step.to as usize].incoming;
+            if step.in_list {
+                waiting.push((Reverse(step.count), step.to));
+            } else if step.count == *incoming {
+                // Nobody else comes there.
+                *incoming = 0;
+                waiting.push((Reverse(step.count), step.to));
+            } else {
+                elsewhere += step.count;
+                left_out = Some(begin + at);
+            }
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        if let Some(at) = left_out.filter(|_| waiting.len() + 1 == end - begin) {
+            // It would take a state to lead to that one in the public list: it may as well be here.
+            let step = &self.steps[at];
+            self.events[step.to as usize].incoming -= step.count;
+            waiting.push((Reverse(step.count), step.to));
+        }
+        if waiting.len() < end - begin {
+            waiting.push((Reverse(elsewhere), NONE));
+        }
+        self.events[event as usize].base = index(self.states.len());
+        let events = index(self.events.len());
+        let steps = &mut self.steps[begin..end];
+        let way_out = &mut self.events[event as usize].way_out;
+        place(&mut self.states, waiting, events, |to, at| {
+            if to == NONE {
+                *way_out = at;
+            } else if let Ok(step) = steps.binary_search_by_key(&to, |step| step.to) {
+                steps[step].place = at;
+            }
+        });
+    }
+
+    fn public_list(&mut self) {
+        self.public_begin = index(self.states.len());
+        let waiting: Waiting = self
+            .events
+            .iter()
+            .zip(0..)
+            .filter(|(event, _)| event.incoming > 0)
+            .map(|(event, number)| (Reverse(event.incoming), number))
+            .collect();
+        let count = index(self.events.len());
+        let events = &mut self.events;
+        place(&mut self.states, waiting, count, |event, at| {
+            events[event as usize].public = at;
+        });
+    }
+
+    /// Where transitions to the public list begin: of events without a private list, and of the ways out of those.
+    fn bases(&mut self) {
+        for event in 0..self.events.len() {
+            let Event { base, way_out, .. } = self.events[event];
+            if way_out != NONE {
+                let base = self.base_in_public_list(event);
+                self.states[way_out as usize].base = base;
+            } else if base == NONE {
+                self.events[event].base = self.base_in_public_list(event);
+            }
+        }
+    }
+
+    /// The first of the states that everything in the public list that follows `event` is reached from: the
+    /// lowest one in a block that leads to all their blocks.
+    fn base_in_public_list(&self, event: usize) -> u32 {
+        let (begin, end) = self.events[event].steps;
+        let mut block = NONE;
+        let mut lowest = NONE;
+        for step in self.steps[begin..end]
+            .iter()
+            .filter(|step| step.place == NONE)
+        {
+            let mut at = self.events[step.to as usize].public;
+            if at == NONE {
+                continue;
+            }
+            if block == NONE {
+                block = self.block_of(at);
+            }
+            while block > at || at - block > MAX_OFFSET {
+                if block > at {
+                    let source = self.states[block as usize].source;
+                    if source == NONE {
+                        break;
+                    }
+                    lowest = lowest.min(source);
+                    block = self.block_of(source);
+                } else {
+                    let source = self.states[at as usize].source;
+                    if source == NONE {
+                        break;
+                    }
+                    at = source;
+                }
+            }
+            lowest = lowest.min(at);
+        }
+        lowest
+    }
+
+    /// Where the block in the public list begins that a state is in.
+    fn block_of(&self, at: u32) -> u32 {
+        match self.states[at as usize].source {
+            NONE => self.public_begin,
+            source => self.states[source as usize].base,
+        }
+    }
+}
+
+/// Gives each a state in a new list, filled from its end, and says which.
+fn place(
+    states: &mut Vec<State>,
+    mut waiting: Waiting,
+    events: u32,
+    mut placed: impl FnMut(u32, u32),
+) {
+    let mut count = waiting.len();
+    if count == 0 {
+        return;
+    }
+    if count > BLOCK {
+        // Each block but one is led to by a state in another.
+        count += (count - 2) / (BLOCK - 1);
+    }
+    let mut at = states.len() + count;
+    states.resize(at, State::EMPTY);
+    let mut size = (count - 1) % BLOCK + 1;
+    let mut blocks: Vec<usize> = Vec::new();
+    loop {
+        let mut weight = 0;
+        for _ in 0..size {
+            let Some((Reverse(count), what)) = waiting.pop() else {
+                return;
+            };
+            weight += count;
+            at -= 1;
+            if what == NONE {
+                placed(what, index(at));
+            } else if let Some(block) = what.checked_sub(events) {
+                let base = blocks[block as usize];
+                states[at].base = index(base);
+                let end = states.len().min(base + BLOCK);
+                for state in &mut states[base..end] {
+                    state.source = index(at);
+                }
+            } else {
+                states[at].event = what;
+                placed(what, index(at));
+            }
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        waiting.push((Reverse(weight), events + index(blocks.len())));
+        blocks.push(at);
+        size = BLOCK;
+    }
+}
