@@ -68,6 +68,12 @@ impl AtomicFile {
         })
     }
 
+    /// Starts a file in the folder of `beside`, whose name isn't known yet: [`commit_as`](Self::commit_as) gives it one.
+    pub(crate) fn create_for(beside: &Path) -> Result<AtomicFile> {
+        let target = beside.with_extension("protosplit-part");
+        AtomicFile::create(target, true)
+    }
+
     /// The file as it is so far.
     pub fn as_file(&self) -> &File {
         self.temporary.as_file()
@@ -105,6 +111,13 @@ impl AtomicFile {
     /// The folder it will be in.
     pub fn folder(&self) -> &Path {
         folder(&self.target)
+    }
+
+    /// Brings the file to the disk, and to this place in the folder it is in, whatever is there.
+    pub(crate) fn commit_as(mut self, target: PathBuf) -> Result<()> {
+        self.target = target;
+        self.force = true;
+        self.commit()
     }
 
     /// Brings the file to the disk, and to its place.
@@ -179,7 +192,7 @@ fn already_exists(path: &Path) -> Error {
     )
 }
 
-fn folder(path: &Path) -> &Path {
+pub(crate) fn folder(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -187,7 +200,7 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// The file that a row of symlinks leads to, whether or not it is there.
-fn written_through(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn written_through(path: &Path) -> io::Result<PathBuf> {
     const LONGEST_ROW: u32 = 40;
     let mut path = path.to_owned();
     for _ in 0..LONGEST_ROW {

@@ -34,8 +34,9 @@ mod write;
 pub use execute::Merged;
 pub use merger::Merger;
 pub use options::{
-    DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING,
-    DEFAULT_MAX_TRAILER_MESSAGES, DEFAULT_MAX_TRAILER_SIZE, Limits, MergeOptions,
+    DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING,
+    DEFAULT_MAX_TRAILER_LEVELS, DEFAULT_MAX_TRAILER_MESSAGES, DEFAULT_MAX_TRAILER_SIZE, Limits,
+    MergeOptions,
 };
 pub use plan::{MergePlan, Segment, SegmentSource};
 pub use store::ChunkStore;

@@ -13,8 +13,11 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct RecordChunkCache {
     max_size: u64,
     /// The one used last is at the back.
-    kept: Mutex<VecDeque<(u64, DecodedChunk)>>,
+    kept: Mutex<VecDeque<(Place, DecodedChunk)>>,
 }
+
+/// Which file a record chunk is in, and where it begins there.
+type Place = (usize, u64);
 
 impl RecordChunkCache {
     pub(super) fn new(max_size: u64) -> Self {
@@ -24,17 +27,18 @@ impl RecordChunkCache {
         }
     }
 
-    /// A record of a record chunk with `decoded_size` bytes of records.
+    /// A record of a record chunk with `decoded_size` bytes of records, in the file that counts as `number`.
     pub(super) fn record<S: ReadAt>(
         &self,
-        file: &RecordFile<S>,
+        (number, file): (usize, &RecordFile<S>),
         position: RecordPosition,
         decoded_size: u64,
     ) -> Result<Bytes> {
         let begin = position.chunk_begin();
         // Held while decoding: whoever waits for it most likely waits for the same record chunk.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let chunk = match kept.iter().position(|(known, _)| *known == begin.0) {
+        let place = (number, begin.0);
+        let chunk = match kept.iter().position(|(known, _)| *known == place) {
             Some(at) => match kept.remove(at) {
                 Some((_, chunk)) => chunk,
                 None => return Err(no_record(position)),
@@ -51,7 +55,7 @@ impl RecordChunkCache {
         };
         let index = usize::try_from(position.record_index()).ok();
         let record = index.and_then(|index| chunk.record_bytes(index));
-        kept.push_back((begin.0, chunk));
+        kept.push_back((place, chunk));
         record.ok_or_else(|| no_record(position))
     }
 }

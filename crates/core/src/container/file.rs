@@ -4,10 +4,14 @@ use std::path::Path;
 
 use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
+use bytes::Bytes;
+
 use super::cache::RecordChunkCache;
 use super::checked::CheckedStream;
+use super::siblings::Siblings;
 use super::{Trailer, TrailerUse};
 use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan};
+use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
 
@@ -18,13 +22,26 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
     pub(super) file: RecordFile<S>,
+    /// The other files that have chunks.
+    pub(super) parts: Vec<Part<S>>,
     pub(super) trailer: Trailer,
     pub(super) records: Vec<Record>,
     cache: RecordChunkCache,
 }
 
+/// One of the other files.
+#[derive(Debug)]
+pub(super) struct Part<S> {
+    name: String,
+    pub(super) file: RecordFile<S>,
+    /// Where its own last record is.
+    end: RecordPosition,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
+    /// Which file it is in: 0 is the one with the trailer.
+    pub(super) file: usize,
     pub(super) position: RecordPosition,
     /// Whether other records are in its record chunk.
     pub(super) shared: bool,
@@ -48,7 +65,29 @@ impl ChunkedFile<File> {
     ///
     /// As [`open`](ChunkedFile::open).
     pub fn open_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
-        ChunkedFile::from_source(open_file(path.as_ref())?, limits)
+        let path = path.as_ref();
+        let siblings = Siblings::of(path, limits)?;
+        ChunkedFile::from_sources(open_file(path)?, limits, |file| siblings.open(file))
+    }
+
+    /// Opens a `.cpb` file whose chunks are those that `metadata` says, whatever its own trailer is: to read a part of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](ChunkedFile::open), but for the file's own trailer, which isn't read.
+    pub fn open_with_metadata(
+        path: impl AsRef<Path>,
+        metadata: ChunkMetadata,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let path = path.as_ref();
+        let siblings = Siblings::of(path, limits)?;
+        let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
+        let file = open_records(open_file(path)?)?;
+        let cache = RecordChunkCache::new(limits.max_cached_size);
+        ChunkedFile::complete(file, None, trailer, cache, limits, |file| {
+            siblings.open(file)
+        })
     }
 }
 
@@ -64,27 +103,32 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// [`ErrorKind::NotChunked`] if it is no record file, has no record, or the last is no trailer; [`ErrorKind::InvalidTrailer`]
     /// if the trailer contradicts itself or the records; [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
+        ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
+    }
+
+    /// Opens a chunked message in any source of bytes, some of whose chunks may be in others; `open` opens one of those.
+    ///
+    /// Whether it is the one that is meant is checked here: [`ErrorKind::ChecksumMismatch`] if it isn't.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_source`](Self::from_source), and what `open` reports.
+    pub fn from_sources(
+        source: S,
+        limits: &Limits,
+        open: impl FnMut(&ExternalFile) -> Result<S>,
+    ) -> Result<Self> {
         let file = open_records(source)?;
-        let Some(end) = file.last_record()? else {
+        let cache = RecordChunkCache::new(limits.max_cached_size);
+        let Some((end, bytes)) = last_record((0, &file), &cache, limits)? else {
             return Err(Error::new(ErrorKind::NotChunked, "the file has no records"));
         };
-        let header = file.chunk_header_at(end.chunk_begin())?.header;
-        let size = header.decoded_data_size;
-        if size > limits.max_trailer_size.max(limits.max_cached_size) {
-            let message = format!("a trailer of {size} bytes");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
-        }
-        let cache = RecordChunkCache::new(limits.max_cached_size);
-        let bytes = if header.num_records > 1 {
-            cache.record(&file, end, size)?
-        } else {
-            file.read_record(end)?
-        };
-        let trailer = Trailer::parse(&bytes, limits).map_err(|error| match error.kind() {
+        let trailer = Trailer::parse_level(&bytes, limits).map_err(|error| match error.kind() {
             ErrorKind::NotChunked => error.at_offset(end.numeric()),
             _ => error,
         })?;
-        ChunkedFile::check(file, trailer, cache, Some(end))
+        let (file, trailer, cache) = unfold(file, end, trailer, cache, limits)?;
+        ChunkedFile::complete(file, Some(end), trailer, cache, limits, open)
     }
 
     /// Opens a source whose chunks are those that `metadata` says, whatever its own trailer is: to read a part of it.
@@ -94,25 +138,43 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// As [`from_source`](Self::from_source), but for the file's own trailer, which isn't read.
     pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
+        let file = open_records(source)?;
         let cache = RecordChunkCache::new(limits.max_cached_size);
-        ChunkedFile::check(open_records(source)?, trailer, cache, None)
+        ChunkedFile::complete(file, None, trailer, cache, limits, |_| no_way_to_others())
     }
 
-    fn check(
+    /// Opens the other files, and checks the trailer against the records of all.
+    fn complete(
         file: RecordFile<S>,
+        end: Option<RecordPosition>,
         trailer: Trailer,
         cache: RecordChunkCache,
-        end: Option<RecordPosition>,
+        limits: &Limits,
+        mut open: impl FnMut(&ExternalFile) -> Result<S>,
     ) -> Result<Self> {
+        let mut parts = Vec::with_capacity(trailer.metadata().files.len());
+        for named in &trailer.metadata().files {
+            let number = parts.len() + 1;
+            let part = open(named).and_then(|s| open_part(s, number, named, &cache, limits));
+            parts.push(part.map_err(|error| error.context(named.path.escape_debug()))?);
+        }
         let infos = &trailer.metadata().chunks;
-        let found = locate_all(&file, infos)?;
+        let mut found = vec![None; infos.len()];
+        for number in 0..=parts.len() {
+            let wanted = (0..infos.len()).filter(|&at| infos[at].file as usize == number);
+            let file = number.checked_sub(1).map_or(&file, |at| &parts[at].file);
+            locate_all(file, infos, wanted.collect(), &mut found)?;
+        }
         let mut records = Vec::with_capacity(infos.len());
         for (at, (info, found)) in infos.iter().zip(found).enumerate() {
+            let number = info.file as usize;
+            let end = number.checked_sub(1).map_or(end, |at| Some(parts[at].end));
             let record = check_record(info, found, end);
             records.push(record.map_err(|error| error.in_chunk(at as u64))?);
         }
         Ok(ChunkedFile {
             file,
+            parts,
             trailer,
             records,
             cache,
@@ -124,14 +186,37 @@ impl<S: ReadAt> ChunkedFile<S> {
         &self.trailer
     }
 
-    /// The record file below.
+    /// The record file below: the one with the trailer.
     pub fn record_file(&self) -> &RecordFile<S> {
         &self.file
     }
 
-    /// The position of a chunk's record.
+    /// All record files, the one with the trailer first; the others in the order of `files` in the trailer.
+    pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<S>> {
+        std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
+    }
+
+    /// The position of a chunk's record, if that is in the file with the trailer.
     pub fn position(&self, chunk: usize) -> Option<RecordPosition> {
-        self.records.get(chunk).map(|record| record.position)
+        let record = self.records.get(chunk).filter(|record| record.file == 0);
+        record.map(|record| record.position)
+    }
+
+    /// Which file a chunk's record is in, and its position there.
+    pub(crate) fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
+        let record = self.records.get(chunk)?;
+        Some((record.file, record.position))
+    }
+
+    /// The record file that counts as `number`, and in front of an error its name.
+    pub(super) fn numbered(&self, number: usize) -> (&RecordFile<S>, impl Fn(Error) -> Error) {
+        let part = number.checked_sub(1).and_then(|at| self.parts.get(at));
+        let name = part.map(|part| part.name.as_str());
+        let named = move |error: Error| match name {
+            Some(name) => error.context(name.escape_debug()),
+            None => error,
+        };
+        (part.map_or(&self.file, |part| &part.file), named)
     }
 
     /// Plans the merge of the file's chunks.
@@ -142,6 +227,109 @@ impl<S: ReadAt> ChunkedFile<S> {
     pub fn plan(&self, options: &MergeOptions) -> Result<MergePlan> {
         self.trailer.plan(self, options)
     }
+}
+
+/// Where the last record of a file is, and its bytes; none if there are no records.
+fn last_record<S: ReadAt>(
+    (number, file): (usize, &RecordFile<S>),
+    cache: &RecordChunkCache,
+    limits: &Limits,
+) -> Result<Option<(RecordPosition, Bytes)>> {
+    let Some(end) = file.last_record()? else {
+        return Ok(None);
+    };
+    let header = file.chunk_header_at(end.chunk_begin())?.header;
+    let size = header.decoded_data_size;
+    // In a record chunk of its own it may be as large as a trailer, with others as large as those may be.
+    if size > limits.max_trailer_size.max(limits.max_cached_size) {
+        let message = format!("a trailer of {size} bytes");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));
+    }
+    let bytes = if header.num_records > 1 {
+        cache.record((number, file), end, size)?
+    } else {
+        file.read_record(end)?
+    };
+    Ok(Some((end, bytes)))
+}
+
+/// Merges a trailer that is itself in chunks, as often as it was chunked.
+fn unfold<S: ReadAt>(
+    mut file: RecordFile<S>,
+    end: RecordPosition,
+    mut trailer: Trailer,
+    mut cache: RecordChunkCache,
+    limits: &Limits,
+) -> Result<(RecordFile<S>, Trailer, RecordChunkCache)> {
+    let most = limits.max_trailer_size.min(limits.max_message_size);
+    let options = MergeOptions::new().limits(Limits {
+        max_message_size: most,
+        ..limits.clone()
+    });
+    while trailer.level() > 0 {
+        let level = trailer.level();
+        let merge = |file, trailer, cache| -> Result<_> {
+            let none = |_: &ExternalFile| no_way_to_others();
+            let folded = ChunkedFile::complete(file, Some(end), trailer, cache, limits, none)?;
+            let bytes = folded.merge_to_bytes(&options)?;
+            let trailer = Trailer::parse_level(&bytes, limits)?;
+            Ok((folded.file, trailer, folded.cache))
+        };
+        (file, trailer, cache) =
+            merge(file, trailer, cache).map_err(|error| error.context("the trailer"))?;
+        // It gets less each time, so this comes to an end.
+        if trailer.level() + 1 != level {
+            let message = format!(
+                "the trailer was chunked {level} times, and what its chunks make {} times",
+                trailer.level()
+            );
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+    }
+    Ok((file, trailer, cache))
+}
+
+/// Opens one of the other files, and checks that it is the one that is meant.
+fn open_part<S: ReadAt>(
+    source: S,
+    number: usize,
+    named: &ExternalFile,
+    cache: &RecordChunkCache,
+    limits: &Limits,
+) -> Result<Part<S>> {
+    let size = source.size()?;
+    let other = |message: String| {
+        let message = format!("{message}: it is of another split, or was damaged");
+        Err(Error::new(ErrorKind::ChecksumMismatch, message))
+    };
+    if size != named.size {
+        return other(format!(
+            "it has {size} bytes, where the trailer says {}",
+            named.size
+        ));
+    }
+    let file = open_records(source)?;
+    let Some((end, bytes)) = last_record((number, &file), cache, limits)? else {
+        return other("it has no records".into());
+    };
+    let crc32c = crc32c::crc32c(&bytes);
+    if crc32c != named.trailer_crc32c {
+        let expected = named.trailer_crc32c;
+        return other(format!(
+            "crc32c of its last record is {crc32c:08x}, where the trailer says {expected:08x}"
+        ));
+    }
+    Ok(Part {
+        name: named.path.clone(),
+        file,
+        end,
+    })
+}
+
+#[cold]
+fn no_way_to_others<S>() -> Result<S> {
+    let message = "chunks are in this other file, and only a path leads to it";
+    Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
 fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
@@ -158,25 +346,25 @@ fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
 /// From how many chunks on all headers of the file are read in one pass. Looking one up reads the headers in its block.
 const ONE_PASS_FROM: usize = 16;
 
-/// The records that chunks say they are; `None` where no record begins. Any offset may be claimed; nothing is read but headers.
+/// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any offset may be claimed; nothing is read but headers.
 fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
-) -> Result<Vec<Option<(RecordPosition, ChunkHeader)>>> {
-    let mut found = vec![None; infos.len()];
-    if infos.len() < ONE_PASS_FROM {
-        for (info, found) in infos.iter().zip(&mut found) {
-            *found = match file.locate(info.offset) {
+    mut wanted: Vec<usize>,
+    found: &mut [Option<(RecordPosition, ChunkHeader)>],
+) -> Result<()> {
+    if wanted.len() < ONE_PASS_FROM {
+        for at in wanted {
+            found[at] = match file.locate(infos[at].offset) {
                 Ok(at) => Some((at, file.chunk_header_at(at.chunk_begin())?.header)),
                 Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => None,
                 Err(error) => return Err(error.into()),
             };
         }
-        return Ok(found);
+        return Ok(());
     }
-    let mut order: Vec<usize> = (0..infos.len()).collect();
-    order.sort_unstable_by_key(|&at| infos[at].offset);
-    let mut order = order.into_iter().peekable();
+    wanted.sort_unstable_by_key(|&at| infos[at].offset);
+    let mut order = wanted.into_iter().peekable();
     for chunk in file.chunks() {
         let chunk = chunk?;
         let begin = chunk.begin().0;
@@ -191,7 +379,7 @@ fn locate_all<S: ReadAt>(
             break;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 fn check_record(
@@ -220,6 +408,7 @@ fn check_record(
         ));
     }
     Ok(Record {
+        file: info.file as usize,
         position,
         shared,
         stored_size: header.data_size,
@@ -240,7 +429,9 @@ impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
     }
 
     fn stored_len(&self) -> u64 {
-        self.file.size()
+        self.record_files()
+            .map(RecordFile::size)
+            .fold(0, u64::saturating_add)
     }
 
     fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
@@ -257,17 +448,21 @@ impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
                 "there is no such chunk",
             ));
         };
+        let (file, named) = self.numbered(record.file);
         if !record.shared {
-            let stream = self.file.record_stream(record.position)?;
+            let stream = file.record_stream(record.position);
+            let stream = stream.map_err(|error| named(error.into()))?;
             return Ok(Box::new(CheckedStream::new(stream, info)));
         }
-        let header = self
-            .file
-            .chunk_header_at(record.position.chunk_begin())?
-            .header;
+        let header = file.chunk_header_at(record.position.chunk_begin());
+        let size = header
+            .map_err(|error| named(error.into()))?
+            .header
+            .decoded_data_size;
         let bytes = self
             .cache
-            .record(&self.file, record.position, header.decoded_data_size)?;
+            .record((record.file, file), record.position, size)
+            .map_err(named)?;
         if bytes.len() as u64 != info.size {
             let message = format!(
                 "the trailer says {} bytes, where its record has {}",

@@ -18,7 +18,7 @@ impl Part {
     /// What a field of this message holds.
     fn below(self, number: u32) -> Option<Part> {
         Some(match (self, number) {
-            (Part::Metadata, 1 | 2) | (Part::FieldIndex, 2) => Part::Leaf,
+            (Part::Metadata, 1 | 2 | 1007) | (Part::FieldIndex, 2) => Part::Leaf,
             (Part::Metadata, 3 | 1001) | (Part::ChunkedField, 3) => Part::ChunkedMessage,
             (Part::ChunkedMessage, 2) => Part::ChunkedField,
             (Part::ChunkedField, 1) => Part::FieldIndex,

@@ -25,7 +25,9 @@ pub struct ChunkSummary {
     pub shared_with: SharedWith,
     /// How it is compressed.
     pub compression: CompressionKind,
-    /// The position of its record.
+    /// Which file its record is in: 0 is the one with the trailer, the others are counted as the trailer does.
+    pub file: usize,
+    /// The position of its record in that file.
     pub position: u64,
     /// The crc32c of its bytes, if the trailer says it.
     pub crc32c: Option<u32>,
@@ -71,7 +73,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         for (index, places) in self.trailer.places().into_iter().enumerate() {
             let (record, info) = (&self.records[index], &self.trailer.metadata().chunks[index]);
             let stored = self
-                .file
+                .numbered(record.file)
+                .0
                 .stored(record.position)
                 .map_err(|e| Error::from(e).in_chunk(index as u64))?;
             summaries.push(ChunkSummary {
@@ -82,6 +85,7 @@ impl<S: ReadAt> ChunkedFile<S> {
                 stored_size: (!record.shared).then_some(record.stored_size),
                 shared_with: std::mem::take(&mut shared[index]),
                 compression: stored.compression,
+                file: record.file,
                 position: record.position.numeric(),
                 crc32c: info.crc32c,
             });
@@ -90,7 +94,10 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     fn shared(&self) -> Vec<SharedWith> {
-        let begin = |&index: &usize| self.records[index].position.chunk_begin();
+        let begin = |&index: &usize| {
+            let record = &self.records[index];
+            (record.file, record.position.chunk_begin())
+        };
         let mut order: Vec<usize> = (0..self.records.len()).collect();
         order.sort_by_key(begin);
         let mut shared = vec![SharedWith::default(); order.len()];

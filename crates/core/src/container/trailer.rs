@@ -46,6 +46,11 @@ impl Trailer {
     ///
     /// [`ErrorKind::NotChunked`] if it is no trailer, and what [`from_metadata`](Self::from_metadata) finds wrong with it.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
+        Trailer::parse_level(bytes, limits)?.in_one_piece()
+    }
+
+    /// Reads a trailer that may itself be in chunks: those that it tells of.
+    pub(super) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
             let message = format!("the last record is no trailer: {error}");
             Error::new(ErrorKind::NotChunked, message)
@@ -56,12 +61,31 @@ impl Trailer {
             return Err(error);
         }
         let metadata = ChunkMetadata::decode(bytes).map_err(|error| no_trailer(&error))?;
+        if metadata.is_part {
+            let message =
+                "the file only has chunks of a message whose trailer is in another: open that one";
+            return Err(Error::new(ErrorKind::NotChunked, message));
+        }
         // Nearly any bytes parse as a message all of whose fields are unknown.
         if metadata.message.is_none() && metadata.extended_message.is_none() {
             let message = "the last record is no trailer: it has no chunked message";
             return Err(Error::new(ErrorKind::NotChunked, message));
         }
-        Trailer::from_metadata(metadata, TrailerUse::Whole, limits)
+        Trailer::checked(metadata, TrailerUse::Whole, limits)
+    }
+
+    /// How often the trailer itself was chunked to what is in this one's chunks; if at all.
+    pub(super) fn level(&self) -> u32 {
+        self.metadata.trailer_level
+    }
+
+    fn in_one_piece(self) -> Result<Trailer> {
+        match self.level() {
+            0 => Ok(self),
+            level => Err(invalid(format!(
+                "a trailer that is itself in chunks, {level} times"
+            ))),
+        }
     }
 
     /// Checks metadata.
@@ -75,7 +99,12 @@ impl Trailer {
         purpose: TrailerUse,
         limits: &Limits,
     ) -> Result<Trailer> {
+        Trailer::checked(metadata, purpose, limits)?.in_one_piece()
+    }
+
+    fn checked(metadata: ChunkMetadata, purpose: TrailerUse, limits: &Limits) -> Result<Trailer> {
         let join_version = check_version(&metadata)?;
+        check_extensions(&metadata, join_version, limits)?;
         let mut kinds = Vec::with_capacity(metadata.chunks.len());
         for (at, chunk) in metadata.chunks.iter().enumerate() {
             kinds.push(match chunk_info::Type::try_from(chunk.r#type) {
@@ -215,6 +244,53 @@ impl Trailer {
         };
         plan(chunks, layout, options)
     }
+}
+
+/// Checks what only join version 1 has.
+fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits) -> Result<()> {
+    let ChunkMetadata {
+        files,
+        trailer_level,
+        ..
+    } = metadata;
+    let only_in_1 = |what: &str| Err(invalid(format!("{what}, which join version 0 has not")));
+    if join_version < 1 && *trailer_level > 0 {
+        return only_in_1("a trailer in chunks");
+    }
+    if join_version < 1 && !files.is_empty() {
+        return only_in_1("other files with chunks");
+    }
+    if *trailer_level > limits.max_trailer_levels {
+        let most = limits.max_trailer_levels;
+        let message =
+            format!("a trailer in chunks {trailer_level} times, where {most} are allowed");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    if *trailer_level > 0 && !metadata.splice_marker {
+        return Err(invalid("a trailer in chunks without placeholders"));
+    }
+    if *trailer_level > 0 && !files.is_empty() {
+        return Err(invalid("a trailer in chunks in other files"));
+    }
+    if files.len() > limits.max_files {
+        let message = format!(
+            "chunks in {} other files, where {} are allowed",
+            files.len(),
+            limits.max_files
+        );
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    for (at, chunk) in metadata.chunks.iter().enumerate() {
+        if chunk.file as usize > files.len() {
+            let message = format!(
+                "file {} is out of range: there are {} other files",
+                chunk.file,
+                files.len()
+            );
+            return Err(invalid(message).in_chunk(at as u64));
+        }
+    }
+    Ok(())
 }
 
 fn check_version(metadata: &ChunkMetadata) -> Result<i32> {

@@ -117,8 +117,7 @@ impl Merger {
                 return Err(Error::new(ErrorKind::NotChunked, message));
             }
         };
-        let file =
-            ChunkedFile::with_metadata(open_file(&path)?, metadata.clone(), &options.limits)?;
+        let file = ChunkedFile::open_with_metadata(&path, metadata.clone(), &options.limits)?;
         decode(to_bytes(file.trailer(), &file, options)?)
     }
 

@@ -20,6 +20,12 @@ pub const DEFAULT_MAX_TRAILER_MESSAGES: u64 = 1 << 23;
 /// How large a record chunk that several chunks share may be to be decoded once and kept: many times what writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
+/// How often a trailer may itself be chunked. Each time it gets many times smaller.
+pub const DEFAULT_MAX_TRAILER_LEVELS: u32 = 8;
+
+/// How many other files chunks may be in. All are open at once.
+pub const DEFAULT_MAX_FILES: usize = 4096;
+
 /// What a merge accepts of a file that nobody vouches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,6 +38,12 @@ pub struct Limits {
     pub max_trailer_size: u64,
     /// How many messages a trailer may consist of.
     pub max_trailer_messages: u64,
+    /// How often a trailer may itself be chunked.
+    pub max_trailer_levels: u32,
+    /// How many other files chunks may be in.
+    pub max_files: usize,
+    /// Whether those files may lie outside of the folder of the file that names them (no).
+    pub allow_outside: bool,
     /// How large a record chunk may be, decoded, to be kept for the next of the records that share it.
     pub max_cached_size: u64,
     /// How large a message may be that is merged into memory.
@@ -45,6 +57,9 @@ impl Default for Limits {
             max_nesting: DEFAULT_MAX_NESTING,
             max_trailer_size: DEFAULT_MAX_TRAILER_SIZE,
             max_trailer_messages: DEFAULT_MAX_TRAILER_MESSAGES,
+            max_trailer_levels: DEFAULT_MAX_TRAILER_LEVELS,
+            max_files: DEFAULT_MAX_FILES,
+            allow_outside: false,
             max_cached_size: DEFAULT_MAX_CACHED_SIZE,
             max_message_size: isize::MAX.unsigned_abs() as u64,
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordPosition};
+use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordFile, RecordPosition};
 
 use super::execute::{check_size, execute};
 use super::store::ChunkStore;
@@ -85,19 +85,21 @@ impl<S: ReadAt> ChunkedFile<S> {
             merge: MergeCheck::Failed,
         };
         let named: HashSet<_> = (0..self.len())
-            .filter_map(|chunk| self.position(chunk))
-            .map(|position| position.chunk_begin())
+            .filter_map(|chunk| self.place(chunk))
+            .map(|(file, position)| (file, position.chunk_begin()))
             .collect();
-        for chunk in self.record_file().chunks() {
-            let checked = chunk.map_err(Error::from).and_then(|chunk| {
-                report.records += chunk.header.num_records;
-                match named.contains(&chunk.begin()) {
-                    // Its turn comes with the chunks that are in it.
-                    true => Ok(()),
-                    false => self.check_unnamed(&chunk),
-                }
-            });
-            report.problems.extend(checked.err());
+        for (number, file) in self.record_files().enumerate() {
+            for chunk in file.chunks() {
+                let checked = chunk.map_err(Error::from).and_then(|chunk| {
+                    report.records += chunk.header.num_records;
+                    match named.contains(&(number, chunk.begin())) {
+                        // Its turn comes with the chunks that are in it.
+                        true => Ok(()),
+                        false => check_unnamed(file, &chunk),
+                    }
+                });
+                report.problems.extend(checked.err());
+            }
         }
         let sizes = (0..self.len()).map(|chunk| self.size(chunk));
         let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
@@ -133,22 +135,6 @@ impl<S: ReadAt> ChunkedFile<S> {
         report
     }
 
-    /// Reads what no chunk of the message is in: the trailer, file metadata, padding, records that the trailer doesn't name.
-    fn check_unnamed(&self, chunk: &Chunk) -> Result<(), Error> {
-        let file = self.record_file();
-        match (chunk.header.kind, chunk.header.num_records) {
-            // Its 64 bytes were compared when the file was opened.
-            (RecordChunkKind::Signature, _) => {}
-            (RecordChunkKind::Metadata, _) => drop(file.metadata()?),
-            (RecordChunkKind::Simple, 1) => {
-                let record = RecordPosition::new(chunk.begin().0, 0);
-                io::copy(&mut file.record_stream(record)?, &mut io::sink())?;
-            }
-            _ => drop(file.read_chunk(chunk.begin())?),
-        }
-        Ok(())
-    }
-
     fn check_merge(&self, plan: &MergePlan, options: &MergeOptions) -> Result<MergeCheck, Error> {
         let merged = execute(self.trailer(), self, plan, &mut io::sink(), options)?;
         let source = merged.byte_exact.map(|exact| match exact {
@@ -174,4 +160,19 @@ impl Verification {
             self.problems.push(error);
         }
     }
+}
+
+/// Reads what no chunk of the message is in: the trailer, file metadata, padding, records that the trailer doesn't name.
+fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
+    match (chunk.header.kind, chunk.header.num_records) {
+        // Its 64 bytes were compared when the file was opened.
+        (RecordChunkKind::Signature, _) => {}
+        (RecordChunkKind::Metadata, _) => drop(file.metadata()?),
+        (RecordChunkKind::Simple, 1) => {
+            let record = RecordPosition::new(chunk.begin().0, 0);
+            io::copy(&mut file.record_stream(record)?, &mut io::sink())?;
+        }
+        _ => drop(file.read_chunk(chunk.begin())?),
+    }
+    Ok(())
 }

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use record_file::{Compression, CompressionKind};
 
-use super::options::SplitOptions;
+use super::options::{Profile, SplitOptions};
 use super::plan::SplitPlan;
 use super::records::write_records;
 use super::source::Source;
+use super::volumes::{commit_all, parts_beside};
 use super::write::ChunkReader;
-use crate::atomic::{AtomicFile, check_absent, check_space, same_file};
+use crate::atomic::{AtomicFile, check_absent, check_space, same_file, written_through};
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
@@ -29,12 +30,27 @@ pub struct Written {
     pub chunks: Vec<WrittenChunk>,
     /// Bytes of the message.
     pub source_size: u64,
-    /// Bytes of the file.
+    /// Bytes of the file, with those of the others that it names.
     pub output_size: u64,
+    /// The other files that chunks are in, in the order of their numbers.
+    pub files: Vec<WrittenFile>,
     /// A file of the other form that was in the way and was removed, as was asked for.
     pub removed: Option<PathBuf>,
+    /// Files of an earlier split in several that were removed, as was asked for.
+    pub removed_files: Vec<PathBuf>,
     /// Whether the source stays beside the file as `PREFIX.pb`. Readers prefer the `.cpb`.
     pub source_stays: bool,
+}
+
+/// A file beside the main one that has chunks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Bytes of it.
+    pub size: u64,
+    /// How many chunks it has; those that share a record count once.
+    pub chunks: usize,
 }
 
 /// A chunk in a file.
@@ -52,7 +68,9 @@ pub struct WrittenChunk {
     pub stored_size: u64,
     /// How it is compressed.
     pub compression: CompressionKind,
-    /// The position of its record in the file.
+    /// Which file its record is in: 0 is the main one, the others are counted as in [`Written::files`].
+    pub file: usize,
+    /// The position of its record in that file.
     pub position: u64,
     /// An earlier chunk with the same bytes, whose record it shares.
     pub same_as: Option<u64>,
@@ -65,6 +83,10 @@ pub(super) fn write(
     prefix: &Path,
     options: &SplitOptions,
 ) -> Result<Written> {
+    if options.get_max_file_size().is_some() && options.get_profile() == Profile::TensorFlow {
+        let message = "a maximum file size: several files are only for the profile `extended`";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
     let [chunked, plain] = ["cpb", "pb"].map(|extension| with_extension(prefix, extension));
     let (path, sibling) = if plan.is_split() {
         (&chunked, &plain)
@@ -80,7 +102,9 @@ pub(super) fn write(
         chunks: Vec::new(),
         source_size: source.size(),
         output_size: source.size(),
+        files: Vec::new(),
         removed: None,
+        removed_files: Vec::new(),
         source_stays: is_source(sibling),
     };
     if is_source(path) {
@@ -101,16 +125,28 @@ pub(super) fn write(
         }
     }
     let mut file = AtomicFile::create(path, force)?;
-    if let (Some(source), false) = (source.path(), path.exists()) {
-        file.restrict_to(&fs::metadata(source)?.permissions())?;
+    let main = written_through(&chunked)?;
+    let stale = parts_beside(&main)?;
+    let stale: Vec<_> = stale.into_iter().filter(|path| !is_source(path)).collect();
+    for path in &stale {
+        check_absent(path, force)?;
+    }
+    let restricted = match (source.path(), path.exists()) {
+        (Some(source), false) => Some(fs::metadata(source)?.permissions()),
+        _ => None,
+    };
+    if let Some(permissions) = &restricted {
+        file.restrict_to(permissions)?;
     }
     if options.get_compression() == Compression::None.into() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
+    let mut parts = Vec::new();
     if plan.is_split() {
-        let folder = file.folder().to_owned();
-        written.chunks = write_records(plan, source, file.as_file_mut(), &folder, options)?;
-        written.output_size = file.as_file().metadata()?.len();
+        (written.chunks, parts) =
+            write_records(plan, source, &mut file, restricted.as_ref(), options)?;
+        let others: u64 = parts.iter().map(|part| part.named.size).sum();
+        written.output_size = file.as_file().metadata()?.len() + others;
     } else {
         let meter = options.get_progress().meter(source.size());
         let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
@@ -118,14 +154,31 @@ pub(super) fn write(
     }
     source.check_unchanged()?;
     options.get_progress().check()?;
-    file.commit()?;
+    written.files = parts
+        .iter()
+        .map(|part| WrittenFile {
+            path: part.path.clone(),
+            size: part.named.size,
+            chunks: part.chunk_count,
+        })
+        .collect();
+    commit_all(file, parts)?;
+    let kept = |path: &PathBuf| written.files.iter().any(|file| file.path == *path);
+    for path in stale.into_iter().filter(|path| !kept(path)) {
+        remove(&path)?;
+        written.removed_files.push(path);
+    }
     if !written.source_stays && sibling.exists() {
-        fs::remove_file(sibling).map_err(|error| {
-            Error::from(error).context(format_args!("{} was not removed", sibling.display()))
-        })?;
+        remove(sibling)?;
         written.removed = Some(sibling.clone());
     }
     Ok(written)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|error| {
+        Error::from(error).context(format_args!("{} was not removed", path.display()))
+    })
 }
 
 fn with_extension(prefix: &Path, extension: &str) -> PathBuf {

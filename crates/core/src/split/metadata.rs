@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::options::Profile;
-use super::plan::SplitPlan;
+use super::plan::{PlannedChunk, SplitPlan};
 use crate::container::ChunkKind;
 use crate::path::{FieldPath, Step};
 use crate::proto::chunk_info::Type;
@@ -39,6 +39,8 @@ pub(super) fn refused_message() -> ChunkedMessage {
 /// What is known of a chunk once it is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrittenInfo {
+    /// Which file it is in: 0 is the main one.
+    pub(super) file: u32,
     pub(super) offset: u64,
     pub(super) crc32c: u32,
 }
@@ -122,16 +124,7 @@ pub(super) fn metadata(
             .chunks
             .iter()
             .zip(written)
-            .map(|(chunk, written)| ChunkInfo {
-                r#type: match chunk.kind {
-                    ChunkKind::Message => Type::Message.into(),
-                    ChunkKind::Bytes => Type::Bytes.into(),
-                },
-                size: chunk.size,
-                offset: written.offset,
-                crc32c: Some(written.crc32c),
-                file: 0,
-            })
+            .map(|(chunk, written)| chunk_info(chunk, written))
             .collect(),
         message: Some(message),
         extended_message,
@@ -140,6 +133,33 @@ pub(super) fn metadata(
         splice_marker: marked,
         byte_exact: marked && plan.byte_exact,
         message_type: plan.descriptor.full_name().to_owned(),
+        ..Default::default()
+    }
+}
+
+pub(super) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) -> ChunkInfo {
+    ChunkInfo {
+        r#type: match chunk.kind {
+            ChunkKind::Message => Type::Message.into(),
+            ChunkKind::Bytes => Type::Bytes.into(),
+        },
+        size: chunk.size,
+        offset: written.offset,
+        crc32c: Some(written.crc32c),
+        file: written.file,
+    }
+}
+
+/// The last record of a file that has chunks of a message whose trailer is in another.
+pub(super) fn part_metadata(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
+    ChunkMetadata {
+        version: Some(VersionDef {
+            join_version: join_version(Profile::Extended),
+            ..Default::default()
+        }),
+        chunks,
+        message: Some(refused_message()),
+        is_part: true,
         ..Default::default()
     }
 }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use super::compression::ChunkCompression;
+use super::volumes::largest_chunk;
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
@@ -13,6 +14,9 @@ pub const LARGEST_MAX_CHUNK_SIZE: u64 = 2_147_483_147;
 
 /// The default of [`SplitOptions::value_chunk_size`]: 1 MiB.
 pub const DEFAULT_VALUE_CHUNK_SIZE: u64 = 1 << 20;
+
+/// The least that [`SplitOptions::max_file_size`] can be: 4 KiB.
+pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 
 /// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
@@ -80,6 +84,7 @@ pub struct SplitOptions {
     value_chunk_size: Option<u64>,
     max_value_size: Option<u64>,
     profile: Profile,
+    max_file_size: Option<u64>,
     depth_limit: u32,
     compression: ChunkCompression,
     force: bool,
@@ -94,6 +99,7 @@ impl Default for SplitOptions {
             value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
             max_value_size: None,
             profile: Profile::default(),
+            max_file_size: None,
             depth_limit: DEFAULT_DEPTH_LIMIT,
             compression: ChunkCompression::default(),
             force: false,
@@ -160,6 +166,27 @@ impl SplitOptions {
         self
     }
 
+    /// The most bytes that a file may have (any number). What doesn't fit in one goes to several, all beside the main file
+    /// `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, numbered and named by what is in them. Only in the extended profile.
+    ///
+    /// No chunk is larger than has room in a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it is under [`LEAST_MAX_FILE_SIZE`].
+    pub fn max_file_size(mut self, bytes: Option<u64>) -> Result<Self> {
+        if let Some(bytes) = bytes.filter(|bytes| *bytes < LEAST_MAX_FILE_SIZE) {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!(
+                    "a maximum file size of {bytes} bytes: it must be at least {LEAST_MAX_FILE_SIZE}"
+                ),
+            ));
+        }
+        self.max_file_size = bytes;
+        Ok(self)
+    }
+
     /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]).
     #[must_use]
     pub fn depth_limit(mut self, messages: u32) -> Self {
@@ -197,7 +224,13 @@ impl SplitOptions {
 
     /// The most bytes a MESSAGE chunk may have.
     pub fn get_max_chunk_size(&self) -> u64 {
-        self.max_chunk_size
+        let most = self.max_file_size.map_or(u64::MAX, largest_chunk);
+        self.max_chunk_size.min(most)
+    }
+
+    /// The most bytes that a file may have.
+    pub fn get_max_file_size(&self) -> Option<u64> {
+        self.max_file_size
     }
 
     /// From which size on a bytes or string value becomes a chunk of its own.

@@ -1,44 +1,55 @@
 //! Chunks as records of a file, each distinct one once.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Seek, SeekFrom};
-use std::path::Path;
 
 use prost::Message;
 use record_file::{ReaderOptions, RecordFile, RecordPosition, RecordWriter, WriterOptions};
 
 use super::file::WrittenChunk;
-use super::fill::{Filled, Job, fill};
-use super::metadata::{WrittenInfo, metadata};
+use super::fill::{Filled, Job, Stored, fill};
+use super::metadata::{WrittenInfo, chunk_info, metadata};
 use super::options::SplitOptions;
 use super::plan::SplitPlan;
 use super::same::duplicates;
 use super::source::Source;
+use super::trailer::write_trailer;
+use super::volumes::{DonePart, assign, check_size, complete_part, fit_in_one};
 use super::write::source_crc32c;
+use crate::atomic::AtomicFile;
 use crate::{Result, threads};
 
 /// What is known of a chunk that was written.
 #[derive(Clone, Copy, Debug)]
 struct Record {
+    /// Which file it is in: 0 is the main one.
+    file: u32,
     position: RecordPosition,
     crc32c: u32,
     /// The chunk whose record it shares.
     same_as: Option<usize>,
 }
 
-/// Writes the plan's chunks and the trailer to a file that is empty. Temporary files go to `folder`.
+impl Record {
+    fn info(&self) -> WrittenInfo {
+        WrittenInfo {
+            file: self.file,
+            offset: self.position.numeric(),
+            crc32c: self.crc32c,
+        }
+    }
+}
+
+/// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others if they have to be, whose mode has nothing that
+/// `restricted` hasn't. Temporary files go beside it.
 pub(super) fn write_records(
     plan: &SplitPlan,
     source: &Source,
-    file: &mut File,
-    folder: &Path,
+    main: &mut AtomicFile,
+    restricted: Option<&Permissions>,
     options: &SplitOptions,
-) -> Result<Vec<WrittenChunk>> {
+) -> Result<(Vec<WrittenChunk>, Vec<DonePart>)> {
     let threads = threads::count(options.get_threads());
-    let mut front = RecordWriter::new(&mut *file, WriterOptions::new())?;
-    front.flush()?;
-    let begin = front.position().numeric();
-    drop(front);
     let mut same = duplicates(plan, source, threads, options.get_progress())?;
     let chunks: Vec<usize> = (0..plan.chunks.len())
         .filter(|&index| same[index].is_none())
@@ -46,64 +57,123 @@ pub(super) fn write_records(
     let meter = options
         .get_progress()
         .meter(chunks.iter().map(|&index| plan.chunks[index].size).sum());
-    let job = Job {
-        plan,
-        source,
-        compression: options.get_compression(),
-        chunks: &chunks,
-        file,
-        folder,
-        meter: &meter,
+    let fill_file = |file: &mut AtomicFile, chunks: &[usize]| {
+        let begin = begin(file.as_file_mut())?;
+        let job = Job {
+            plan,
+            source,
+            compression: options.get_compression(),
+            chunks,
+            file: file.as_file(),
+            folder: file.folder(),
+            meter: &meter,
+        };
+        fill(job, begin, threads)
     };
+    let groups = match options.get_max_file_size() {
+        Some(max) if !fit_in_one(&plan.chunks, most_of_trailer(plan), max) => {
+            assign(plan, &chunks, max)
+        }
+        _ => Vec::new(),
+    };
+    let own: &[usize] = if groups.is_empty() { &chunks } else { &[] };
     let Filled {
         stored,
         mut spans,
         end,
-    } = fill(job, begin, threads)?;
-    let mut stored = stored.into_iter();
-    let mut records: Vec<Record> = Vec::with_capacity(plan.chunks.len());
+    } = fill_file(main, own)?;
+    let mut written: Vec<Record> = records(0, &stored).collect();
+    let mut parts = Vec::with_capacity(groups.len());
+    for (group, number) in groups.iter().zip(1..) {
+        // Its name is known once its content is.
+        let mut file = AtomicFile::create_for(main.target())?;
+        if let Some(permissions) = restricted {
+            file.restrict_to(permissions)?;
+        }
+        let mut filled = fill_file(&mut file, group)?;
+        spans.append(&mut filled.spans);
+        let infos = records(0, &filled.stored).zip(group);
+        let infos = infos.map(|(record, &index)| chunk_info(&plan.chunks[index], &record.info()));
+        let part = complete_part(
+            main.target(),
+            parts.len(),
+            file,
+            filled.end,
+            infos.collect(),
+        )?;
+        check_size(part.file.as_file(), options)?;
+        written.extend(records(number, &filled.stored));
+        parts.push(part);
+    }
+    let mut written = written.into_iter();
+    let mut all: Vec<Record> = Vec::with_capacity(plan.chunks.len());
     for same in &mut same {
         let record = match same {
             Some(same) => {
                 spans.append(&mut same.spans);
                 Some(Record {
-                    position: records[same.other].position,
                     crc32c: same.crc32c,
                     same_as: Some(same.other),
+                    ..all[same.other]
                 })
             }
-            None => stored.next().map(|stored| Record {
-                position: stored.position,
-                crc32c: stored.crc32c,
-                same_as: None,
-            }),
+            None => written.next(),
         };
-        records.extend(record);
+        all.extend(record);
     }
-    let infos: Vec<WrittenInfo> = records
-        .iter()
-        .map(|record| WrittenInfo {
-            offset: record.position.numeric(),
-            crc32c: record.crc32c,
-        })
-        .collect();
-    let trailer = metadata(plan, &infos, source_crc32c(source, spans)?);
+    let infos: Vec<WrittenInfo> = all.iter().map(Record::info).collect();
+    let mut trailer = metadata(plan, &infos, source_crc32c(source, spans)?);
+    trailer.files = parts.iter().map(|part| part.named.clone()).collect();
+    let file = main.as_file_mut();
     file.seek(SeekFrom::Start(end))?;
     let mut writer = RecordWriter::starting_at(&mut *file, end)?;
-    writer.write_record_alone(
-        &trailer.encode_to_vec(),
-        options.get_compression().for_trailer(),
-    )?;
+    write_trailer(&mut writer, trailer, options)?;
     writer.finish()?;
-    describe(plan, &records, file)
+    check_size(file, options)?;
+    let others = parts.iter().map(|part| part.file.as_file());
+    let described = describe(plan, &all, std::iter::once(&*file).chain(others))?;
+    Ok((described, parts))
 }
 
-fn describe(plan: &SplitPlan, records: &[Record], file: &File) -> Result<Vec<WrittenChunk>> {
-    let record_file = RecordFile::open(file, ReaderOptions::default())?;
+/// Writes what every record file begins with, and says where that ends.
+fn begin(file: &mut File) -> Result<u64> {
+    let mut front = RecordWriter::new(file, WriterOptions::new())?;
+    front.flush()?;
+    Ok(front.position().numeric())
+}
+
+fn records(file: u32, stored: &[Stored]) -> impl Iterator<Item = Record> {
+    stored.iter().map(move |stored| Record {
+        file,
+        position: stored.position,
+        crc32c: stored.crc32c,
+        same_as: None,
+    })
+}
+
+/// Bytes that the trailer has at the most, but for what other files it names.
+fn most_of_trailer(plan: &SplitPlan) -> u64 {
+    let largest = WrittenInfo {
+        file: u32::MAX,
+        offset: u64::MAX,
+        crc32c: u32::MAX,
+    };
+    let infos = vec![largest; plan.chunks.len()];
+    metadata(plan, &infos, 0).encoded_len() as u64
+}
+
+fn describe<'a>(
+    plan: &SplitPlan,
+    records: &[Record],
+    files: impl Iterator<Item = &'a File>,
+) -> Result<Vec<WrittenChunk>> {
+    let files = files
+        .map(|file| RecordFile::open(file, ReaderOptions::default()))
+        .collect::<Result<Vec<_>, _>>()?;
     let chunks = plan.chunks.iter().zip(records).enumerate();
     chunks
         .map(|(index, (chunk, record))| {
-            let stored = record_file.stored(record.position)?;
+            let stored = files[record.file as usize].stored(record.position)?;
             Ok(WrittenChunk {
                 index: index as u64,
                 kind: chunk.kind,
@@ -111,6 +181,7 @@ fn describe(plan: &SplitPlan, records: &[Record], file: &File) -> Result<Vec<Wri
                 size: chunk.size,
                 stored_size: stored.chunk.header.data_size,
                 compression: stored.compression,
+                file: record.file as usize,
                 position: record.position.numeric(),
                 same_as: record.same_as.map(|other| other as u64),
             })

@@ -77,7 +77,11 @@ pub(super) fn split(plan: &SplitPlan, source: &Source, options: &SplitOptions) -
                 (bytes.into(), reader.crc32c())
             }
         };
-        infos.push(WrittenInfo { offset: 0, crc32c });
+        infos.push(WrittenInfo {
+            file: 0,
+            offset: 0,
+            crc32c,
+        });
         chunks.push(Chunk {
             kind: chunk.kind,
             path: chunk.path.clone(),

@@ -1,0 +1,71 @@
+//! The other files that a trailer says chunks are in: which are opened, and whether they are those that are meant.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::open_file;
+use crate::merge::Limits;
+use crate::proto::chunk_metadata::ExternalFile;
+use crate::{Error, ErrorKind, Result};
+
+/// Opens the files that the trailer of another names.
+#[derive(Debug)]
+pub(super) struct Siblings {
+    /// The folder of the file with the trailer, without symbolic links.
+    folder: PathBuf,
+    allow_outside: bool,
+}
+
+impl Siblings {
+    /// Of the file `main`, or of the one that it is a symbolic link to.
+    pub(super) fn of(main: &Path, limits: &Limits) -> Result<Siblings> {
+        let real = fs::canonicalize(main).map_err(|e| Error::from(e).context(main.display()))?;
+        Ok(Siblings {
+            folder: real.parent().unwrap_or(&real).to_owned(),
+            allow_outside: limits.allow_outside,
+        })
+    }
+
+    pub(super) fn open(&self, file: &ExternalFile) -> Result<File> {
+        let path = self.folder.join(self.relative(&file.path)?);
+        let real = fs::canonicalize(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let message = "it has chunks of the message, and isn't there";
+                Error::new(ErrorKind::Io, message).with_source(error)
+            }
+            _ => Error::from(error),
+        })?;
+        if !self.allow_outside && !real.starts_with(&self.folder) {
+            return Err(outside("a symbolic link leads to"));
+        }
+        // Before it is opened: opening a pipe waits for its other end.
+        if !fs::metadata(&real)?.is_file() {
+            return Err(Error::new(ErrorKind::Io, "it is no regular file"));
+        }
+        open_file(&real)
+    }
+
+    /// What a trailer says as a path; inside the folder, as far as the text tells, unless others are allowed.
+    fn relative(&self, path: &str) -> Result<PathBuf> {
+        let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
+        let inside = path.strip_prefix('/').unwrap_or(path);
+        if inside.split('/').any(strange) {
+            let message = "it is no path of folders and a file";
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+        let foreign = |part: &str| part == ".." || (cfg!(windows) && part.contains(['\\', ':']));
+        if !self.allow_outside && (inside.len() < path.len() || inside.split('/').any(foreign)) {
+            return Err(outside("the path leads to"));
+        }
+        Ok(PathBuf::from(path))
+    }
+}
+
+#[cold]
+fn outside(how: &str) -> Error {
+    let message = format!(
+        "{how} a file outside of the folder of the one that names it, which `allow-outside` would permit"
+    );
+    Error::new(ErrorKind::InvalidTrailer, message)
+}
