@@ -1,0 +1,257 @@
+//! Recovery beyond plain reading: while seeking, in metadata, in files that grow, from headers that are valid and wrong.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use record_file::{
+    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    RecordWriter, WriterOptions,
+};
+
+use crate::support::frame::hash;
+use crate::support::{Fixture, noise};
+
+type Regions = Arc<Mutex<Vec<(u64, u64)>>>;
+
+fn recovering<S: ReadAt>(source: S) -> (RecordReader<S>, Regions) {
+    let regions = Regions::default();
+    let seen = Arc::clone(&regions);
+    let reader = RecordReader::new(source, ReaderOptions::new()).on_damage(move |region| {
+        seen.lock().unwrap().push((region.begin, region.end));
+        true
+    });
+    (reader, regions)
+}
+
+/// Records of 100 bytes, each in a chunk of its own, and where these begin.
+fn chunks(count: u64) -> (Vec<u8>, Vec<usize>) {
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    let mut begins = Vec::new();
+    for index in 0..count {
+        let position = writer
+            .write_record_alone(&noise(100, index), Compression::None)
+            .unwrap();
+        begins.push(usize::try_from(position.chunk_begin().0).unwrap());
+    }
+    (writer.finish().unwrap(), begins)
+}
+
+fn read_all<S: ReadAt>(reader: &mut RecordReader<S>) -> Vec<u64> {
+    let mut begins = Vec::new();
+    while reader.read_record().unwrap().is_some() {
+        begins.push(reader.last_position().unwrap().chunk_begin().0);
+    }
+    begins
+}
+
+/// Writes a block header, with the right hash.
+fn block_header(file: &mut [u8], block: usize, previous: u64, next: u64) {
+    file[block + 8..block + 16].copy_from_slice(&previous.to_le_bytes());
+    file[block + 16..block + 24].copy_from_slice(&next.to_le_bytes());
+    let sum = hash(&file[block + 8..block + 24]);
+    file[block..block + 8].copy_from_slice(&sum.to_le_bytes());
+}
+
+#[test]
+fn valid_block_headers_of_another_chunk_are_believed_only_as_far_as_they_go() {
+    let (good, begins) = chunks(1500);
+    let block = 1 << 16;
+    // The chunk around the block, and the one behind it.
+    let around = *begins.iter().rfind(|&&begin| begin < block).unwrap();
+    let after = *begins.iter().find(|&&begin| begin > block).unwrap();
+    let [previous, next] = [(block - around) as u64, (after - block) as u64];
+    // What the header says, and from where on chunks are looked for, if that is one step.
+    let table = [
+        // The beginning is another one: reading goes on where the header says.
+        ("previous", previous - 1, next, after as u64),
+        ("previous, far", previous + 1000, next, after as u64),
+        // So far is nobody sent; nor to where no chunk can begin, nor backwards.
+        ("next, far", previous - 1, 3 << 16, 2 * block as u64),
+        (
+            "next, inside of a header",
+            previous - 1,
+            5,
+            2 * block as u64,
+        ),
+        ("next, 0", previous - 1, 0, 0),
+        ("next, beyond all", previous - 1, u64::MAX, 2 * block as u64),
+        // The end is another one than the chunk's own: neither can be relied on.
+        ("end", previous, next + 200, 2 * block as u64),
+        ("a chunk that begins here", 0, next, 0),
+    ];
+    for (what, previous, next, resumed) in table {
+        let mut bad = good.clone();
+        block_header(&mut bad, block, previous, next);
+        let mut reader = RecordReader::new(&bad, ReaderOptions::new());
+        let error = loop {
+            if let Err(error) = reader.read_record() {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
+        assert_eq!(error.offset(), Some(block as u64), "{what}: {error}");
+
+        let (mut reader, regions) = recovering(&bad);
+        let read = read_all(&mut reader);
+        let regions = regions.lock().unwrap();
+        let (begin, end) = regions[0];
+        assert_eq!(begin, around as u64, "{what}");
+        assert!(regions.is_sorted() && regions.iter().all(|region| region.0 < region.1));
+        if resumed == after as u64 {
+            assert_eq!((regions.len(), end), (1, resumed), "{what}");
+        } else if resumed > 0 {
+            // From the next block's header to the first chunk that begins behind it.
+            let expected = begins.iter().find(|&&begin| begin as u64 >= resumed);
+            assert_eq!(end, *expected.unwrap() as u64, "{what}");
+        }
+        let kept = begins.iter().map(|&begin| begin as u64);
+        let kept = kept.filter(|at| {
+            !regions
+                .iter()
+                .any(|region| (region.0..region.1).contains(at))
+        });
+        assert!(read.into_iter().eq(kept), "{what}");
+    }
+}
+
+#[test]
+fn seeking_recovers_too() {
+    let (mut file, begins) = chunks(10);
+    file[begins[4] + 60] ^= 1;
+    let bad = RecordPosition::new(begins[4] as u64, 1);
+    let mut reader = RecordReader::new(&file, ReaderOptions::new());
+    assert_eq!(
+        reader.seek(bad).unwrap_err().kind(),
+        ErrorKind::ChecksumMismatch
+    );
+    let (mut reader, regions) = recovering(&file);
+    reader.seek(bad).unwrap();
+    assert_eq!(reader.read_record().unwrap(), Some(&noise(100, 5)[..]));
+    assert_eq!(
+        *regions.lock().unwrap(),
+        [(begins[4] as u64, begins[5] as u64)]
+    );
+    // And backwards over it.
+    reader
+        .seek(RecordPosition::new(begins[5] as u64, 0))
+        .unwrap();
+    let mut back = Vec::new();
+    while reader.seek_back().unwrap() {
+        let position = reader.position();
+        back.push(position.chunk_begin().0);
+        if back.len() > 20 {
+            break;
+        }
+    }
+    assert!(back.ends_with(&[begins[0] as u64]), "{back:?}");
+    assert!(back.contains(&(begins[3] as u64)), "{back:?}");
+}
+
+#[test]
+fn a_header_damaged_in_the_last_block_costs_the_rest_once() {
+    let (mut file, begins) = chunks(10);
+    file[begins[7] + 5] ^= 1;
+    let (mut reader, regions) = recovering(&file);
+    assert_eq!(read_all(&mut reader).len(), 7);
+    for _ in 0..3 {
+        assert_eq!(reader.read_record().unwrap(), None);
+    }
+    let size = file.len() as u64;
+    assert_eq!(*regions.lock().unwrap(), [(begins[7] as u64, size)]);
+}
+
+#[test]
+fn a_callback_that_panics_leaves_a_reader_that_reads_on() {
+    let (mut file, begins) = chunks(6);
+    file[begins[2] + 60] ^= 1;
+    file[begins[4] + 60] ^= 1;
+    let second = begins[2] as u64;
+    let mut reader = RecordReader::new(&file, ReaderOptions::new()).on_damage(move |region| {
+        assert_ne!(region.begin, second, "on purpose");
+        true
+    });
+    for _ in 0..2 {
+        assert!(reader.read_record().unwrap().is_some());
+    }
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let panicked = catch_unwind(AssertUnwindSafe(|| reader.read_record().map(|_| ())));
+    std::panic::set_hook(hook);
+    assert!(panicked.is_err());
+    let left: Vec<_> = [3, 5].map(|index| begins[index] as u64).into();
+    assert_eq!(read_all(&mut reader), left);
+}
+
+#[test]
+fn metadata_that_is_damaged_costs_no_records() {
+    let mut contradictions = 0;
+    for name in [
+        "cpp_meta_uncompressed.riegeli",
+        "cpp_meta_zstd3_transpose.riegeli",
+    ] {
+        let fixture = Fixture::load(name);
+        let records = fixture.records().len();
+        let end = fixture.records()[0].position.chunk_begin().0;
+        let inside = usize::try_from(end).unwrap() - 1;
+        // Its data, by the hash; and what the data says, with the right hash.
+        for mended in [false, true] {
+            let mut bad = fixture.bytes.clone();
+            bad[inside] ^= 0xff;
+            if mended {
+                bad[inside - 1] ^= 0x55;
+                crate::support::frame::mend(&mut bad);
+            }
+            let mut strict = RecordReader::new(&bad, ReaderOptions::new());
+            let error = match strict.read_metadata() {
+                // A value in it was changed, and nobody can tell.
+                Ok(_) if mended => continue,
+                result => result.unwrap_err(),
+            };
+            assert_eq!(error.offset(), Some(64), "{name}: {error}");
+            contradictions += u32::from(mended);
+            assert!(
+                RecordFile::open(&bad, ReaderOptions::new())
+                    .unwrap()
+                    .metadata()
+                    .is_err()
+            );
+
+            let (mut reader, regions) = recovering(&bad);
+            assert_eq!(reader.read_metadata().unwrap(), None);
+            assert_eq!(read_all(&mut reader).len(), records);
+            assert_eq!(*regions.lock().unwrap(), [(64, end)]);
+        }
+    }
+    assert!(contradictions > 0);
+}
+
+#[test]
+fn a_file_that_grows_is_recovered_only_where_it_is_damaged() {
+    #[derive(Clone, Default)]
+    struct Growing(Arc<Mutex<Vec<u8>>>);
+    impl ReadAt for Growing {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().read_at(offset, buf)
+        }
+
+        fn size(&self) -> std::io::Result<u64> {
+            self.0.lock().unwrap().size()
+        }
+    }
+    let (mut file, begins) = chunks(30);
+    file[begins[10] + 60] ^= 1;
+    let growing = Growing::default();
+    let (mut reader, regions) = recovering(growing.clone());
+    let mut read = Vec::new();
+    // It grows by whole chunks: what is cut short in between is another matter.
+    for &end in &begins[1..] {
+        *growing.0.lock().unwrap() = file[..end].to_vec();
+        read.extend(read_all(&mut reader));
+    }
+    *growing.0.lock().unwrap() = file;
+    read.extend(read_all(&mut reader));
+    assert_eq!(read.len(), 29);
+    assert_eq!(
+        *regions.lock().unwrap(),
+        [(begins[10] as u64, begins[11] as u64)]
+    );
+}
