@@ -22,6 +22,8 @@ mod properties;
 mod reads;
 /// Files made of others: other compression, other values.
 mod rewriting;
+/// What holds of them of types made at random, too.
+mod random_schemas;
 /// SavedModels as folders.
 mod saved_model_dirs;
 /// What can be split: bytes, files, typed and dynamic messages.

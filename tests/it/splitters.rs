@@ -311,6 +311,17 @@ fn a_packed_field_is_cut_between_its_elements() {
 }
 
 #[test]
+fn a_packed_field_that_only_its_long_length_makes_too_large_is_cut() {
+    // One element of `packed_fixed`, behind a length of ten bytes.
+    let bytes = b"\xca\x01\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01\x02\x03\x04";
+    let source = Source::from_bytes(&bytes[..], kitchen_sink());
+    let options = SplitOptions::new().max_chunk_size(15).unwrap();
+    let split = SizeSplitter.split_with(&source, &options).unwrap();
+    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    assert_eq!(merged, &b"\xca\x01\x04\x01\x02\x03\x04"[..]);
+}
+
+#[test]
 fn a_map_of_scalars_is_cut_between_its_entries() {
     use prost_reflect::MapKey;
     let mut message = DynamicMessage::new(kitchen_sink());

@@ -1,6 +1,6 @@
 //! Messages made at random, byte by byte: whatever the wire format allows and readers accept.
 
-use prost_reflect::{Cardinality, DescriptorPool, Kind, MessageDescriptor};
+use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter_core::wire::{put_varint, varint_len};
 
 /// The type of the random messages: `testkit.Sink`, which has every kind of field.
@@ -25,7 +25,9 @@ pub fn kitchen_sink() -> MessageDescriptor {
         compiler
             .open_file("kitchen_sink.proto")
             .expect("the schema compiles");
-        compiler.descriptor_pool()
+        compiler.include_imports(true);
+        // Not the compiler's own pool: prost-reflect reads `packed` before it has resolved the options of source.
+        DescriptorPool::decode(&*compiler.encode_file_descriptor_set()).expect("as compiled")
     });
     POOL.get_message_by_name("testkit.Sink")
         .expect("it is in its file")
@@ -53,6 +55,15 @@ impl Random {
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number() % bound.max(1)
+    }
+
+    /// One of these.
+    ///
+    /// # Panics
+    ///
+    /// If there are none.
+    pub fn choose<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[usize::try_from(self.below(from.len() as u64)).expect("small")]
     }
 
     /// True once in `n` times.
@@ -97,6 +108,50 @@ pub fn message(descriptor: &MessageDescriptor, random: &mut Random, habits: &Hab
     content(descriptor, random, habits, habits.size, 0)
 }
 
+/// What a field or an extension is, to the wire.
+struct Slot {
+    number: u32,
+    kind: Kind,
+    repeated: bool,
+    map: bool,
+    group: bool,
+    packed: bool,
+    /// The numbers of the oneof it is in.
+    oneof: Vec<u32>,
+}
+
+impl From<&FieldDescriptor> for Slot {
+    fn from(field: &FieldDescriptor) -> Self {
+        let oneof = field.containing_oneof();
+        let members = oneof.iter().flat_map(|oneof| oneof.fields());
+        Slot {
+            number: field.number(),
+            kind: field.kind(),
+            repeated: field.is_list() || field.is_map(),
+            map: field.is_map(),
+            group: field.is_group(),
+            packed: field.is_packed(),
+            oneof: members.map(|member| member.number()).collect(),
+        }
+    }
+}
+
+fn slots(descriptor: &MessageDescriptor) -> Vec<Slot> {
+    let fields = descriptor.fields();
+    let mut slots: Vec<Slot> = fields.map(|field| Slot::from(&field)).collect();
+    slots.extend(descriptor.extensions().map(|extension| Slot {
+        number: extension.number(),
+        kind: extension.kind(),
+        repeated: extension.is_list(),
+        map: false,
+        group: extension.is_group(),
+        packed: extension.is_packed(),
+        oneof: Vec::new(),
+    }));
+    slots.sort_by_key(|slot| slot.number);
+    slots
+}
+
 fn content(
     descriptor: &MessageDescriptor,
     random: &mut Random,
@@ -104,43 +159,47 @@ fn content(
     size: u64,
     depth: u32,
 ) -> Vec<u8> {
-    let mut fields: Vec<_> = descriptor.fields().collect();
-    fields.sort_by_key(|field| field.number());
+    let slots = slots(descriptor);
+    if slots.is_empty() {
+        return Vec::new();
+    }
     // Each occurrence is one item, so that they can be put in any order.
     let mut items: Vec<(u32, Vec<u8>)> = Vec::new();
     let mut left = size;
     let mut tries = 0;
     while left > 8 && tries < 40 {
         tries += 1;
-        let field = &fields[usize::try_from(random.below(fields.len() as u64)).expect("small")];
-        let singular = field.cardinality() != Cardinality::Repeated;
+        let slot = random.choose(&slots);
         let taken = |number: u32| items.iter().any(|(item, _)| *item == number);
-        let rival = field
-            .containing_oneof()
-            .is_some_and(|o| o.fields().any(|f| taken(f.number())));
-        if singular && (taken(field.number()) || rival) && !(habits.repeats && random.one_in(3)) {
+        let rival = slot.oneof.iter().any(|&number| taken(number));
+        if !slot.repeated && (taken(slot.number) || rival) && !(habits.repeats && random.one_in(3))
+        {
             continue;
         }
-        let count = if singular { 1 } else { 1 + random.below(6) };
+        let count = if slot.repeated {
+            1 + random.below(6)
+        } else {
+            1
+        };
         let share = left / 2 / count;
         for _ in 0..count {
             let mut item = Vec::new();
-            value(&mut item, field, random, habits, share, depth);
+            value(&mut item, slot, random, habits, share, depth);
             left = left.saturating_sub(item.len() as u64);
-            if random.one_in(8) && habits.repeats && field.is_map() {
-                items.push((field.number(), item.clone()));
+            if random.one_in(8) && habits.repeats && slot.map {
+                items.push((slot.number, item.clone()));
             }
-            items.push((field.number(), item));
+            items.push((slot.number, item));
         }
     }
     if habits.odd_wire && random.one_in(3) {
+        let known = |number: &u32| slots.iter().any(|slot| slot.number == *number);
+        let number = (777..)
+            .find(|number| !known(number))
+            .expect("there are more numbers");
         for _ in 0..=random.below(3) {
-            let mut item = Vec::new();
-            put_varint(&mut item, 777 << 3 | 2);
             let len = random.below(1 + left / 4);
-            length(&mut item, len, random, habits);
-            item.extend(random.text(len));
-            items.push((777, item));
+            items.push((number, unknown(number, len, random, habits)));
         }
     }
     match habits.order {
@@ -156,6 +215,28 @@ fn content(
         }
     }
     items.into_iter().flat_map(|(_, item)| item).collect()
+}
+
+/// A field that its message's type doesn't have: of any wire type, most often bytes.
+fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u8> {
+    let mut out = Vec::new();
+    let wire_type = *random.choose(&[2, 2, 2, 0, 1, 3, 5]);
+    put_varint(&mut out, u64::from(number) << 3 | wire_type);
+    match wire_type {
+        0 => put_varint(&mut out, random.number() >> random.below(64)),
+        1 => out.extend(random.text(8)),
+        2 => {
+            length(&mut out, len, random, habits);
+            out.extend(random.text(len));
+        }
+        3 => {
+            let inner = random.text(len);
+            tagged(&mut out, 1, &inner, random, habits);
+            put_varint(&mut out, u64::from(number) << 3 | 4);
+        }
+        _ => out.extend(random.text(4)),
+    }
+    out
 }
 
 fn length(out: &mut Vec<u8>, len: u64, random: &mut Random, habits: &Habits) {
@@ -183,32 +264,32 @@ fn tagged(out: &mut Vec<u8>, number: u32, content: &[u8], random: &mut Random, h
 
 fn value(
     out: &mut Vec<u8>,
-    field: &prost_reflect::FieldDescriptor,
+    slot: &Slot,
     random: &mut Random,
     habits: &Habits,
     size: u64,
     depth: u32,
 ) {
-    let number = field.number();
+    let number = slot.number;
     let inner = |random: &mut Random, descriptor: &MessageDescriptor| {
         if depth > 6 || random.one_in(6) {
             return Vec::new();
         }
         content(descriptor, random, habits, size, depth + 1)
     };
-    match field.kind() {
-        Kind::Message(entry) if field.is_map() => {
+    match &slot.kind {
+        Kind::Message(entry) if slot.map => {
             let mut bytes = Vec::new();
             let mut parts = Vec::new();
             if !random.one_in(10) {
                 let mut key = Vec::new();
-                scalar(&mut key, &entry.map_entry_key_field(), 1, random);
+                scalar(&mut key, &entry.map_entry_key_field().kind(), 1, random);
                 parts.push(key);
             }
             let mut part = Vec::new();
             value(
                 &mut part,
-                &entry.map_entry_value_field(),
+                &Slot::from(&entry.map_entry_value_field()),
                 random,
                 habits,
                 size,
@@ -221,13 +302,13 @@ fn value(
             parts.iter().for_each(|part| bytes.extend_from_slice(part));
             tagged(out, number, &bytes, random, habits);
         }
-        Kind::Message(descriptor) if field.is_group() => {
+        Kind::Message(descriptor) if slot.group => {
             put_varint(out, u64::from(number) << 3 | 3);
-            out.extend(inner(random, &descriptor));
+            out.extend(inner(random, descriptor));
             put_varint(out, u64::from(number) << 3 | 4);
         }
         Kind::Message(descriptor) => {
-            let bytes = inner(random, &descriptor);
+            let bytes = inner(random, descriptor);
             tagged(out, number, &bytes, random, habits);
         }
         Kind::Bytes | Kind::String => {
@@ -235,25 +316,21 @@ fn value(
             let bytes = random.text(len);
             tagged(out, number, &bytes, random, habits);
         }
-        _ if field.is_packed() && !random.one_in(6) => {
+        // Readers take both forms, whichever the field was declared with.
+        kind if slot.repeated && slot.packed != random.one_in(6) => {
             let mut bytes = Vec::new();
             for _ in 0..random.below(1 + size / 4) {
-                bare(&mut bytes, &field.kind(), random);
+                bare(&mut bytes, kind, random);
             }
             tagged(out, number, &bytes, random, habits);
         }
-        _ => scalar(out, field, number, random),
+        kind => scalar(out, kind, number, random),
     }
 }
 
 /// A scalar with its tag. Keys of maps are scalars too: few different ones, so that some are there twice.
-fn scalar(
-    out: &mut Vec<u8>,
-    field: &prost_reflect::FieldDescriptor,
-    number: u32,
-    random: &mut Random,
-) {
-    let wire_type = match field.kind() {
+fn scalar(out: &mut Vec<u8>, kind: &Kind, number: u32, random: &mut Random) {
+    let wire_type = match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,
         Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => 5,
         Kind::String | Kind::Bytes => 2,
@@ -266,7 +343,7 @@ fn scalar(
         put_varint(out, len);
         out.extend(key);
     } else {
-        bare(out, &field.kind(), random);
+        bare(out, kind, random);
     }
 }
 

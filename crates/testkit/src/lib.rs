@@ -10,4 +10,5 @@ pub mod generate;
 pub mod models;
 pub mod reference;
 pub mod sources;
+pub mod schemas;
 pub mod splits;

@@ -99,15 +99,11 @@ fn place(
     let Some(Tag::Field(number)) = first.kind else {
         panic!("a path starts with a field")
     };
-    let field = target
-        .descriptor()
-        .get_field(number)
-        .expect("the field is known");
     let (select, rest) = match rest.split_first() {
         Some((tag, rest)) if !matches!(tag.kind, Some(Tag::Field(_))) => (tag.kind.as_ref(), rest),
         _ => (None, rest),
     };
-    let value = target.get_field_mut(&field);
+    let (value, kind) = field_mut(target, number);
     let value = match select {
         None => value,
         Some(Tag::Index(index)) => {
@@ -121,7 +117,7 @@ fn place(
             &mut list[index]
         }
         Some(Tag::MapKey(key)) => {
-            let Kind::Message(entry) = field.kind() else {
+            let Kind::Message(entry) = &kind else {
                 panic!("a map has entries")
             };
             let Kind::Message(_) = entry.map_entry_value_field().kind() else {
@@ -139,13 +135,25 @@ fn place(
         value => {
             assert!(rest.is_empty(), "a path ends at a value that is no message");
             let bytes = chunk(chunks, message.chunk_index.expect("a field has a chunk"));
-            *value = match field.kind() {
+            *value = match kind {
                 Kind::Bytes => Value::Bytes(bytes),
                 Kind::String => Value::String(String::from_utf8(bytes.to_vec()).expect("UTF-8")),
                 kind => panic!("a BYTES chunk for a {kind:?}"),
             };
         }
     }
+}
+
+/// The value of a field or an extension, and what kind of field that is.
+fn field_mut(target: &mut DynamicMessage, number: u32) -> (&mut Value, Kind) {
+    let descriptor = target.descriptor();
+    if let Some(field) = descriptor.get_field(number) {
+        return (target.get_field_mut(&field), field.kind());
+    }
+    let extension = descriptor
+        .get_extension(number)
+        .expect("the field is known");
+    (target.get_extension_mut(&extension), extension.kind())
 }
 
 fn map_key(key: &KeyTag) -> MapKey {

@@ -128,6 +128,8 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         let slice_before = chunks[..index].iter().rposition(|other| {
             chunk.slice_of().is_some()
                 && other.slice_of() == chunk.slice_of()
+                // Elements that continue a packed run are alone in their slice.
+                && other.packed() == chunk.packed()
                 && (other.path(), other.parent()) == (chunk.path(), chunk.parent())
         });
         let before = slice_before.unwrap_or(parent);

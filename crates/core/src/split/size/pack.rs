@@ -205,7 +205,12 @@ impl Engine<'_> {
         };
         let content_in = |room: u64| room.saturating_sub(tag + varint_len(room) as u64);
         let room = content_in(filling.room());
-        let head = self.boundary(&run.value, room, width)?;
+        let mut head = self.boundary(&run.value, room, width)?;
+        if head == run.value.end && !run.value.is_empty() {
+            // With a shorter length it would fit. But that is only written anew if something leaves.
+            let room = run.value.end - run.value.start - 1;
+            head = self.boundary(&run.value, room, width)?;
+        }
         let left = head - run.value.start;
         let left_size = tag + varint_len(left) as u64 + left;
         filling.add(run.start..run.end, left_size);
