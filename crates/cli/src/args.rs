@@ -34,7 +34,7 @@ pub(crate) use reading::ReadingArgs;
 pub(crate) use running::{ProgressArgs, Shown};
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
-pub(crate) use tree::{SortBy, TreeArgs};
+pub(crate) use tree::{MinSize, SortBy, TreeArgs};
 pub(crate) use verify::VerifyArgs;
 
 const ABOUT: &str = "\

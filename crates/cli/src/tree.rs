@@ -1,13 +1,18 @@
 //! `protosplit tree`.
 
 mod diff;
+mod page;
+mod picture;
 mod shown;
+mod squarify;
 mod text;
 
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
+use proto_splitter::atomic::AtomicFile;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::MergeOptions;
@@ -15,13 +20,17 @@ use proto_splitter::tree::{SizeTree, TreeOptions, TreePlace};
 use proto_splitter::{Error, ErrorKind, member_names};
 
 use crate::Exit;
-use crate::args::TreeArgs;
+use crate::args::{MinSize, TreeArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
 use crate::merge;
 use crate::output::Output;
 use crate::suggest;
-use shown::Report;
+use shown::{Limits, Report};
+
+/// How many members and fields are shown, from which size on: in a table, and in pages and pictures.
+const TEXT: (usize, MinSize) = (10, MinSize::Millionths(10_000));
+const PAGE: (usize, MinSize) = (200, MinSize::Bytes(0));
 
 /// How many members of a field a comparison knows. Each takes some hundred bytes.
 const COMPARED: usize = 10_000;
@@ -32,20 +41,40 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     }
     let input = input::find(&args.file)?;
     let options = merge::options(&input, &args.reading)?;
-    let least = |whole| args.min_size.of(whole);
+    let (top, least) = match (&args.html, &args.svg) {
+        (None, None) => TEXT,
+        _ => PAGE,
+    };
+    let limits = |whole| Limits::of(args, whole, top, least);
     let tree = measure(&input, &options, args, |whole| {
+        let limits = limits(whole);
         TreeOptions::new()
-            .top(args.top)
-            .min_member_size(least(whole))
+            .top(limits.top)
+            .min_member_size(limits.min_size)
     })?;
-    let report = Report::new(&input, &options, &tree, args);
+    let limits = limits(tree.root.size);
+    let report = |limits| Report::new(&input, &options, &tree, limits);
+    if let Some(target) = &args.html {
+        write(target, &page::page(limits, report)?, args.force)?;
+    }
+    if let Some(target) = &args.svg {
+        write(target, &picture::svg(&report(limits)), args.force)?;
+    }
     if args.json {
-        output.json(&report)
-    } else {
+        output.json(&report(limits))?;
+    } else if args.html.is_none() && args.svg.is_none() {
         let width = output.width();
-        output.print(&report.text(width))
-    }?;
+        output.print(&report(limits).text(width))?;
+    }
     Ok(Exit::Done)
+}
+
+fn write(target: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    let failed = |error: Error| Failure::of(target, &error);
+    let mut file = AtomicFile::create(target, force).map_err(failed)?;
+    let written = file.as_file_mut().write_all(text.as_bytes());
+    written.map_err(|error| Failure::io(target, &error))?;
+    file.commit().map_err(failed)
 }
 
 /// Walks the message, or the part of it that is asked for. What is kept may depend on how large that is.

@@ -27,6 +27,9 @@ Examples:
   protosplit tree model/ 'meta_graphs[0].graph_def.node[*]' --top 50
       The largest nodes.
   protosplit tree graph.pb --message tensorflow.GraphDef --depth 2 --sort count
+  protosplit tree model/ --html model.html
+      A page to look around in; it needs no network.
+  protosplit tree model/ --svg model.svg
   protosplit tree new/ --diff old/
       What grew, shrank, appeared and went.
   protosplit tree model/ --json | jq '.tree.fields[0].path'";
@@ -40,23 +43,32 @@ pub(crate) struct TreeArgs {
     /// Show so many levels of fields
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<usize>,
-    /// Show so many members of a repeated field, and fields of a message
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) top: usize,
-    /// Leave out what is smaller: a size, or a share of the whole
-    #[arg(long, value_name = "SIZE", default_value = "1%", value_parser = ValueParser::new(min_size))]
-    pub(crate) min_size: MinSize,
+    /// Show so many members of a repeated field, and fields of a message; by default 10, and many more in pages and pictures
+    #[arg(long, value_name = "N")]
+    pub(crate) top: Option<usize>,
+    /// Leave out what is smaller: a size, or a share of the whole; by default 1%, and 0 in pages and pictures
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(min_size))]
+    pub(crate) min_size: Option<MinSize>,
     /// What comes first
     #[arg(long, value_enum, default_value_t = SortBy::Size)]
     pub(crate) sort: SortBy,
     /// Show what changed since this message
-    #[arg(long, value_name = "OLD")]
+    #[arg(long, value_name = "OLD", conflicts_with_all = ["html", "svg"])]
     pub(crate) diff: Option<PathBuf>,
+    /// Write a page to look around in, instead of a table
+    #[arg(long, value_name = "OUT.html")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a picture, instead of a table
+    #[arg(long, value_name = "OUT.svg")]
+    pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 /// The order of fields and members.

@@ -5,6 +5,7 @@ use std::path::Path;
 use proto_splitter::tree::{MemberChange, Sum, TreeChange, TreeDiff, TreeOptions};
 use serde::Serialize;
 
+use super::shown::Limits;
 use super::text::{called, thousands};
 use super::{COMPARED, measure};
 use crate::Exit;
@@ -87,8 +88,13 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
         other_changes: 0,
         lines: Vec::new(),
     };
-    let least = args.min_size.of(whole);
-    report.add(&diff.root, String::new(), 0, args, least);
+    let (top, least) = super::TEXT;
+    report.add(
+        &diff.root,
+        String::new(),
+        0,
+        Limits::of(args, whole, top, least),
+    );
     report.changes = report.lines.iter().map(|(_, row)| row.clone()).collect();
     report
         .changes
@@ -103,23 +109,18 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
 }
 
 impl Report {
-    fn add(
-        &mut self,
-        change: &TreeChange,
-        above: String,
-        depth: usize,
-        args: &TreeArgs,
-        least: u64,
-    ) {
+    fn add(&mut self, change: &TreeChange, above: String, depth: usize, limits: Limits) {
         let path = match (above.as_str(), change.label.as_str()) {
             ("", label) => label.to_owned(),
             (above, label) => format!("{above}.{label}"),
         };
         self.lines.push((depth, Row::of_field(change, &path)));
-        if args.depth.is_some_and(|most| depth >= most) {
+        if depth >= limits.depth {
             return;
         }
-        let shown = |index: usize, change: i64| index < args.top && change.unsigned_abs() >= least;
+        let shown = |index: usize, change: i64| {
+            index < limits.top && change.unsigned_abs() >= limits.min_size
+        };
         for (index, member) in change.members.iter().enumerate() {
             if shown(index, member.change()) {
                 self.lines.push((depth + 1, Row::of_member(member)));
@@ -128,8 +129,8 @@ impl Report {
             }
         }
         for (index, child) in change.children.iter().enumerate() {
-            if shown(index, child.change()) || holds(child, least) {
-                self.add(child, path.clone(), depth + 1, args, least);
+            if shown(index, child.change()) || holds(child, limits.min_size) {
+                self.add(child, path.clone(), depth + 1, limits);
             } else {
                 self.other_changes += 1;
             }

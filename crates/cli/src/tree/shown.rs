@@ -5,7 +5,7 @@ use proto_splitter::path::Select;
 use proto_splitter::tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
 use serde::Serialize;
 
-use crate::args::{SortBy, TreeArgs};
+use crate::args::{MinSize, SortBy, TreeArgs};
 use crate::input::Input;
 
 /// A tree of sizes, cut down to what is worth a line.
@@ -98,23 +98,20 @@ pub(super) struct Limits {
     pub(super) sort: SortBy,
 }
 
+impl Limits {
+    /// What is asked for, or the default: `top`, and a share of the whole.
+    pub(super) fn of(args: &TreeArgs, whole: u64, top: usize, least: MinSize) -> Limits {
+        Limits {
+            depth: args.depth.unwrap_or(usize::MAX),
+            top: args.top.unwrap_or(top),
+            min_size: args.min_size.unwrap_or(least).of(whole),
+            sort: args.sort,
+        }
+    }
+}
+
 impl Report {
     pub(super) fn new(
-        input: &Input,
-        options: &MergeOptions,
-        tree: &SizeTree,
-        args: &TreeArgs,
-    ) -> Report {
-        let limits = Limits {
-            depth: args.depth.unwrap_or(usize::MAX),
-            top: args.top,
-            min_size: args.min_size.of(tree.root.size),
-            sort: args.sort,
-        };
-        Report::with(input, options, tree, limits)
-    }
-
-    pub(super) fn with(
         input: &Input,
         options: &MergeOptions,
         tree: &SizeTree,

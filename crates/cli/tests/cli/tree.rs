@@ -194,3 +194,38 @@ fn bad_messages_and_wrong_options_are_told_apart() {
     let none = dir.file("empty.pb", b"");
     assert!(run([&"tree", &none]).ok().contains("0 B"));
 }
+
+#[test]
+fn pages_and_pictures_are_written_like_any_file() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts");
+    let (page, picture) = (dir.path("a.html"), dir.path("a.svg"));
+    let both = run([&"tree", &model, &"--html", &page, &"--svg", &picture]).ok();
+    assert_eq!(both, "", "instead of the table");
+    let page_text = std::fs::read_to_string(&page).unwrap();
+    assert!(page_text.contains("\"n\":\"tensor_content\"") && page_text.len() < 1 << 20);
+    let picture_text = std::fs::read_to_string(&picture).unwrap();
+    assert!(picture_text.contains(">tensor_content</text>"));
+    assert_eq!(
+        picture_text.matches("<g>").count(),
+        picture_text.matches("</g>").count()
+    );
+    let line = run([&"tree", &model, &"--html", &page]).failed(Exit::Usage);
+    assert!(line.ends_with("(--force replaces it)"), "{line}");
+    let report = run([&"tree", &model, &"--svg", &picture, &"--force", &"--json"]).json();
+    assert_eq!(report["tree"]["count"], 1);
+    assert_eq!(dir.files(), ["a.html", "a.svg"]);
+}
+
+#[test]
+fn what_a_page_shows_can_be_cut_down() {
+    let dir = Dir::new();
+    let (model, page) = (fixture("functions_consts"), dir.path("a.html"));
+    run([
+        &"tree", &model, &"--html", &page, &"--depth", &"2", &"--top", &"1",
+    ])
+    .ok();
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("graph_def") && !text.contains("meta_info_def"));
+    assert!(!text.contains("tensor_content"));
+}

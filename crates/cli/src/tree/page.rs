@@ -1,0 +1,189 @@
+//! The tree as a page that needs nothing but a browser.
+
+use serde::Serialize;
+
+use super::shown::{Field, Limits, Listed, Report, Rest};
+use crate::failure::Failure;
+
+const PAGE: &str = include_str!("assets/page.html");
+const STYLE: &str = include_str!("assets/page.css");
+const SCRIPT: &str = include_str!("assets/page.js");
+
+/// The most bytes of data in a page. What is smallest is left to the sums until it fits.
+const MOST_DATA: usize = 4 << 20;
+
+/// The most characters of a name or a place.
+const MOST_TEXT: usize = 200;
+
+#[derive(Serialize)]
+struct Data<'a> {
+    file: &'a str,
+    message: Option<&'a str>,
+    chunked: bool,
+    tree: Item,
+}
+
+/// A field, with names of one letter: there may be many thousands.
+#[derive(Serialize)]
+struct Item {
+    /// Its step in a path; of the root the path.
+    n: String,
+    /// The type, or a guess at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    t: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    g: Option<&'static str>,
+    s: u64,
+    o: u64,
+    c: u64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    k: String,
+    /// Members.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    m: Vec<Row>,
+    /// Other members: how many, size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    f: Vec<Item>,
+    /// Other fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    x: Option<(u64, u64)>,
+}
+
+/// A member: place, name, detail, size, chunk, path.
+type Row = (String, Option<String>, Option<String>, u64, String, String);
+
+/// The page for the largest report that fits in one: `report` makes one within limits.
+pub(super) fn page(limits: Limits, report: impl Fn(Limits) -> Report) -> Result<String, Failure> {
+    let mut limits = limits;
+    loop {
+        let report = report(limits);
+        let data = data(&report)?;
+        if data.len() <= MOST_DATA || (limits.top <= 1 && limits.depth <= 1) {
+            return Ok(fill(&title(&report), &data));
+        }
+        limits.min_size = limits
+            .min_size
+            .max(report.tree.size >> 20)
+            .saturating_mul(4);
+        limits.top = (limits.top / 2).max(1);
+        if limits.top == 1 {
+            limits.depth = (limits.depth / 2).clamp(1, 64);
+        }
+    }
+}
+
+fn title(report: &Report) -> String {
+    format!("{}: sizes by field", report.file)
+}
+
+/// What the script reads. In a script element nothing but `<` could end it, and JSON has another way to write that.
+fn data(report: &Report) -> Result<String, Failure> {
+    let data = Data {
+        file: &report.file,
+        message: report.message.as_deref(),
+        chunked: report.is_chunked(),
+        tree: Item::of(&report.tree),
+    };
+    let json = serde_json::to_string(&data).map_err(|error| Failure::bad(error.to_string()))?;
+    Ok(json.replace('<', "\\u003c"))
+}
+
+/// Fills in the template, the texts from outside last, so that none of them is taken for a place to fill in.
+fn fill(title: &str, data: &str) -> String {
+    let page = PAGE
+        .replace("{{style}}", STYLE)
+        .replace("{{script}}", SCRIPT);
+    let (front, rest) = page.split_once("{{title}}").unwrap_or((&page, ""));
+    let (middle, end) = rest.split_once("{{data}}").unwrap_or((rest, ""));
+    [front, &escape(title), middle, data, end].concat()
+}
+
+/// The text as XML and HTML have it, in elements and in quoted attributes. Characters that XML can't have are left out.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\u{fffe}' | '\u{ffff}' => {}
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl Item {
+    fn of(field: &Field) -> Self {
+        let rest = |rest: &Option<Rest>| rest.map(|rest| (rest.count, rest.size));
+        Item {
+            n: short(&field.label),
+            t: field.type_name.clone(),
+            g: field.guess,
+            s: field.size,
+            o: field.own,
+            c: field.count,
+            k: field.chunks.text(),
+            m: field.members.iter().map(member).collect(),
+            r: rest(&field.other_members),
+            f: field.fields.iter().map(Item::of).collect(),
+            x: rest(&field.other_fields),
+        }
+    }
+}
+
+fn member(member: &Listed) -> Row {
+    (
+        short(&member.short),
+        member.name.as_deref().map(short),
+        member.detail.as_deref().map(short),
+        member.size,
+        member.chunks.text(),
+        short(&member.path),
+    )
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(MOST_TEXT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_the_template_is_filled_in_and_no_text_from_outside_is_one() {
+        let page = fill("a </title><b> {{data}} {{script}}", "{\"n\":\"{{title}}\"}");
+        assert!(page.contains("<title>a &lt;/title&gt;&lt;b&gt; {{data}} {{script}}</title>"));
+        assert!(page.contains(">{\"n\":\"{{title}}\"}</script>"));
+        assert!(!page.contains("{{style}}"));
+        assert_eq!(page.matches("use strict").count(), 1);
+    }
+
+    #[test]
+    fn the_template_asks_for_nothing_from_elsewhere() {
+        for (name, text) in [("html", PAGE), ("css", STYLE), ("js", SCRIPT)] {
+            for outside in [
+                "http:", "https:", "@import", "XMLHttp", "url(", "src=", "fetch(",
+            ] {
+                assert!(!text.contains(outside), "{outside} in {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn text_is_escaped_for_elements_and_attributes() {
+        assert_eq!(
+            escape("<a b=\"c\" d='e'>&\u{0}\u{1b}\u{ffff}é"),
+            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;é"
+        );
+    }
+}

@@ -1,0 +1,280 @@
+//! The tree as a picture that stands still.
+
+use std::fmt::Write;
+
+use super::page::escape;
+use super::shown::{Field, Listed, Report};
+use super::squarify::{Rect, squarify};
+use super::text::percent;
+use crate::size;
+
+const WIDTH: f64 = 1280.0;
+const HEIGHT: f64 = 860.0;
+const MARGIN: f64 = 24.0;
+/// Room above the treemap for what it is of, and below for its colours.
+const HEAD: f64 = 78.0;
+const FOOT: f64 = 52.0;
+/// The line of a field's name above its parts.
+const LABEL: f64 = 18.0;
+const PADDING: f64 = 2.0;
+/// The shortest side that is drawn, and the least that is worth cutting up.
+const LEAST_SIDE: f64 = 2.5;
+const LEAST_FRAME: (f64, f64) = (28.0, 18.0);
+/// The least that a member is worth drawing for.
+const LEAST_MEMBER: f64 = 700.0;
+/// How wide a character is, about.
+const CHARACTER: f64 = 7.0;
+
+const STYLE: &str = include_str!("assets/picture.css");
+
+/// What is drawn in a field: its parts, or its largest members where those say more.
+enum Part<'a> {
+    Field(&'a Field),
+    Member(&'a Listed),
+    Rest(String, u64),
+}
+
+impl Part<'_> {
+    fn size(&self) -> u64 {
+        match self {
+            Part::Field(field) => field.size,
+            Part::Member(member) => member.size,
+            Part::Rest(_, size) => *size,
+        }
+    }
+
+    fn label(&self) -> String {
+        match self {
+            Part::Field(field) => field.label.clone(),
+            Part::Rest(label, _) => label.clone(),
+            Part::Member(member) => match (&member.name, &member.detail) {
+                (Some(name), Some(detail)) => format!("{name} · {detail}"),
+                (Some(text), None) | (None, Some(text)) => text.clone(),
+                (None, None) => member.short.clone(),
+            },
+        }
+    }
+
+    fn told(&self, whole: u64) -> String {
+        let (place, much) = match self {
+            Part::Field(field) => (field.path.clone(), share(field.size, whole)),
+            Part::Member(member) => (
+                format!("{} {}", member.path, self.label()),
+                share(member.size, whole),
+            ),
+            Part::Rest(label, size) => (label.clone(), share(*size, whole)),
+        };
+        format!("{place}: {} ({much})", size::show(self.size()))
+    }
+
+    fn class(&self) -> &'static str {
+        match self {
+            Part::Member(_) => "member",
+            Part::Rest(..) => "rest",
+            Part::Field(field) => kind(field),
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+fn share(size: u64, whole: u64) -> String {
+    percent(if whole == 0 {
+        0.0
+    } else {
+        size as f64 / whole as f64
+    })
+}
+
+/// What colours a field, as in the page.
+fn kind(field: &Field) -> &'static str {
+    if !field.fields.is_empty() || field.other_fields.is_some() {
+        return "message";
+    }
+    match field
+        .guess
+        .or(field.type_name.as_deref())
+        .unwrap_or_default()
+    {
+        "bytes" => "bytes",
+        "string" | "text" => "text",
+        "message" => "message",
+        name if name.contains('.') || name.starts_with("map<") => "message",
+        _ => "number",
+    }
+}
+
+fn parts(field: &Field) -> Vec<Part<'_>> {
+    let mut parts: Vec<Part<'_>> = field.fields.iter().map(Part::Field).collect();
+    if let Some(rest) = field.other_fields {
+        let plural = if rest.count == 1 { "" } else { "s" };
+        let label = format!("[{} other field{plural}]", rest.count);
+        parts.push(Part::Rest(label, rest.size));
+    }
+    if !parts.is_empty() && field.own > 0 {
+        parts.push(Part::Rest("tags and lengths".into(), field.own));
+    }
+    // Elements that are no messages, or whose fields are too small to be listed.
+    if field.fields.is_empty() && field.members.len() > 1 {
+        parts = field.members.iter().map(Part::Member).collect();
+        if let Some(rest) = field.other_members {
+            let label = format!("[{} others]", rest.count);
+            parts.push(Part::Rest(label, rest.size));
+        }
+    }
+    parts.sort_by_key(|part| std::cmp::Reverse(part.size()));
+    parts
+}
+
+/// The picture of a report, as SVG.
+pub(super) fn svg(report: &Report) -> String {
+    let root = &report.tree;
+    let map = Rect {
+        x: MARGIN,
+        y: HEAD,
+        width: WIDTH - 2.0 * MARGIN,
+        height: HEIGHT - HEAD - FOOT,
+    };
+    let message = report.message.as_deref().unwrap_or("message");
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
+         width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-labelledby=\"title\">\n\
+         <title id=\"title\">{file}: sizes by field</title>\n<style>\n{STYLE}</style>\n\
+         <rect class=\"page\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>\n\
+         <text class=\"head\" x=\"{MARGIN}\" y=\"36\">{shown}</text>\n\
+         <text class=\"about\" x=\"{MARGIN}\" y=\"60\">{about}</text>\n",
+        file = escape(&report.file),
+        shown = escape(&fit(&report.file, 100)),
+        about = escape(&fit(
+            &[message, &root.path, &size::show(root.size)]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(" · "),
+            170
+        )),
+    );
+    draw_parts(&mut out, root, map, 0, root.size);
+    legend(&mut out);
+    out.push_str("</svg>\n");
+    out
+}
+
+fn draw_parts(out: &mut String, field: &Field, within: Rect, depth: usize, whole: u64) {
+    let parts = parts(field);
+    let sizes: Vec<u64> = parts.iter().map(Part::size).collect();
+    for (part, rect) in parts.iter().zip(squarify(&sizes, within)) {
+        if rect.width.min(rect.height) >= LEAST_SIDE {
+            draw(out, part, rect, depth, whole);
+        }
+    }
+}
+
+fn draw(out: &mut String, part: &Part<'_>, rect: Rect, depth: usize, whole: u64) {
+    let inner = match part {
+        Part::Field(field) if !self::parts(field).is_empty() => rect
+            .inset(PADDING, LABEL + 1.0)
+            .filter(|inner| inner.width >= LEAST_FRAME.0 && inner.height >= LEAST_FRAME.1)
+            .filter(|inner| !is_dust(field, inner))
+            .map(|inner| (*field, inner)),
+        _ => None,
+    };
+    let odd = if inner.is_some() && depth % 2 == 1 {
+        " odd"
+    } else {
+        ""
+    };
+    // Writing to a string doesn't fail.
+    let _ = write!(
+        out,
+        "<g><title>{}</title><rect class=\"{}{odd}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>",
+        escape(&part.told(whole)),
+        part.class(),
+        rect.x,
+        rect.y,
+        rect.width,
+        rect.height
+    );
+    label(out, part, rect, inner.is_some());
+    out.push_str("</g>\n");
+    if let Some((field, inner)) = inner {
+        draw_parts(out, field, inner, depth + 1, whole);
+    }
+}
+
+/// Whether all that a field is cut into are members too small for their names.
+fn is_dust(field: &Field, within: &Rect) -> bool {
+    let largest = field.members.first().map_or(0, |member| member.size);
+    #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
+    let area = within.area() * largest as f64 / field.size.max(1) as f64;
+    field.fields.is_empty() && area < LEAST_MEMBER
+}
+
+/// The name, and if there is room for it the size: on the same line for what has parts below it, else on the next.
+fn label(out: &mut String, part: &Part<'_>, rect: Rect, is_frame: bool) {
+    if rect.height < LABEL - 3.0 || rect.width < 5.0 * CHARACTER {
+        return;
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of characters in a picture"
+    )]
+    let room = ((rect.width - 10.0) / CHARACTER) as usize;
+    let much = size::show(part.size());
+    let beside = is_frame && room > much.len() + 12;
+    let name = fit(
+        &part.label(),
+        if beside { room - much.len() - 2 } else { room },
+    );
+    let (x, y) = (rect.x + 5.0, rect.y + 13.5);
+    let _ = write!(
+        out,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\">{}</text>",
+        escape(&name)
+    );
+    if beside {
+        let end = rect.x + rect.width - 5.0;
+        let _ = write!(
+            out,
+            "<text class=\"much end\" x=\"{end:.1}\" y=\"{y:.1}\">{much}</text>"
+        );
+    } else if !is_frame && rect.height > 2.0 * LABEL - 2.0 && room >= much.len() {
+        let _ = write!(
+            out,
+            "<text class=\"much\" x=\"{x:.1}\" y=\"{:.1}\">{much}</text>",
+            y + 15.0
+        );
+    }
+}
+
+fn legend(out: &mut String) {
+    let y = HEIGHT - FOOT + 18.0;
+    let mut x = MARGIN;
+    for (class, label) in [
+        ("bytes", "bytes"),
+        ("text", "text"),
+        ("number", "numbers"),
+        ("message", "messages"),
+        ("member", "members"),
+        ("rest", "the rest"),
+    ] {
+        let _ = write!(
+            out,
+            "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"13\" height=\"13\" rx=\"3\"/><text class=\"much\" x=\"{}\" y=\"{}\">{label}</text>",
+            x + 19.0,
+            y + 11.0
+        );
+        x += 105.0;
+    }
+    out.push('\n');
+}
+
+/// The text in so many characters, cut at its end.
+fn fit(text: &str, most: usize) -> String {
+    let mut shown: String = text.chars().take(most).collect();
+    if text.chars().nth(most).is_some() {
+        shown.pop();
+        shown.push('…');
+    }
+    shown
+}

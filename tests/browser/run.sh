@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Looks at the pages and pictures of `protosplit tree` in Chromium: see run.mjs. Screenshots are left in .browser/shots.
+# Needs node, npm and chromium for setup.sh, and cargo.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+"$here/setup.sh"
+cd "$here/../.."
+protosplit=${PROTOSPLIT:-}
+if [ -z "$protosplit" ]; then
+  cargo build --quiet --release -p proto-splitter-cli
+  target=$(cargo metadata --no-deps --format-version 1 | node -p 'JSON.parse(require("fs").readFileSync(0)).target_directory')
+  protosplit=$target/release/protosplit
+fi
+exec node "$here/run.mjs" "$protosplit" "$@"

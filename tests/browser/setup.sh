@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Brings what the browser tests need into .browser/ at the root of the repository: playwright-core, which drives the browser, from
+# npm; and Chromium, from the system's packages if it isn't there and this is root on Debian. Does nothing when all is there.
+set -euo pipefail
+
+version=1.56.1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+dir=$(cd "$here/../.." && pwd)/.browser
+
+for tool in node npm; do
+  command -v "$tool" >/dev/null || { echo "setup.sh: needs $tool (Node.js 18 or later)" >&2; exit 2; }
+done
+
+if ! command -v chromium >/dev/null; then
+  if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+    echo "setup.sh: installing chromium" >&2
+    apt-get update -qq
+    apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core >/dev/null
+  else
+    echo "setup.sh: needs chromium on the PATH (as root on Debian: apt-get install chromium)" >&2
+    exit 2
+  fi
+fi
+
+mkdir -p "$dir"
+if [ "$(cat "$dir/playwright-core" 2>/dev/null)" != "$version" ]; then
+  echo "setup.sh: installing playwright-core $version into .browser" >&2
+  npm install --prefix "$dir" --no-save --no-package-lock --no-fund --no-audit --silent "playwright-core@$version"
+  echo "$version" >"$dir/playwright-core"
+fi
