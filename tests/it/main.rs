@@ -18,12 +18,12 @@ mod hostile_sources;
 mod merge_fixtures;
 /// What holds of every split and merge, on messages made at random.
 mod properties;
+/// What holds of them of types made at random, too.
+mod random_schemas;
 /// What is read, and how often.
 mod reads;
 /// Files made of others: other compression, other values.
 mod rewriting;
-/// What holds of them of types made at random, too.
-mod random_schemas;
 /// SavedModels as folders.
 mod saved_model_dirs;
 /// What can be split: bytes, files, typed and dynamic messages.

@@ -1,4 +1,5 @@
 //! Files of the extended profile: several for one message, and trailers that are themselves in chunks.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -474,7 +475,8 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
     endless.trailer_level = 1;
     let mut part = inner.clone();
     part.is_part = true;
-    let cases: [(&ChunkMetadata, fn(&mut ChunkMetadata), &str); 6] = [
+    type Case<'a> = (&'a ChunkMetadata, fn(&mut ChunkMetadata), &'a str);
+    let cases: [Case<'_>; 6] = [
         (
             &endless,
             |_| (),

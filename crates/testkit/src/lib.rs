@@ -9,6 +9,6 @@
 pub mod generate;
 pub mod models;
 pub mod reference;
-pub mod sources;
 pub mod schemas;
+pub mod sources;
 pub mod splits;
