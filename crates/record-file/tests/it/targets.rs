@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use record_file::{
-    ChunkKind, ChunkOffset, ErrorKind, FieldProjection, Found, Input, ReaderOptions, RecordFile,
-    RecordPosition, RecordReader, RecordsMetadata, WriterOptions,
+    ChunkKind, ChunkOffset, Compression, ErrorKind, FieldProjection, Found, Input, ReaderOptions,
+    RecordFile, RecordPosition, RecordReader, RecordWriter, RecordsMetadata, WriterOptions,
 };
 
 use crate::support::frame::{self, Frame};
@@ -13,12 +13,13 @@ use crate::support::frame::{self, Frame};
 pub(crate) type Target = fn(&[u8]);
 
 /// All of them, by name.
-pub(crate) const TARGETS: [(&str, Target); 6] = [
+pub(crate) const TARGETS: [(&str, Target); 7] = [
     ("sequence", sequence),
     ("positioned", positioned),
     ("simple_chunk", simple_chunk),
     ("transposed_chunk", transposed_chunk),
     ("metadata", metadata),
+    ("round_trip", round_trip),
     ("text", text),
 ];
 
@@ -227,6 +228,38 @@ pub(crate) fn metadata(data: &[u8]) {
     assert_eq!(positioned, sequential);
 }
 
+/// Two bytes for options, then records of a length byte each: what is written of them is read.
+pub(crate) fn round_trip(data: &[u8]) {
+    let Some((&[how, size], mut rest)) = data.split_first_chunk() else {
+        return;
+    };
+    let compression = match how % 4 {
+        0 => Compression::None,
+        1 => Compression::zstd(1),
+        2 => Compression::brotli(1),
+        _ => Compression::SNAPPY,
+    };
+    let options = WriterOptions::new()
+        .compression(compression)
+        .transpose(how & 4 == 0)
+        .bucket_fraction(f64::from(how >> 4) / 15.0)
+        .chunk_size(1 + u64::from(size) * 16)
+        .final_padding(if how & 8 == 0 { 1 } else { 100 });
+    let mut writer = RecordWriter::new(Vec::new(), options).expect("options in their range");
+    let mut records = Vec::new();
+    while let Some((&len, after)) = rest.split_first() {
+        let (record, after) = after.split_at(usize::from(len).min(after.len()));
+        writer.write_record(record).expect("memory takes it");
+        let position = writer.last_position().expect("a record was written");
+        records.push((position, record.to_vec()));
+        rest = after;
+    }
+    let file = writer.finish().expect("memory takes it");
+    let (read, end) = read_all(&mut RecordReader::new(&file, OPTIONS));
+    assert_eq!(end, Ok(()));
+    assert!(read == records);
+}
+
 /// Positions and options as text, positions as bytes: what is read is written the same.
 pub(crate) fn text(data: &[u8]) {
     if let Ok(position) = RecordPosition::from_bytes(data) {
@@ -276,14 +309,32 @@ pub(crate) fn seeds(target: &str, dir: &std::path::Path) -> Vec<Vec<u8>> {
         if file.len() > LARGEST {
             continue;
         }
-        if matches!(target, "sequence" | "positioned") {
-            file.push(1);
-            seeds.push(file);
-        } else {
-            seeds.extend(chunks(target, &file));
+        match target {
+            "sequence" | "positioned" => {
+                file.push(1);
+                seeds.push(file);
+            }
+            "round_trip" => seeds.push(records_of(&file)),
+            _ => seeds.extend(chunks(target, &file)),
         }
     }
     seeds
+}
+
+/// The first records of a file as [`round_trip`] takes them.
+fn records_of(file: &[u8]) -> Vec<u8> {
+    const LARGEST: usize = 2000;
+    let mut out = vec![0, 255];
+    let mut reader = RecordReader::new(file, OPTIONS);
+    while out.len() < LARGEST
+        && let Ok(Some(record)) = reader.read_record()
+    {
+        if let Ok(len) = u8::try_from(record.len()) {
+            out.push(len);
+            out.extend(record);
+        }
+    }
+    out
 }
 
 /// The chunks of a file that a target is for, with their claims in front.
