@@ -9,6 +9,7 @@ use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Hasher;
 use crate::input::Input;
+use crate::varint;
 
 /// How much of a file is read at once: small enough to stay in a core's cache until it is copied on.
 const WINDOW: u64 = AT_ONCE * BLOCK;
@@ -384,6 +385,22 @@ impl Payload {
             let piece = self.piece(input, left)?;
             out.extend_from_slice(piece);
             left -= piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Appends a varint, or what there is of it.
+    pub(crate) fn append_varint<I: Input + ?Sized>(
+        &mut self,
+        input: &mut I,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        for _ in 0..varint::MAX_LEN {
+            let before = out.len();
+            self.append(input, 1, out)?;
+            if out.len() == before || out.last().is_some_and(|&byte| byte < 0x80) {
+                break;
+            }
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use crate::input::{Input, ReadAhead, Sequential};
 use crate::options::ReaderOptions;
 use crate::payload::{Fault, Payload, Place, check_limit, read_header};
 use crate::position::RecordPosition;
+use crate::simple;
 use crate::transpose::FieldProjection;
 
 /// Reads the records of a file in order, and moves around in it.
@@ -178,6 +179,7 @@ impl<I: Input> RecordReader<I> {
     /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a chunk is
     /// [`Truncated`](ErrorKind::Truncated). [`Io`](ErrorKind::Io), [`LimitExceeded`](ErrorKind::LimitExceeded). The
     /// reader stays where it is, so that what may pass (a file that still grows) can be tried again.
+    #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
             return Ok(None);
@@ -212,7 +214,16 @@ impl<I: Input> RecordReader<I> {
     }
 
     /// Makes sure that the next record is loaded; false at the end.
+    #[inline]
     fn load_record(&mut self) -> Result<bool> {
+        match &self.loaded {
+            Some(loaded) if self.index < loaded.records.len() => Ok(true),
+            _ => self.load_next(),
+        }
+    }
+
+    #[inline(never)]
+    fn load_next(&mut self) -> Result<bool> {
         if let Some(error) = &self.failed {
             return Err(error.again());
         }
@@ -296,6 +307,20 @@ impl<I: Input> RecordReader<I> {
     }
 
     fn decode(&mut self, chunk: &Chunk) -> Result<DecodedChunk, Fault> {
+        if chunk.header.kind == ChunkKind::Simple
+            && chunk.header.data_size > self.options.stream_from
+        {
+            self.check_room(chunk)?;
+            let mut payload = Payload::hashed(*chunk);
+            let records = simple::decode_streamed(
+                &mut payload,
+                &mut self.input,
+                &mut self.decoders,
+                &self.options,
+            )?;
+            self.check_reached(chunk)?;
+            return Ok(records);
+        }
         let data = self.read_data(Payload::hashed(*chunk))?;
         decoded::decode(
             chunk,
@@ -313,36 +338,48 @@ impl<I: Input> RecordReader<I> {
     /// All data of a chunk, in memory that was used before.
     fn read_data(&mut self, mut payload: Payload) -> Result<Vec<u8>, Fault> {
         let chunk = *payload.chunk();
+        self.check_room(&chunk)?;
         let size = chunk.header.data_size;
-        let reaches = |input: &mut ReadAhead<I>| match input.reaches(chunk.end) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(have)) => Err(Fault::truncated(
-                chunk.begin,
-                format!(
-                    "the file ends at {have:#x}, inside a chunk that goes on to {:#x}",
-                    chunk.end
-                ),
-            )),
-            Err(error) => Err(Fault::io(chunk.begin, error)),
-        };
-        let known = self.input.goes_back();
-        if known {
-            reaches(&mut self.input)?;
-        }
-        check_limit(&chunk, size, self.options.max_chunk_memory).map_err(|error| Fault {
-            error,
-            place: Place::Data { end: chunk.end },
-        })?;
         let mut data = self.decoders.memory.take();
         data.clear();
-        let trusted = if known { size } else { size.min(TRUSTED_SIZE) };
+        let trusted = if self.input.goes_back() {
+            size
+        } else {
+            size.min(TRUSTED_SIZE)
+        };
         data.reserve(usize::try_from(trusted).unwrap_or(0));
         payload.append(&mut self.input, size, &mut data)?;
         payload.finish(&mut self.input)?;
-        if !known {
-            reaches(&mut self.input)?;
-        }
+        self.check_reached(&chunk)?;
         Ok(data)
+    }
+
+    /// Before a chunk is read: that it is in the file, as far as one can tell, and not too large.
+    fn check_room(&mut self, chunk: &Chunk) -> Result<(), Fault> {
+        if self.input.goes_back() {
+            self.check_end(chunk)?;
+        }
+        let size = chunk.header.data_size;
+        check_limit(chunk, size, self.options.max_chunk_memory).map_err(|error| Fault {
+            error,
+            place: Place::Data { end: chunk.end },
+        })
+    }
+
+    /// After a chunk was read: that it is in the file up to its end, where that wasn't known before.
+    fn check_reached(&mut self, chunk: &Chunk) -> Result<(), Fault> {
+        if self.input.goes_back() {
+            return Ok(());
+        }
+        self.check_end(chunk)
+    }
+
+    fn check_end(&mut self, chunk: &Chunk) -> Result<(), Fault> {
+        match self.input.reaches(chunk.end) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(have)) => Err(Fault::ends_inside(chunk, have)),
+            Err(error) => Err(Fault::io(chunk.begin, error)),
+        }
     }
 
     fn unload(&mut self) {

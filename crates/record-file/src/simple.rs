@@ -10,12 +10,13 @@
 //! Sizes are one varint a record, values are the records one after the other. With compression, each is a
 //! varint, the size it decompresses to, and one compressed stream.
 use crate::chunk::{Chunk, ChunkHeader};
-use crate::codec::{Decoders, Encoders};
+use crate::codec::{Decoders, Encoders, TRUSTED_SIZE};
 use crate::compression::{Compression, CompressionKind};
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
+use crate::input::Input;
 use crate::options::ReaderOptions;
-use crate::payload::check_limit;
+use crate::payload::{Fault, Payload, Place, check_limit};
 use crate::varint;
 
 /// The compression that the first byte of a chunk's data names.
@@ -175,6 +176,106 @@ pub(crate) fn decode(
         .map_err(|error| error.or_at(begin))?;
     decoders.memory.give(data);
     Ok(DecodedChunk::new(values, 0, ends))
+}
+
+/// Decodes a simple chunk, compressed or not, as its data is read: what is stored is never held as a whole.
+///
+/// The hash is compared in the end, and what it says comes before all else that is wrong with the data.
+pub(crate) fn decode_streamed<I: Input + ?Sized>(
+    payload: &mut Payload,
+    input: &mut I,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+) -> Result<DecodedChunk, Fault> {
+    let end = payload.chunk().end;
+    let result = decode_pieces(payload, input, decoders, options);
+    if matches!(&result, Err(fault) if fault.place != Place::Data { end }) {
+        return result;
+    }
+    payload.finish(input)?;
+    result
+}
+
+fn decode_pieces<I: Input + ?Sized>(
+    payload: &mut Payload,
+    input: &mut I,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+) -> Result<DecodedChunk, Fault> {
+    let chunk = *payload.chunk();
+    let begin = chunk.begin;
+    let wrong = |error: Error| Fault {
+        error: error.or_at(begin),
+        place: Place::Data { end: chunk.end },
+    };
+    let mut front = Vec::new();
+    payload.append(input, 1, &mut front)?;
+    payload.append_varint(input, &mut front)?;
+    let front = Front::parse(&front, &chunk).map_err(wrong)?;
+    let kind = front.compression;
+    let mut sizes = Vec::new();
+    payload.append(input, front.sizes.end - front.sizes.start, &mut sizes)?;
+    let ends = record_ends(kind, &sizes, &chunk, decoders, options).map_err(wrong)?;
+    let expected = chunk.header.decoded_data_size;
+    let mut prefix = Vec::new();
+    let size = if kind == CompressionKind::None {
+        payload.left()
+    } else {
+        payload.append_varint(input, &mut prefix)?;
+        take_size(&mut &prefix[..], begin).map_err(wrong)?
+    };
+    if size != expected {
+        let detail = format!("{size} bytes of values, not {expected}");
+        return Err(wrong(Error::corrupt(begin, detail)));
+    }
+    check_limit(&chunk, size, options.max_chunk_memory).map_err(wrong)?;
+    let mut values = decoders.memory.take();
+    values.clear();
+    // Sixteen bytes tell how large a window is.
+    let mut start = Vec::new();
+    if matches!(kind, CompressionKind::Zstd | CompressionKind::Brotli) {
+        payload.append(input, 16, &mut start)?;
+        if let Some(mut stream) = decoders.stream(kind, &start, options).map_err(wrong)? {
+            let claimed = chunk.header.data_size.saturating_mul(64).max(TRUSTED_SIZE);
+            reserve_trusted(&mut values, size.min(claimed), input);
+            stream.run_to(&start, &mut values, size).map_err(wrong)?;
+            loop {
+                let piece = payload.piece(input, u64::MAX)?;
+                if piece.is_empty() {
+                    break;
+                }
+                stream.run_to(piece, &mut values, size).map_err(wrong)?;
+            }
+            if !stream.ended() || values.len() as u64 != size {
+                return Err(wrong(Error::corrupt(begin, "compressed stream ends early")));
+            }
+            decoders.give_back(stream);
+            return Ok(DecodedChunk::new(values, 0, ends));
+        }
+    }
+    if kind == CompressionKind::None {
+        reserve_trusted(&mut values, size, input);
+        payload.append(input, size, &mut values)?;
+        return Ok(DecodedChunk::new(values, 0, ends));
+    }
+    let mut stored = start;
+    reserve_trusted(&mut stored, payload.left(), input);
+    payload.append(input, u64::MAX, &mut stored)?;
+    let values = decoders
+        .decompress_to(values, kind, &stored, size, options.max_window_log)
+        .map_err(wrong)?;
+    decoders.memory.give(stored);
+    Ok(DecodedChunk::new(values, 0, ends))
+}
+
+/// Makes room for bytes that are known to be there, or else for some of them.
+fn reserve_trusted<I: Input + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
+    let trusted = if input.goes_back() {
+        size
+    } else {
+        size.min(TRUSTED_SIZE)
+    };
+    out.reserve(usize::try_from(trusted).unwrap_or(0));
 }
 
 fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Result<&'a [u8]> {

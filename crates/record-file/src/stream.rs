@@ -11,7 +11,6 @@ use crate::file::RecordFile;
 use crate::payload::{Payload, check_limit};
 use crate::read_at::ReadAt;
 use crate::simple::{Front, record_ends};
-use crate::varint;
 
 /// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded whole.
 const MAX_FRONT: u64 = 4096;
@@ -52,7 +51,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
         let mut payload = Payload::hashed(chunk);
         let mut front = Vec::new();
         payload.append(&mut input, 1, &mut front)?;
-        read_varint(&mut payload, &mut input, &mut front)?;
+        payload.append_varint(&mut input, &mut front)?;
         let front = Front::parse(&front, &chunk)?;
         let sizes_len = front.sizes.end - front.sizes.start;
         if sizes_len > MAX_FRONT || front.compression == CompressionKind::Snappy {
@@ -71,7 +70,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
             payload.left()
         } else {
             let mut size = Vec::new();
-            read_varint(&mut payload, &mut input, &mut size)?;
+            payload.append_varint(&mut input, &mut size)?;
             crate::simple::take_size(&mut &size[..], begin)?
         };
         if claimed != remaining {
@@ -303,18 +302,6 @@ impl Compressed {
             result.map_err(|error| error.or_at(begin))
         })
     }
-}
-
-/// Appends a varint to `out`, or what there is of it.
-fn read_varint<S: ReadAt>(payload: &mut Payload, source: &mut &S, out: &mut Vec<u8>) -> Result<()> {
-    for _ in 0..varint::MAX_LEN {
-        let before = out.len();
-        payload.append(source, 1, out)?;
-        if out.len() == before || out.last().is_some_and(|&byte| byte < 0x80) {
-            break;
-        }
-    }
-    Ok(())
 }
 
 impl<S: ReadAt> Read for RecordStream<'_, S> {

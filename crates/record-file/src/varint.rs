@@ -31,6 +31,12 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
         *bytes = &bytes[1..];
         return Some(u64::from(first));
     }
+    if let Some(&second) = bytes.get(1)
+        && second < 0x80
+    {
+        *bytes = &bytes[2..];
+        return Some(u64::from(first & 0x7f) | u64::from(second) << 7);
+    }
     let mut value = u64::from(first & 0x7f);
     let mut shift = 7;
     for (index, &byte) in bytes.iter().enumerate().take(MAX_LEN).skip(1) {

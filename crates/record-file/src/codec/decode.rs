@@ -7,10 +7,13 @@ use zstd::zstd_safe::{
 use super::{Memory, TRUSTED_SIZE, bad_stream, zstd_name};
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
+use crate::options::ReaderOptions;
 use crate::varint;
 
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const GROWTH: usize = 1 << 20;
+/// How far a buffer is filled ahead of what brotli puts there.
+const BROTLI_STEP: usize = 256 << 10;
 /// What a brotli stream may announce where its output is kept as a whole: its decoder's window grows with the output,
 /// so it isn't what has to be limited.
 const ANY_WINDOW: u32 = 30;
@@ -154,6 +157,34 @@ impl Decoders {
         }
     }
 
+    /// A decoder for a stream that begins with `start`; `None` if its window is too large, or as large as its content, so
+    /// that it is better decoded as a whole.
+    pub(crate) fn stream(
+        &mut self,
+        kind: CompressionKind,
+        start: &[u8],
+        options: &ReaderOptions,
+    ) -> Result<Option<StreamDecoder>> {
+        match kind {
+            CompressionKind::Zstd => {
+                let largest = 1 << options.max_window_log.min(63);
+                if zstd_window(start).is_none_or(|window| window > largest) {
+                    return Ok(None);
+                }
+                let context = self.zstd.take();
+                StreamDecoder::with_zstd(context, options.max_window_log).map(Some)
+            }
+            _ => StreamDecoder::new(kind, ANY_WINDOW).map(Some),
+        }
+    }
+
+    /// Keeps what can be used for another stream.
+    pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
+        if let StreamDecoder::Zstd { context, .. } = stream {
+            self.zstd = Some(context);
+        }
+    }
+
     fn zstd(&mut self) -> Result<&mut DCtx<'static>> {
         if self.zstd.is_none() {
             self.zstd = Some(DCtx::try_create().ok_or_else(no_memory)?);
@@ -188,20 +219,7 @@ impl StreamDecoder {
     /// A decoder for zstd or brotli that allows windows of up to 2^`max_window_log` bytes.
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
         match kind {
-            CompressionKind::Zstd => {
-                let mut context = DCtx::try_create().ok_or_else(no_memory)?;
-                context
-                    .reset(ResetDirective::SessionAndParameters)
-                    .and_then(|_| {
-                        context
-                            .set_parameter(DParameter::WindowLogMax(max_window_log.clamp(10, 31)))
-                    })
-                    .map_err(|code| Error::config(format!("zstd: {}", zstd_name(code))))?;
-                Ok(StreamDecoder::Zstd {
-                    context,
-                    ended: false,
-                })
-            }
+            CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
             CompressionKind::Brotli => {
                 let decoder = BrotliDecoderOptions::new()
                     .large_window_size(true)
@@ -218,6 +236,76 @@ impl StreamDecoder {
                 "{kind} can't be decompressed as a stream"
             ))),
         }
+    }
+
+    fn with_zstd(context: Option<DCtx<'static>>, max_window_log: u32) -> Result<Self> {
+        let mut context = match context {
+            Some(context) => context,
+            None => DCtx::try_create().ok_or_else(no_memory)?,
+        };
+        context
+            .reset(ResetDirective::SessionAndParameters)
+            .and_then(|_| {
+                context.set_parameter(DParameter::WindowLogMax(max_window_log.clamp(10, 31)))
+            })
+            .map_err(|code| Error::config(format!("zstd: {}", zstd_name(code))))?;
+        Ok(StreamDecoder::Zstd {
+            context,
+            ended: false,
+        })
+    }
+
+    /// Decodes all of `input`, appending to `out`, which must not get longer than `size`.
+    pub(crate) fn run_to(&mut self, input: &[u8], out: &mut Vec<u8>, size: u64) -> Result<()> {
+        let most = usize::try_from(size).map_err(|_| too_large(size))?;
+        let mut read = 0;
+        // As long as the room is used up, there may be more to come without input.
+        let mut more = false;
+        while read < input.len() || more {
+            if self.ended() || out.len() == most {
+                read += self.finish_step(&input[read..], size)?;
+                if read < input.len() {
+                    return Err(bad_stream("bytes after the compressed stream"));
+                }
+                break;
+            }
+            if out.len() == out.capacity() {
+                // Memory grows as data arrives.
+                let grown = out.len().max(GROWTH).min(most - out.len());
+                out.try_reserve_exact(grown).map_err(|_| too_large(size))?;
+            }
+            let before = out.len();
+            let room = (out.capacity() - before).min(most - before);
+            let progress = match self {
+                StreamDecoder::Zstd { context, ended } => {
+                    let mut input = InBuffer::around(&input[read..]);
+                    let mut output = OutBuffer::around_pos(out, before);
+                    let hint = context
+                        .decompress_stream(&mut output, &mut input)
+                        .map_err(|code| bad_zstd(code, size))?;
+                    *ended = hint == 0;
+                    Progress {
+                        read: input.pos(),
+                        written: output.pos() - before,
+                    }
+                }
+                StreamDecoder::Brotli { .. } => {
+                    out.resize(before + room.min(BROTLI_STEP), 0);
+                    let progress = self.step(&input[read..], &mut out[before..])?;
+                    out.truncate(before + progress.written);
+                    progress
+                }
+            };
+            if out.len() > most {
+                return Err(size_differs(size));
+            }
+            read += progress.read;
+            more = progress.written > 0 && !self.ended();
+            if progress.read == 0 && progress.written == 0 && read < input.len() {
+                return Err(bad_stream("compressed stream doesn't go on"));
+            }
+        }
+        Ok(())
     }
 
     /// Decodes until `input` is used up, `output` is full, or the stream ends.
@@ -323,6 +411,18 @@ fn check_single_frame(stream: &[u8]) -> Result<()> {
         Ok(_) => Err(bad_stream("bytes after the zstd frame")),
         Err(code) => Err(bad_stream(format!("zstd: {}", zstd_name(code)))),
     }
+}
+
+/// Bytes of the window that a zstd frame announces; `None` if it is as large as the content, or can't be told.
+fn zstd_window(start: &[u8]) -> Option<u64> {
+    let [descriptor, window, ..] = *start.strip_prefix(&ZSTD_MAGIC)? else {
+        return None;
+    };
+    if descriptor & 0x20 != 0 {
+        return None;
+    }
+    let base = 1u64 << (10 + (window >> 3));
+    Some(base + base / 8 * u64::from(window & 7))
 }
 
 /// A large window is announced by the first 14 bits of a brotli stream; smaller ones need no check.

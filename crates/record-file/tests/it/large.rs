@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use record_file::{
-    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
+    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
+    WriterOptions,
 };
 
 use crate::support::noise;
@@ -189,4 +190,50 @@ fn a_record_of_more_than_4_gib_is_written_and_read_as_a_stream() {
     assert_eq!(end, b"the end");
     let error = file.read_record(position).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+}
+
+#[test]
+fn chunks_decoded_as_they_are_read_give_what_whole_ones_give() {
+    let records: Vec<_> = (0..60)
+        .map(|seed| match seed % 3 {
+            0 => noise(30_000, seed),
+            1 => vec![3; 100_000],
+            _ => Vec::new(),
+        })
+        .collect();
+    let compressions = [
+        Compression::None,
+        Compression::zstd(1),
+        Compression::Zstd {
+            level: 3,
+            window_log: Some(12),
+        },
+        Compression::brotli(4),
+        Compression::SNAPPY,
+    ];
+    for compression in compressions {
+        for chunk_size in [1, 1 << 20] {
+            let options = WriterOptions::new()
+                .compression(compression)
+                .chunk_size(chunk_size);
+            let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+            for record in &records {
+                writer.write_record(record).unwrap();
+            }
+            let bytes = writer.finish().unwrap();
+            for max_window_log in [10, 27] {
+                let options = ReaderOptions::new()
+                    .stream_from(0)
+                    .max_window_log(max_window_log);
+                let mut random = RecordReader::new(&bytes, options);
+                let mut stream = RecordReader::from_read(&bytes[..], options);
+                for record in &records {
+                    assert!(random.read_record().unwrap() == Some(&record[..]));
+                    assert!(stream.read_record().unwrap() == Some(&record[..]));
+                }
+                assert_eq!(random.read_record().unwrap(), None);
+                assert_eq!(stream.read_record().unwrap(), None);
+            }
+        }
+    }
 }

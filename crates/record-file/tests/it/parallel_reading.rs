@@ -57,7 +57,7 @@ fn options(threads: u32) -> ReaderOptions {
 }
 
 #[test]
-fn every_file_reads_alike_on_any_number_of_threads_damaged_ones_too() {
+fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_ones_too() {
     for fixture in all() {
         let bytes = &fixture.bytes[..];
         for recover in [false, true] {
@@ -65,6 +65,10 @@ fn every_file_reads_alike_on_any_number_of_threads_damaged_ones_too() {
             let stream =
                 |threads| events(RecordReader::from_read(bytes, options(threads)), recover);
             let (serial, serial_stream) = (random(0), stream(0));
+            // Decoded as it is read, too.
+            let streamed = options(0).stream_from(0);
+            let pieces = events(RecordReader::new(bytes, streamed), recover);
+            assert!(pieces == serial, "{} {recover}", fixture.name);
             for threads in [1, 3] {
                 assert!(random(threads) == serial, "{} {recover}", fixture.name);
                 assert!(
@@ -208,4 +212,25 @@ fn places_of_another_length_and_positions_of_no_record_are_refused() {
     let error = file.read_records_into(wanted).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidPosition);
     file.read_records_into([]).unwrap();
+}
+
+#[test]
+fn every_flip_of_a_byte_is_found_alike_in_pieces_and_by_threads() {
+    for text in ["zstd:3,chunk_size:300", "brotli:5,chunk_size:300", "snappy"] {
+        let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
+        for len in [0, 1, 150, 200, 3] {
+            writer.write_record(&vec![b'x'; len]).unwrap();
+        }
+        let file = writer.finish().unwrap();
+        for at in 0..file.len() {
+            let mut bad = file.clone();
+            bad[at] ^= 0x10;
+            for recover in [false, true] {
+                let read = |options| events(RecordReader::new(&bad, options), recover);
+                let whole = read(options(0));
+                assert_eq!(read(options(0).stream_from(0)), whole, "{text} at {at}");
+                assert_eq!(read(options(2)), whole, "{text} at {at}");
+            }
+        }
+    }
 }
