@@ -1,7 +1,9 @@
 //! What files say of themselves.
+use std::io::Cursor;
+
 use record_file::{
-    ChunkKind, Compression, ErrorKind, ReaderOptions, RecordFile, RecordReader, RecordWriter,
-    RecordsMetadata, WriterOptions,
+    Chunk, ChunkKind, Compression, ErrorKind, ReaderOptions, RecordFile, RecordReader,
+    RecordWriter, RecordsMetadata, WriterOptions,
 };
 
 use crate::support::{Fixture, noise};
@@ -156,4 +158,39 @@ fn what_is_no_message_is_an_error() {
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{case:?}");
         assert!(error.to_string().contains("metadata"), "{error}");
     }
+}
+
+#[test]
+fn metadata_is_written_at_the_beginning_of_a_file_only() {
+    let options = WriterOptions::new().metadata(&example());
+    let mut file = Vec::new();
+    for record in [b"a", b"b"] {
+        let mut writer = RecordWriter::append(Cursor::new(file), options.clone()).unwrap();
+        writer.write_record(record).unwrap();
+        file = writer.finish().unwrap().into_inner();
+    }
+    let opened = RecordFile::open(&file, ReaderOptions::new()).unwrap();
+    let is_metadata = |chunk: &Chunk| chunk.header.kind == ChunkKind::Metadata;
+    let chunks: Vec<_> = opened.chunks().map(|chunk| chunk.unwrap()).collect();
+    assert_eq!(chunks.iter().filter(|chunk| is_metadata(chunk)).count(), 1);
+
+    let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
+    let metadata = reader.read_metadata().unwrap().unwrap();
+    assert_eq!(RecordsMetadata::parse(&metadata).unwrap(), example());
+    assert_eq!(reader.read_record().unwrap(), Some(&b"a"[..]));
+    assert_eq!(reader.read_record().unwrap(), Some(&b"b"[..]));
+    let error = reader.read_metadata().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPosition);
+}
+
+#[test]
+fn the_first_record_stands_behind_the_metadata() {
+    let options = WriterOptions::new().metadata(&example());
+    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    let begin = writer.position();
+    assert!(begin.chunk_begin().0 > 3000, "{begin}");
+    writer.write_record(b"a").unwrap();
+    assert_eq!(writer.last_position(), Some(begin));
+    let file = RecordFile::open(writer.finish().unwrap(), ReaderOptions::new()).unwrap();
+    assert_eq!(file.read_record(begin).unwrap(), b"a"[..]);
 }
