@@ -255,3 +255,34 @@ fn a_file_that_grows_is_recovered_only_where_it_is_damaged() {
         [(begins[10] as u64, begins[11] as u64)]
     );
 }
+
+#[test]
+fn what_is_appended_to_a_file_cut_anywhere_is_found_by_recovery() {
+    let (whole, begins) = chunks(4);
+    for cut in 1..=whole.len() {
+        let file = Vec::from(&whole[..cut]);
+        let options = WriterOptions::new()
+            .compression(Compression::None)
+            .initial_padding(1 << 16);
+        let mut writer = RecordWriter::append_at(file, cut as u64, options).unwrap();
+        writer.write_record(b"new").unwrap();
+        let new = writer.last_position().unwrap();
+        let file = writer.finish().unwrap();
+        let (mut reader, regions) = recovering(&file);
+        let read = read_all(&mut reader);
+        let ends = begins[1..].iter().copied().chain([whole.len()]);
+        let kept = begins.iter().zip(ends).filter(|(_, end)| *end <= cut);
+        let expected: Vec<_> = kept
+            .map(|(&begin, _)| begin as u64)
+            .chain([new.chunk_begin().0])
+            .collect();
+        if cut < 64 {
+            // With the signature gone, the first block is.
+            assert_eq!(read, expected[expected.len() - 1..], "{cut}");
+        } else {
+            assert_eq!(read, expected, "{cut}");
+        }
+        let between = cut == 64 || cut == whole.len() || begins.contains(&cut);
+        assert_eq!(regions.lock().unwrap().is_empty(), between, "{cut}");
+    }
+}
