@@ -72,6 +72,37 @@ impl Merger {
         decode(Merger::merge_to_bytes_with(prefix, options)?)
     }
 
+    /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated fields grow, submessages are merged,
+    /// other fields are set.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_with`](Self::read_with). If the bytes are no message of that type, a part of them may have been merged.
+    pub fn merge_into<M: Message>(
+        message: &mut M,
+        prefix: impl AsRef<Path>,
+        options: &MergeOptions,
+    ) -> Result<()> {
+        let bytes = Merger::merge_to_bytes_with(prefix, options)?;
+        message.merge(bytes).map_err(undecodable)
+    }
+
+    /// Appends a message to bytes. If those are a message too, that merges the one into the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`merge_to_bytes_with`](Self::merge_to_bytes_with). The bytes are then as they were before.
+    pub fn append_to(
+        bytes: &mut Vec<u8>,
+        prefix: impl AsRef<Path>,
+        options: &MergeOptions,
+    ) -> Result<Merged> {
+        let before = bytes.len();
+        let most = options.limits.max_message_size;
+        let merged = Merger::merge_to_with(&mut Bounded { bytes, left: most }, prefix, options);
+        merged.inspect_err(|_| bytes.truncate(before))
+    }
+
     /// Reads a message of any type.
     ///
     /// # Errors
@@ -223,15 +254,58 @@ impl Merger {
     }
 }
 
+/// Bytes that grow by no more than is left.
+struct Bounded<'a> {
+    bytes: &'a mut Vec<u8>,
+    left: u64,
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let too_large = || {
+            let message = "the message doesn't fit in memory";
+            std::io::Error::from(Error::new(ErrorKind::LimitExceeded, message))
+        };
+        self.left = self
+            .left
+            .checked_sub(bytes.len() as u64)
+            .ok_or_else(too_large)?;
+        let reserved = self.bytes.try_reserve(bytes.len());
+        reserved.map_err(|_| too_large())?;
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Fails if `target` is one of the files that the file at `path` has chunks in.
+fn check_no_part(file: &ChunkedFile, path: &Path, target: &Path) -> Result<()> {
+    let real = std::fs::canonicalize(path)?;
+    let folder = real.parent().unwrap_or(&real);
+    let mut files = file.trailer().metadata().files.iter();
+    match files.any(|part| same_file(&folder.join(&part.path), target)) {
+        true => Err(not_overwritten(target)),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+fn not_overwritten(target: &Path) -> Error {
+    let message = format!(
+        "{} is what is read, and is not overwritten",
+        target.display()
+    );
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
 /// Writes the message that was found to a file.
 fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool) -> Result<Merged> {
     let (Found::Chunked(input) | Found::Plain(input)) = found;
     if same_file(input, target) {
-        let message = format!(
-            "{} is what is read, and is not overwritten",
-            target.display()
-        );
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
+        return Err(not_overwritten(target));
     }
     let mut out = AtomicFile::create(target, force)?;
     let merged = match found {
@@ -242,6 +316,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool)
         Found::Chunked(path) => {
             let merge = || {
                 let file = ChunkedFile::open_with(path, &options.limits)?;
+                check_no_part(&file, path, target)?;
                 let plan = file.plan(options)?;
                 check_space(out.target(), plan.total_len())?;
                 execute_to_file(file.trailer(), &file, &plan, out.as_file(), options)

@@ -1,0 +1,135 @@
+//! Merging into what is there, and from what comes in any order.
+
+use prost_reflect::prost::Message;
+use prost_reflect::prost_types::FileDescriptorProto;
+use prost_reflect::{DynamicMessage, ReflectMessage};
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::merge::{ChunkMerger, Limits, MergeOptions, Merger};
+use proto_splitter_core::split::{ComposableSplitter, Profile, SizeSplitter, Split, SplitOptions};
+
+fn message() -> FileDescriptorProto {
+    FileDescriptorProto {
+        name: Some("n".repeat(300)),
+        dependency: (0..5).map(|n| format!("{n}").repeat(250)).collect(),
+        ..Default::default()
+    }
+}
+
+fn options() -> SplitOptions {
+    SplitOptions::new()
+        .max_chunk_size(100)
+        .unwrap()
+        .profile(Profile::Extended)
+}
+
+fn split() -> Split {
+    SizeSplitter.split_with(&message(), &options()).unwrap()
+}
+
+#[test]
+fn a_message_is_merged_into_one_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("m");
+    SizeSplitter
+        .write_with(&message(), &prefix, &options())
+        .unwrap();
+    let there = FileDescriptorProto {
+        name: Some("there".into()),
+        package: Some("stays".into()),
+        dependency: vec!["first".into()],
+        ..Default::default()
+    };
+    let mut expected = there.clone();
+    expected.merge(&message().encode_to_vec()[..]).unwrap();
+    assert_eq!(expected.dependency.len(), 6);
+
+    let mut typed = there.clone();
+    Merger::merge_into(&mut typed, &prefix, &MergeOptions::new()).unwrap();
+    assert_eq!(typed, expected);
+
+    let mut dynamic = DynamicMessage::new(there.descriptor());
+    dynamic.merge(&there.encode_to_vec()[..]).unwrap();
+    Merger::merge_into(&mut dynamic, &prefix, &MergeOptions::new()).unwrap();
+    assert_eq!(
+        dynamic.transcode_to::<FileDescriptorProto>().unwrap(),
+        expected
+    );
+
+    let mut bytes = there.encode_to_vec();
+    let merged = Merger::append_to(&mut bytes, &prefix, &MergeOptions::new()).unwrap();
+    assert_eq!(merged.size, message().encoded_len() as u64);
+    assert_eq!(FileDescriptorProto::decode(&bytes[..]).unwrap(), expected);
+}
+
+#[test]
+fn bytes_stay_as_they_were_when_appending_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("m");
+    SizeSplitter
+        .write_with(&message(), &prefix, &options())
+        .unwrap();
+    let mut limits = Limits::default();
+    limits.max_message_size = 700;
+    let mut bytes = b"before".to_vec();
+    let options = MergeOptions::new().limits(limits);
+    let error = Merger::append_to(&mut bytes, &prefix, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert_eq!(bytes, b"before");
+}
+
+#[test]
+fn chunks_may_come_in_any_order() {
+    let split = split();
+    let chunks = split.bytes();
+    let count = chunks.len();
+    // Steps of all sizes that share no factor with the count go through all of them.
+    for step in (1..count).filter(|step| (2..=*step).all(|n| step % n > 0 || count % n > 0)) {
+        let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new()).unwrap();
+        for at in 0..count {
+            let index = (at * step + 3) % count;
+            merger.insert(index, chunks[index].clone()).unwrap();
+        }
+        assert_eq!(merger.missing().count(), 0);
+        let mut out = Vec::new();
+        let merged = merger.finish_to(&mut out).unwrap();
+        assert_eq!(
+            (out, merged.byte_exact),
+            (message().encode_to_vec(), Some(true))
+        );
+    }
+}
+
+#[test]
+fn what_is_missing_and_what_does_not_belong_is_said() {
+    let split = split();
+    let chunks = split.bytes();
+    let count = chunks.len();
+    assert!(count > 12);
+    let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new()).unwrap();
+    let fails = |merger: &mut ChunkMerger, index: usize, chunk: &[u8]| {
+        merger
+            .insert(index, chunk.to_vec())
+            .unwrap_err()
+            .to_string()
+    };
+    let out_of_range = format!("chunk index {count} is out of range: there are {count} chunks");
+    assert_eq!(fails(&mut merger, count, b""), out_of_range);
+    let size = chunks[1].len();
+    assert_eq!(
+        fails(&mut merger, 1, b"x"),
+        format!("chunk 1: 1 bytes, where the trailer says {size}")
+    );
+    assert!(fails(&mut merger, 1, &vec![0; size]).starts_with("chunk 1: crc32c is "));
+    merger.insert(1, chunks[1].clone()).unwrap();
+    assert_eq!(
+        fails(&mut merger, 1, &chunks[1]),
+        "chunk 1: the chunk was there before"
+    );
+    assert_eq!(merger.missing().next(), Some(0));
+    let error = merger.finish().unwrap_err();
+    let expected = format!(
+        "{} of {count} chunks are missing: 0, 2, 3, 4, 5, 6, 7, 8, 9, 10 ...",
+        count - 1
+    );
+    assert_eq!(error.to_string(), expected);
+}
