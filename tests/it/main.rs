@@ -6,6 +6,8 @@
 )]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+/// Messages side by side.
+mod comparing;
 /// Chunked files that TensorFlow fingerprints in ways of its own.
 mod fingerprint_shapes;
 /// Fingerprints, compared with TensorFlow's.

@@ -17,7 +17,7 @@ use proto_splitter::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 
-fn reading() -> MergeOptions {
+pub(crate) fn reading() -> MergeOptions {
     MergeOptions::new().descriptor(kitchen_sink())
 }
 
@@ -37,15 +37,15 @@ fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
 }
 
 /// A value of a message: where it is, how it is written, and whether it is a message.
-struct Target {
-    path: FieldPath,
+pub(crate) struct Target {
+    pub(crate) path: FieldPath,
     value: Range<u64>,
     wire: WireType,
     is_message: bool,
 }
 
 /// All values that a path means, which stand there once.
-fn targets(model: &[u8]) -> Vec<Target> {
+pub(crate) fn targets(model: &[u8]) -> Vec<Target> {
     let model = model.to_vec();
     let view = MessageView::of_plain(&model, reading()).unwrap();
     let mut found = Vec::new();
@@ -115,7 +115,7 @@ fn rebuilt(bytes: &[u8], base: u64, value: &Range<u64>, new: &[u8]) -> Vec<u8> {
 }
 
 /// New values that fit in the place of a target.
-fn values(target: &Target) -> Vec<Vec<u8>> {
+pub(crate) fn values(target: &Target) -> Vec<Vec<u8>> {
     let mut unknown = Vec::new();
     put_varint(&mut unknown, tag(FieldNumber(5000), WireType::Len));
     put_varint(&mut unknown, 300);

@@ -2,6 +2,7 @@
 
 mod cat;
 mod convert;
+mod diff;
 mod explain;
 mod fingerprint;
 mod get;
@@ -9,8 +10,10 @@ mod info;
 mod layout;
 mod ls;
 mod merge;
+mod meta;
 mod print_schema;
 mod reading;
+mod rewrite;
 mod running;
 mod schema;
 mod split;
@@ -22,6 +25,7 @@ use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use cat::{CatArgs, CatFormat};
 pub(crate) use convert::{ConvertArgs, To};
+pub(crate) use diff::DiffArgs;
 pub(crate) use explain::explain;
 pub(crate) use fingerprint::FingerprintArgs;
 pub(crate) use get::{GetArgs, GetFormat};
@@ -29,8 +33,10 @@ pub(crate) use info::InfoArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
+pub(crate) use meta::{CompletionsArgs, ManArgs};
 pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use reading::ReadingArgs;
+pub(crate) use rewrite::{RecompressArgs, ReplaceArgs, RewriteArgs};
 pub(crate) use running::{ProgressArgs, Shown};
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
@@ -119,4 +125,19 @@ pub(crate) enum Command {
     /// Compute a SavedModel's fingerprint
     #[command(after_help = fingerprint::HELP)]
     Fingerprint(FingerprintArgs),
+    /// Say whether two messages are equal, and where they differ
+    #[command(after_help = diff::HELP)]
+    Diff(DiffArgs),
+    /// Write a .cpb file with another compression
+    #[command(after_help = rewrite::RECOMPRESS)]
+    Recompress(RecompressArgs),
+    /// Write a file with another value at one place
+    #[command(after_help = rewrite::REPLACE)]
+    Replace(ReplaceArgs),
+    /// Print what completes command lines in a shell
+    #[command(after_help = meta::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Write manual pages
+    #[command(after_help = meta::MAN)]
+    Man(ManArgs),
 }

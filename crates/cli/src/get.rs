@@ -46,14 +46,15 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath, Error> {
+pub(crate) fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath, Error> {
     match root {
         Some(root) => FieldPath::parse(text, root),
         None => text.parse(),
     }
 }
 
-fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
+/// What went wrong with a path in a file, and what was meant, if that can be guessed.
+pub(crate) fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
     match (error.kind(), &options.descriptor) {
         (ErrorKind::InvalidPath, None) => Failure::bad(format!(

@@ -17,6 +17,7 @@
 mod args;
 mod cat;
 mod convert;
+mod diff;
 mod failure;
 mod fingerprint;
 mod get;
@@ -26,11 +27,14 @@ mod interrupt;
 mod layout;
 mod ls;
 mod merge;
+mod meta;
 mod output;
 mod print_schema;
 mod progress;
+mod rewrite;
 mod schema;
 mod size;
+mod source;
 mod split;
 mod suggest;
 mod table;
@@ -138,5 +142,10 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Get(args) => get::run(args, output),
         Command::Convert(args) => convert::run(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),
+        Command::Diff(args) => diff::run(args, output),
+        Command::Recompress(args) => rewrite::run_recompress(args, output),
+        Command::Replace(args) => rewrite::run_replace(args, output),
+        Command::Completions(args) => meta::completions(args, output),
+        Command::Man(args) => meta::man(args),
     }
 }

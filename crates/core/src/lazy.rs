@@ -59,7 +59,7 @@ enum Source<'a, S> {
 }
 
 /// As much of a message as a path needs.
-enum Part<'a, S> {
+pub(crate) enum Part<'a, S> {
     Chunked(PlanInput<'a, ChunkedFile<S>>),
     Plain(SourceInput<'a, S>),
 }
@@ -260,6 +260,11 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             plan: plan.as_ref(),
         };
         measure(WireCursor::new(part), &target, options)
+    }
+
+    /// All of the message, to be hopped through.
+    pub(crate) fn whole(&self) -> Result<Part<'a, S>> {
+        Ok(self.find_some(&FieldPath::root())?.0)
     }
 
     /// Where one value stands, to be replaced.

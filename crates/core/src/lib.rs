@@ -25,6 +25,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 pub mod atomic;
+pub mod compare;
 pub mod container;
 mod error;
 pub mod lazy;

@@ -47,6 +47,11 @@ fn help_teaches() {
         "get",
         "convert",
         "fingerprint",
+        "diff",
+        "recompress",
+        "replace",
+        "completions",
+        "man",
     ] {
         expect(&dir, &format!("help-{command}.txt"), &[command, "--help"]);
     }
@@ -151,6 +156,58 @@ fn parts_read_well() {
     let json = ["schema", "versions.pb", "--json"];
     expect(&dir, "schema.json", &[&json[..], &versions].concat());
     expect(&dir, "schema-no-type.txt", &["schema", "versions.pb"]);
+}
+
+#[test]
+fn changes_read_well() {
+    let dir = Dir::new();
+    dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    dir.copy(&fixture("keras_mlp/saved_model.pb"), "other.pb");
+    dir.file("name", "another");
+    let split = ["split", "saved_model.pb", "--max-chunk-size", "20KiB"];
+    expect(&dir, "split.txt", &split);
+    let diff = ["diff", "saved_model.pb", "saved_model.cpb"];
+    expect(&dir, "diff-identical.txt", &diff);
+    let node = "meta_graphs[0].graph_def.node[1].name";
+    let replace = ["replace", "saved_model.cpb", node, "--with", "name"];
+    expect(
+        &dir,
+        "replace.txt",
+        &[&replace[..], &["-o", "new.cpb"]].concat(),
+    );
+    let json = [&replace[..], &["-o", "newer.cpb", "--json"]].concat();
+    expect(&dir, "replace.json", &json);
+    expect(&dir, "diff.txt", &["diff", "saved_model.cpb", "new.cpb"]);
+    let typed = ["--message", "tensorflow.SavedModel"];
+    let others = [&["diff", "saved_model.pb", "other.pb"][..], &typed].concat();
+    expect(
+        &dir,
+        "diff-many.txt",
+        &[&others[..], &["--limit", "4"]].concat(),
+    );
+    expect(
+        &dir,
+        "diff.json",
+        &[&others[..], &["--limit", "2", "--json"]].concat(),
+    );
+    dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
+    dir.copy(&fixture("graphdef_frozen_cnn/graph.pb"), "cnn.pb");
+    expect(
+        &dir,
+        "diff-no-type.txt",
+        &["diff", "graph.pb", "cnn.pb", "--limit", "3"],
+    );
+    let recompress = ["recompress", "saved_model.cpb", "--compression", "brotli"];
+    expect(
+        &dir,
+        "recompress.txt",
+        &[&recompress[..], &["-o", "b.cpb"]].concat(),
+    );
+    let json = [&recompress[..], &["-o", "c.cpb", "--json"]].concat();
+    expect(&dir, "recompress.json", &json);
 }
 
 #[test]

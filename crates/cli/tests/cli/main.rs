@@ -12,6 +12,7 @@ mod info;
 mod kill;
 mod merge;
 mod process;
+mod rewrite;
 mod schemas;
 mod split;
 mod stopping;

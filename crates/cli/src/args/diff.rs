@@ -1,0 +1,40 @@
+//! The command line of `protosplit diff`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Says whether two messages are equal, and if not, where they differ first. Each can
+be a .pb or a .cpb file, the prefix of one, or the folder of a SavedModel. Neither is
+held in memory.
+
+Messages are equal if a program that reads them can't tell them apart: the order of
+different fields doesn't count, nor that of map entries, nor how numbers are packed.
+Floats are compared by their bits. Without a type, fields are compared as they are
+written, by number.
+
+Exit status 1 if they differ.
+
+Examples:
+  protosplit diff old/ new/
+  protosplit diff graph.pb graph.cpb --message tensorflow.GraphDef
+  protosplit diff old.cpb new.cpb --limit 100 --json | jq -r '.differences[].path'";
+
+#[derive(Args, Debug)]
+pub(crate) struct DiffArgs {
+    /// A message
+    pub(crate) first: PathBuf,
+    /// Another
+    pub(crate) second: PathBuf,
+    /// How many differences are told at the most
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,88 @@
+//! The command lines of `protosplit recompress` and `protosplit replace`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::ValueParser;
+use proto_splitter::split::ChunkCompression;
+
+use super::reading::ReadingArgs;
+use super::running::ProgressArgs;
+use super::values::compression;
+
+pub(super) const RECOMPRESS: &str = "\
+Writes a .cpb file with the same chunks in another compression. Nothing is merged;
+every checksum is verified, of what is read and of what was written.
+
+FILE can be the folder of a SavedModel: then OUTPUT is a new folder.
+
+Examples:
+  protosplit recompress graph.cpb -o small.cpb --compression zstd:19
+  protosplit recompress small/ -o fast/ --compression none";
+
+pub(super) const REPLACE: &str = "\
+Writes a file with another value at one place. Of a .cpb file only the value's chunk is
+written anew, or the chunk of the message around it; all others are copied as they
+are stored, and nothing is merged. The new file is read once, with all checksums.
+
+The value is as `get` gives it: of a message its bytes, of a string or bytes the bytes
+themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the
+folder of a SavedModel: then OUTPUT is a new folder, with the fingerprint.pb that
+goes with it.
+
+Examples:
+  protosplit get small/ 'meta_graphs[0].meta_info_def' -o info.pb
+  protosplit replace small/ 'meta_graphs[0].meta_info_def' --with edited.pb -o new/
+  printf relu | protosplit replace graph.pb 'node[7].op' --with - -o new.pb \\
+      --message tensorflow.GraphDef";
+
+#[derive(Args, Debug)]
+pub(crate) struct RecompressArgs {
+    /// A .cpb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The file to write; for a folder, a new one
+    #[arg(short, long)]
+    pub(crate) output: PathBuf,
+    /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: ChunkCompression,
+    #[command(flatten)]
+    pub(crate) out: RewriteArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ReplaceArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    pub(crate) file: PathBuf,
+    /// The place in the message, as `info` shows it
+    pub(crate) path: String,
+    /// The file with the new value, or - for standard input
+    #[arg(long, value_name = "VALUE_FILE")]
+    pub(crate) with: PathBuf,
+    /// The file to write; for a folder, a new one
+    #[arg(short, long)]
+    pub(crate) output: PathBuf,
+    /// How the chunk that changes is compressed: auto[:LEVEL], none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: ChunkCompression,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) out: RewriteArgs,
+}
+
+/// What holds for any file that is made from another.
+#[derive(Args, Debug)]
+pub(crate) struct RewriteArgs {
+    /// Leave a SavedModel's fingerprint.pb as it is
+    #[arg(long)]
+    pub(crate) keep_fingerprint: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) progress: ProgressArgs,
+}

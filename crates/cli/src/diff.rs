@@ -1,0 +1,123 @@
+//! `protosplit diff`.
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::compare::{Comparison, Difference, compare};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::DiffArgs;
+use crate::failure::Failure;
+use crate::input;
+use crate::merge::options;
+use crate::output::{Output, one_line};
+use crate::source::Source;
+use crate::split::shown_path;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    first: String,
+    second: String,
+    /// The full name of the type by which they were compared, if one is known.
+    message: Option<String>,
+    /// `identical` bytes, `equal` as messages, or `different`.
+    result: &'static str,
+    /// The first differences.
+    differences: Vec<Shown>,
+    /// Whether there may be more than these.
+    limited: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    path: String,
+    how: String,
+}
+
+pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let inputs = [input::find(&args.first)?, input::find(&args.second)?];
+    let mut known = [
+        options(&inputs[0], &args.reading)?,
+        options(&inputs[1], &args.reading)?,
+    ];
+    let name = |message: &Option<MessageDescriptor>| {
+        message
+            .as_ref()
+            .map(|message| message.full_name().to_owned())
+    };
+    let names = [0, 1].map(|side| name(&known[side].descriptor));
+    if let [Some(a), Some(b)] = &names
+        && a != b
+    {
+        let [first, second] = [&inputs[0], &inputs[1]].map(|input| input.file.display());
+        let message = format!("{first} holds a {a}, {second} a {b}");
+        return Err(Failure::usage(message));
+    }
+    // What one says goes for both.
+    let message = known[0]
+        .descriptor
+        .clone()
+        .or_else(|| known[1].descriptor.clone());
+    for options in &mut known {
+        options.descriptor = message.clone();
+    }
+    let [a, b] = known;
+    let sources = [Source::open(&inputs[0])?, Source::open(&inputs[1])?];
+    let failed = |side: usize| {
+        let file = &inputs[side].file;
+        move |error| Failure::of(file, &error)
+    };
+    let first = sources[0].view(a).map_err(failed(0))?;
+    let second = sources[1].view(b).map_err(failed(1))?;
+    // An error may be about either.
+    let compared = compare(&first, &second, args.limit).map_err(Failure::from)?;
+    let [first, second] = [&inputs[0], &inputs[1]].map(|input| input.file.display().to_string());
+    let (result, differences) = match compared {
+        Comparison::Identical => ("identical", Vec::new()),
+        Comparison::Equal => ("equal", Vec::new()),
+        Comparison::Different(differences) => ("different", differences),
+    };
+    let show = |difference: &Difference| Shown {
+        path: difference.path.display(message.as_ref()),
+        how: difference.how.said("the first", "the second").to_string(),
+    };
+    let report = Report {
+        first,
+        second,
+        message: name(&message),
+        result,
+        differences: differences.iter().map(show).collect(),
+        limited: differences.len() >= args.limit.max(1),
+    };
+    if args.json {
+        output.json(&report)
+    } else {
+        output.print(&report.text())
+    }?;
+    Ok(match report.result {
+        "different" => Exit::Bad,
+        _ => Exit::Done,
+    })
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let [first, second] = [&self.first, &self.second].map(|name| one_line(name));
+        let mut text = match self.result {
+            "identical" => format!("{first} and {second} have the same bytes\n"),
+            "equal" => format!("{first} and {second} are equal as messages, their bytes differ\n"),
+            _ => format!("{first} and {second} differ:\n"),
+        };
+        for Shown { path, how } in &self.differences {
+            text.push_str(&format!("  {}: {}\n", shown_path(path), one_line(how)));
+        }
+        if self.limited {
+            text.push_str("  there may be more: --limit tells them\n");
+        }
+        if self.message.is_none() && !self.differences.is_empty() {
+            text.push_str(
+                "compared as they are written: --message TYPE compares them by their type\n",
+            );
+        }
+        text
+    }
+}

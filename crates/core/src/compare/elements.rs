@@ -1,0 +1,204 @@
+//! The occurrences of each field of a message, and the values in them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use crate::Result;
+use crate::path::FieldRef;
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+
+/// Where the occurrences of a field are: stretches of the message that have nothing else.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
+    pub(super) stretches: Vec<Range<u64>>,
+    /// The last occurrence.
+    pub(super) last: Option<Field>,
+}
+
+/// What a field number is in a message: known, or written in a way that the type doesn't know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Slot {
+    pub(super) number: u32,
+    pub(super) known: bool,
+}
+
+/// The fields of a message by number, from one hop over it. A member of a oneof that another follows isn't there.
+pub(super) fn index<I: Input>(
+    cursor: &mut WireCursor<I>,
+    pieces: &[Range<u64>],
+    message: Option<&MessageDescriptor>,
+) -> Result<BTreeMap<Slot, Runs>> {
+    let mut runs: BTreeMap<Slot, Runs> = BTreeMap::new();
+    // The field met last, which the next is likely to be one of.
+    let mut latest: Option<(u32, Option<FieldRef>, Vec<u32>)> = None;
+    for piece in pieces {
+        cursor.set_range(piece.clone());
+        while let Some(field) = cursor.next()? {
+            let number = field.number.0;
+            if latest.as_ref().is_none_or(|(known, ..)| *known != number) {
+                let known = message.and_then(|message| FieldRef::by_number(message, number));
+                let others = others_of_oneof(known.as_ref());
+                latest = Some((number, known, others));
+            }
+            let Some((_, known, others)) = &latest else {
+                continue;
+            };
+            let known = known
+                .as_ref()
+                .is_some_and(|known| known.takes(field.wire_type));
+            if known {
+                for &number in others {
+                    runs.remove(&Slot {
+                        number,
+                        known: true,
+                    });
+                }
+            }
+            let run = runs.entry(Slot { number, known }).or_default();
+            match run.stretches.last_mut() {
+                Some(last) if last.end == field.start => last.end = field.end,
+                _ => run.stretches.push(field.start..field.end),
+            }
+            run.last = Some(field);
+        }
+    }
+    Ok(runs)
+}
+
+fn others_of_oneof(field: Option<&FieldRef>) -> Vec<u32> {
+    let Some((field, oneof)) = field.and_then(|field| Some((field, field.oneof()?))) else {
+        return Vec::new();
+    };
+    let members = oneof.fields().map(|member| member.number());
+    members.filter(|&number| number != field.number()).collect()
+}
+
+/// Goes through the occurrences of a field, one after the other.
+pub(super) struct Occurrences<'a> {
+    stretches: std::slice::Iter<'a, Range<u64>>,
+    left: Range<u64>,
+}
+
+impl<'a> Occurrences<'a> {
+    pub(super) fn of(runs: &'a Runs) -> Self {
+        Occurrences {
+            stretches: runs.stretches.iter(),
+            left: 0..0,
+        }
+    }
+
+    pub(super) fn next<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<Option<Field>> {
+        while self.left.is_empty() {
+            match self.stretches.next() {
+                Some(stretch) => self.left = stretch.clone(),
+                None => return Ok(None),
+            }
+        }
+        cursor.set_range(self.left.clone());
+        let field = cursor.next()?;
+        if let Some(field) = &field {
+            self.left.start = field.end;
+        }
+        Ok(field)
+    }
+}
+
+/// Goes through the numbers of a repeated field, packed or not.
+pub(super) struct Numbers<'a> {
+    occurrences: Occurrences<'a>,
+    kind: Kind,
+    packed: Range<u64>,
+}
+
+impl<'a> Numbers<'a> {
+    pub(super) fn of(runs: &'a Runs, kind: Kind) -> Self {
+        Numbers {
+            occurrences: Occurrences::of(runs),
+            kind,
+            packed: 0..0,
+        }
+    }
+
+    pub(super) fn next<I: Input>(&mut self, cursor: &mut WireCursor<I>) -> Result<Option<u64>> {
+        while self.packed.is_empty() {
+            let Some(field) = self.occurrences.next(cursor)? else {
+                return Ok(None);
+            };
+            match field.wire_type {
+                WireType::Len => self.packed = field.value,
+                wire => return number(cursor, &field.value, wire, &self.kind).map(Some),
+            }
+        }
+        let wire = single(&self.kind);
+        let end = match wire {
+            WireType::Fixed64 => self.packed.start + 8,
+            WireType::Fixed32 => self.packed.start + 4,
+            _ => {
+                let left = usize::try_from(self.packed.end - self.packed.start);
+                let bytes = cursor.input_mut().fetch(self.packed.start, 10)?;
+                let bytes = &bytes[..bytes.len().min(left.unwrap_or(usize::MAX))];
+                let len = decode_varint(bytes).map_or(1, |(_, len)| len);
+                self.packed.start + len as u64
+            }
+        };
+        let value = self.packed.start..end.min(self.packed.end);
+        self.packed.start = value.end;
+        number(cursor, &value, wire, &self.kind).map(Some)
+    }
+}
+
+fn single(kind: &Kind) -> WireType {
+    match kind {
+        Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
+        Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
+        _ => WireType::Varint,
+    }
+}
+
+/// A number as readers of its kind take it: bits.
+pub(super) fn number<I: Input>(
+    cursor: &mut WireCursor<I>,
+    value: &Range<u64>,
+    wire: WireType,
+    kind: &Kind,
+) -> Result<u64> {
+    let bytes = cursor.bytes(value.clone())?;
+    if wire != WireType::Varint {
+        let mut bits = [0; 8];
+        let len = bytes.len().min(8);
+        bits[..len].copy_from_slice(&bytes[..len]);
+        return Ok(u64::from_le_bytes(bits));
+    }
+    let value = decode_varint(bytes).map_or(0, |(value, _)| value);
+    Ok(match kind {
+        Kind::Bool => u64::from(value != 0),
+        Kind::Int32 | Kind::Uint32 | Kind::Sint32 | Kind::Enum(_) => value & 0xffff_ffff,
+        _ => value,
+    })
+}
+
+/// A number of this kind as text.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "the bits of a number of 32 bits, and of one with a sign"
+)]
+pub(super) fn shown(bits: u64, kind: &Kind) -> String {
+    let zigzag = |bits: u64| (bits >> 1) as i64 ^ -((bits & 1) as i64);
+    match kind {
+        Kind::Double => format!("{:?}", f64::from_bits(bits)),
+        Kind::Float => format!("{:?}", f32::from_bits(bits as u32)),
+        Kind::Bool => (bits != 0).to_string(),
+        Kind::Int32 | Kind::Sfixed32 => (bits as u32 as i32).to_string(),
+        Kind::Int64 | Kind::Sfixed64 => (bits as i64).to_string(),
+        Kind::Sint32 | Kind::Sint64 => zigzag(bits).to_string(),
+        Kind::Enum(values) => {
+            let number = bits as u32 as i32;
+            let name = values.get_value(number);
+            name.map_or_else(|| number.to_string(), |value| value.name().to_owned())
+        }
+        _ => bits.to_string(),
+    }
+}

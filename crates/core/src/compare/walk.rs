@@ -1,0 +1,482 @@
+//! Walking two messages side by side.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::elements::{Numbers, Occurrences, Runs, Slot, index, number, shown};
+use super::{Difference, How, is_implicit};
+use crate::lazy::{key_codec, with_key};
+use crate::path::{FieldPath, FieldRef, MapKey, Step};
+use crate::wire::{Field, Input, WireCursor};
+use crate::{Error, ErrorKind, Result};
+
+/// How deep messages may nest: protobuf's own default.
+const MAX_DEPTH: usize = 100;
+
+/// Messages up to this size are compared in memory.
+const IN_MEMORY: u64 = 1 << 20;
+
+/// Strings up to so many bytes are told as they are.
+const SHORT: u64 = 64;
+
+/// Bytes that are compared at once.
+const WINDOW: usize = 64 << 10;
+
+/// The two messages.
+pub(super) struct Sides<I, J> {
+    pub(super) a: WireCursor<I>,
+    pub(super) b: WireCursor<J>,
+}
+
+type Pieces<'a> = &'a [Range<u64>];
+
+pub(super) struct Walk {
+    path: FieldPath,
+    found: Vec<Difference>,
+    limit: usize,
+}
+
+impl Walk {
+    pub(super) fn new(limit: usize) -> Self {
+        Walk {
+            path: FieldPath::root(),
+            found: Vec::new(),
+            limit,
+        }
+    }
+
+    pub(super) fn into_found(self) -> Vec<Difference> {
+        self.found
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.len() >= self.limit
+    }
+
+    fn add(&mut self, step: Step, how: How) {
+        if !self.is_full() {
+            let path = self.path.join(step);
+            self.found.push(Difference { path, how });
+        }
+    }
+
+    /// Compares two messages that stand in these pieces.
+    pub(super) fn messages<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        a: Pieces<'_>,
+        b: Pieces<'_>,
+        message: Option<&MessageDescriptor>,
+        depth: usize,
+    ) -> Result<()> {
+        if depth > MAX_DEPTH {
+            let error = format!("messages nest deeper than {MAX_DEPTH}");
+            return Err(Error::new(ErrorKind::LimitExceeded, error).at_path(self.path.to_string()));
+        }
+        if total(a).max(total(b)) > IN_MEMORY {
+            return self.fields(sides, a, b, message, depth);
+        }
+        let (a, b) = (held(&mut sides.a, a)?, held(&mut sides.b, b)?);
+        if a == b {
+            return Ok(());
+        }
+        let mut sides = Sides {
+            a: WireCursor::new(&a[..]),
+            b: WireCursor::new(&b[..]),
+        };
+        let (a, b) = (0..a.len() as u64, 0..b.len() as u64);
+        self.fields(&mut sides, &[a], &[b], message, depth)
+    }
+
+    fn fields<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        a: Pieces<'_>,
+        b: Pieces<'_>,
+        message: Option<&MessageDescriptor>,
+        depth: usize,
+    ) -> Result<()> {
+        let of_a = index(&mut sides.a, a, message)?;
+        let mut of_b = index(&mut sides.b, b, message)?;
+        let mut pairs: BTreeMap<Slot, (Runs, Runs)> = BTreeMap::new();
+        for (slot, runs) in of_a {
+            let other = of_b.remove(&slot).unwrap_or_default();
+            pairs.insert(slot, (runs, other));
+        }
+        for (slot, runs) in of_b {
+            pairs.insert(slot, (Runs::default(), runs));
+        }
+        for (slot, (a, b)) in pairs {
+            if self.is_full() {
+                return Ok(());
+            }
+            let known = message.filter(|_| slot.known);
+            match known.and_then(|message| FieldRef::by_number(message, slot.number)) {
+                Some(field) => self.known(sides, &field, &a, &b, depth)?,
+                None => self.raw(sides, slot.number, &a, &b)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn known<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        field: &FieldRef,
+        a: &Runs,
+        b: &Runs,
+        depth: usize,
+    ) -> Result<()> {
+        if field.is_map() {
+            return self.maps(sides, field, a, b, depth);
+        }
+        if field.is_list() {
+            return match field.kind() {
+                Kind::Message(_) | Kind::String | Kind::Bytes => {
+                    self.elements(sides, field, a, b, depth)
+                }
+                kind => self.numbers(sides, field, &kind, a, b),
+            };
+        }
+        let step = Step::field(field.number());
+        if let Kind::Message(message) = field.kind() {
+            if !self.both(&step, a, b) {
+                return Ok(());
+            }
+            let pieces = |fields: Vec<Field>| -> Vec<Range<u64>> {
+                fields.into_iter().map(|field| field.value).collect()
+            };
+            let a = pieces(all(&mut sides.a, a)?);
+            let b = pieces(all(&mut sides.b, b)?);
+            self.path.push(step);
+            self.messages(sides, &a, &b, Some(&message), depth + 1)?;
+            self.path.pop();
+            return Ok(());
+        }
+        let kind = field.kind();
+        let values = (a.last.clone(), b.last.clone());
+        self.single(sides, step, &kind, is_implicit(field), values)
+    }
+
+    /// A value that is no message, and not repeated.
+    fn single<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        step: Step,
+        kind: &Kind,
+        is_implicit: bool,
+        (a, b): (Option<Field>, Option<Field>),
+    ) -> Result<()> {
+        if matches!(kind, Kind::String | Kind::Bytes) {
+            let empty = |field: &Field| is_implicit && field.value.is_empty();
+            let (a, b) = (a.filter(|f| !empty(f)), b.filter(|f| !empty(f)));
+            return match (a, b) {
+                (Some(a), Some(b)) => self.text_or_bytes(sides, step, kind, &a.value, &b.value),
+                (a, b) => {
+                    self.presence(step, a.is_some(), b.is_some());
+                    Ok(())
+                }
+            };
+        }
+        let bits = |field: &Field| (field.value.clone(), field.wire_type);
+        let a = match a.as_ref().map(bits) {
+            Some((value, wire)) => Some(number(&mut sides.a, &value, wire, kind)?),
+            None => None,
+        };
+        let b = match b.as_ref().map(bits) {
+            Some((value, wire)) => Some(number(&mut sides.b, &value, wire, kind)?),
+            None => None,
+        };
+        let said = |bits: Option<u64>| bits.filter(|&bits| !(is_implicit && bits == 0));
+        match (said(a), said(b)) {
+            (Some(a), Some(b)) if a != b => {
+                self.add(step, How::Values(shown(a, kind), shown(b, kind)));
+            }
+            (a, b) => self.presence(step, a.is_some(), b.is_some()),
+        }
+        Ok(())
+    }
+
+    fn both(&mut self, step: &Step, a: &Runs, b: &Runs) -> bool {
+        let there = |runs: &Runs| !runs.stretches.is_empty();
+        self.presence(step.clone(), there(a), there(b));
+        there(a) && there(b)
+    }
+
+    fn presence(&mut self, step: Step, a: bool, b: bool) {
+        match (a, b) {
+            (true, false) => self.add(step, How::OnlyInFirst),
+            (false, true) => self.add(step, How::OnlyInSecond),
+            _ => {}
+        }
+    }
+
+    fn elements<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        field: &FieldRef,
+        a: &Runs,
+        b: &Runs,
+        depth: usize,
+    ) -> Result<()> {
+        let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
+        let (mut at_a, mut at_b) = (0, 0);
+        while !self.is_full() {
+            let (a, b) = (of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?);
+            at_a += u64::from(a.is_some());
+            at_b += u64::from(b.is_some());
+            match (a, b) {
+                (Some(a), Some(b)) => {
+                    let step = Step::index(field.number(), at_a - 1);
+                    match field.kind() {
+                        Kind::Message(message) => {
+                            self.path.push(step);
+                            let (a, b) = ([a.value], [b.value]);
+                            self.messages(sides, &a, &b, Some(&message), depth + 1)?;
+                            self.path.pop();
+                        }
+                        kind => self.text_or_bytes(sides, step, &kind, &a.value, &b.value)?,
+                    }
+                }
+                (None, None) => {
+                    if at_a != at_b {
+                        self.add(Step::field(field.number()), How::Counts(at_a, at_b));
+                    }
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn numbers<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        field: &FieldRef,
+        kind: &Kind,
+        a: &Runs,
+        b: &Runs,
+    ) -> Result<()> {
+        let mut of_a = Numbers::of(a, kind.clone());
+        let mut of_b = Numbers::of(b, kind.clone());
+        let (mut at_a, mut at_b) = (0, 0);
+        while !self.is_full() {
+            let (a, b) = (of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?);
+            at_a += u64::from(a.is_some());
+            at_b += u64::from(b.is_some());
+            match (a, b) {
+                (Some(a), Some(b)) if a != b => {
+                    let step = Step::index(field.number(), at_a - 1);
+                    self.add(step, How::Values(shown(a, kind), shown(b, kind)));
+                }
+                (None, None) => {
+                    if at_a != at_b {
+                        self.add(Step::field(field.number()), How::Counts(at_a, at_b));
+                    }
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn maps<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        field: &FieldRef,
+        a: &Runs,
+        b: &Runs,
+        depth: usize,
+    ) -> Result<()> {
+        let Kind::Message(entry) = field.kind() else {
+            return self.raw(sides, field.number(), a, b);
+        };
+        let value = entry.map_entry_value_field();
+        let of_a = entries(&mut sides.a, field, a)?;
+        let mut of_b = entries(&mut sides.b, field, b)?;
+        let mut pairs: BTreeMap<MapKey, (Option<Field>, Option<Field>)> = BTreeMap::new();
+        for (key, a) in of_a {
+            let b = of_b.remove(&key);
+            pairs.insert(key, (Some(a), b));
+        }
+        pairs.extend(of_b.into_iter().map(|(key, b)| (key, (None, Some(b)))));
+        for (key, (a, b)) in pairs {
+            if self.is_full() {
+                return Ok(());
+            }
+            let step = Step::key(field.number(), key);
+            let (Some(a), Some(b)) = (&a, &b) else {
+                self.presence(step, a.is_some(), b.is_some());
+                continue;
+            };
+            let of_entry = |slots: BTreeMap<Slot, Runs>| {
+                let slot = Slot {
+                    number: 2,
+                    known: true,
+                };
+                slots.get(&slot).cloned().unwrap_or_default()
+            };
+            let (a, b) = ([a.value.clone()], [b.value.clone()]);
+            let a = of_entry(index(&mut sides.a, &a, Some(&entry))?);
+            let b = of_entry(index(&mut sides.b, &b, Some(&entry))?);
+            match value.kind() {
+                // An entry without a value has an empty one.
+                Kind::Message(message) => {
+                    let a: Vec<_> = all(&mut sides.a, &a)?
+                        .into_iter()
+                        .map(|f| f.value)
+                        .collect();
+                    let b: Vec<_> = all(&mut sides.b, &b)?
+                        .into_iter()
+                        .map(|f| f.value)
+                        .collect();
+                    self.path.push(step);
+                    self.messages(sides, &a, &b, Some(&message), depth + 1)?;
+                    self.path.pop();
+                }
+                kind => self.single(sides, step, &kind, true, (a.last, b.last))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What the type doesn't know: as it is written.
+    fn raw<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        number: u32,
+        a: &Runs,
+        b: &Runs,
+    ) -> Result<()> {
+        let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
+        let mut at = 0;
+        while !self.is_full() {
+            let step = if at == 0 {
+                Step::field(number)
+            } else {
+                Step::index(number, at)
+            };
+            at += 1;
+            match (of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?) {
+                (None, None) => return Ok(()),
+                (Some(a), Some(b)) if a.wire_type == b.wire_type => {
+                    self.values(sides, step, &a.value, &b.value)?;
+                }
+                (Some(a), Some(b)) => {
+                    self.values(sides, step, &(a.start..a.end), &(b.start..b.end))?;
+                }
+                (a, b) => self.presence(step, a.is_some(), b.is_some()),
+            }
+        }
+        Ok(())
+    }
+
+    /// A string or bytes; short strings are told as they are.
+    fn text_or_bytes<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        step: Step,
+        kind: &Kind,
+        a: &Range<u64>,
+        b: &Range<u64>,
+    ) -> Result<()> {
+        let is_short = |value: &Range<u64>| value.end - value.start <= SHORT;
+        if *kind != Kind::String || !is_short(a) || !is_short(b) {
+            return self.values(sides, step, a, b);
+        }
+        let a = sides.a.bytes(a.clone())?;
+        let b = sides.b.bytes(b.clone())?;
+        if a != b {
+            let [a, b] = [a, b].map(|text| format!("{:?}", String::from_utf8_lossy(text)));
+            self.add(step, How::Values(a, b));
+        }
+        Ok(())
+    }
+
+    fn values<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        step: Step,
+        a: &Range<u64>,
+        b: &Range<u64>,
+    ) -> Result<()> {
+        if let Some(at) = first_byte(sides, a, b)? {
+            let how = How::Bytes {
+                first: a.end - a.start,
+                second: b.end - b.start,
+                at,
+            };
+            self.add(step, how);
+        }
+        Ok(())
+    }
+}
+
+/// All occurrences of a singular field.
+fn all<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Field>> {
+    let mut occurrences = Occurrences::of(runs);
+    let mut all = Vec::new();
+    while let Some(field) = occurrences.next(cursor)? {
+        all.push(field);
+    }
+    Ok(all)
+}
+
+/// The entries of a map; of those with one key the last.
+fn entries<I: Input>(
+    cursor: &mut WireCursor<I>,
+    field: &FieldRef,
+    runs: &Runs,
+) -> Result<BTreeMap<MapKey, Field>> {
+    let codec = key_codec(field).ok_or_else(|| {
+        let message = "a map whose keys are of no type that keys have";
+        Error::new(ErrorKind::InvalidSchema, message)
+    })?;
+    let mut occurrences = Occurrences::of(runs);
+    let mut entries = BTreeMap::new();
+    while let Some(entry) = occurrences.next(cursor)? {
+        let key = with_key(cursor, &entry, |key| codec.key(key))?;
+        entries.insert(key, entry);
+    }
+    Ok(entries)
+}
+
+fn total(pieces: Pieces<'_>) -> u64 {
+    pieces.iter().map(|piece| piece.end - piece.start).sum()
+}
+
+fn held<I: Input>(cursor: &mut WireCursor<I>, pieces: Pieces<'_>) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        bytes.extend_from_slice(cursor.bytes(piece.clone())?);
+    }
+    Ok(bytes)
+}
+
+/// The first byte in which two stretches differ; where one ends and the other goes on counts too.
+pub(super) fn first_byte<I: Input, J: Input>(
+    sides: &mut Sides<I, J>,
+    a: &Range<u64>,
+    b: &Range<u64>,
+) -> Result<Option<u64>> {
+    let (len_a, len_b) = (a.end - a.start, b.end - b.start);
+    let common = len_a.min(len_b);
+    let mut at = 0;
+    while at < common {
+        let want = usize::try_from(common - at)
+            .unwrap_or(usize::MAX)
+            .min(WINDOW);
+        let of_a = sides.a.bytes(a.start + at..a.start + at + want as u64)?;
+        let of_b = sides.b.bytes(b.start + at..b.start + at + want as u64)?;
+        if of_a != of_b {
+            let equal = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
+            return Ok(Some(at + equal as u64));
+        }
+        at += want as u64;
+    }
+    Ok((len_a != len_b).then_some(common))
+}
