@@ -28,6 +28,19 @@
 //! [streamed](RecordWriter::write_record_from) into a chunk of its own. [`RecordReader`] reads in sequence, seeks, searches, and recovers from
 //! damage if a callback lets it. [`RecordFile`] reads at random, by reference, from any number of threads.
 //!
+//! [`WriterOptions`] can be said as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`. With `parallelism`, a writer has chunks
+//! encoded, and a reader has them verified and decoded, [on other threads](ReaderOptions::parallelism): bytes, records and errors
+//! stay the same. What was written so far can be [pushed](RecordWriter::push) to the underlying writer,
+//! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk, and a file can be
+//! [appended to](RecordWriter::append) later.
+//!
+//! # Memory
+//!
+//! A writer or reader holds, for each of its threads, one chunk and its compressed form; a reader without threads decodes chunks that are
+//! stored in more than [`DEFAULT_STREAM_FROM`] bytes as they are read. A record that is [streamed](RecordFile::record_stream), or
+//! [read into a buffer](RecordFile::read_record_into), isn't held if it has a chunk of its own, and of an uncompressed one there is no copy in between.
+//! Large records are written from where they are.
+//!
 //! # File format
 //!
 //! ```text

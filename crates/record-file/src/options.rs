@@ -54,7 +54,8 @@ impl ReaderOptions {
         self
     }
 
-    /// From which size on the stored form of a record is decoded as a stream ([`DEFAULT_STREAM_FROM`]).
+    /// From how many stored bytes on a chunk is decoded as it is read ([`DEFAULT_STREAM_FROM`]). With
+    /// [`parallelism`](Self::parallelism), a [`RecordReader`](crate::RecordReader) has chunks of any size decoded by threads.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
