@@ -30,7 +30,9 @@ fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure
 /// The descriptor set of the .proto files and all they import.
 fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     let folders = if args.proto_path.is_empty() {
-        args.proto.iter().map(|file| folder_of(file)).collect()
+        // One that isn't there may be known to the compiler, as `google/protobuf/descriptor.proto` is.
+        let there = args.proto.iter().filter(|file| file.exists());
+        there.map(|file| folder_of(file)).collect()
     } else {
         args.proto_path.clone()
     };

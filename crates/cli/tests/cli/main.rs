@@ -11,6 +11,7 @@ mod golden;
 mod info;
 mod kill;
 mod merge;
+mod other_schemas;
 mod process;
 mod rewrite;
 mod schemas;

@@ -1,0 +1,315 @@
+//! Messages that have nothing to do with TensorFlow, through the command with schemas at run time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use proto_splitter_testkit::models::Parts;
+
+use crate::support::{Dir, run};
+
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
+/// Splits a file at several sizes by a schema, verifies, merges and compares.
+#[track_caller]
+fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>; 4]) {
+    let [a, b, c, d] = schema;
+    let bytes = fs::read(file).unwrap();
+    for part in [40, 10, 2] {
+        let max = (bytes.len() / part).to_string();
+        let (prefix, back) = (dir.path(&max), dir.path("back.pb"));
+        let report = run([
+            &"split",
+            &file,
+            &"-o",
+            &prefix,
+            &"--max-chunk-size",
+            &max,
+            &"--value-chunk-size",
+            &"4KiB",
+            &"--message",
+            &message,
+            &"--force",
+            &"--json",
+            a,
+            b,
+            c,
+            d,
+        ])
+        .json();
+        assert_eq!(
+            (&report["split"], &report["byte_exact"]),
+            (&true.into(), &true.into())
+        );
+        assert!(
+            report["chunks"].as_array().unwrap().len() > part / 2,
+            "{report}"
+        );
+        // Neither needs the schema: the file says where everything belongs.
+        let verified = run([&"verify", &prefix, &"--against", &file, &"--json"]).json();
+        assert_eq!(verified["against"]["result"], "byte-exact");
+        run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
+        assert!(fs::read(&back).unwrap() == bytes, "{message} at {max}");
+        // With it, all of the message parses.
+        let deep = run([&"verify", &prefix, &"--deep", &"--json", a, b, c, d]).json();
+        assert_eq!(deep["ok"], true, "{message}");
+    }
+}
+
+/// What protobuf's compiler makes of these files and all they import, comments and places in the source too.
+fn descriptor_set(files: &[&str]) -> Vec<u8> {
+    let mut compiler = protox::Compiler::new([root("proto")]).unwrap();
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(files).unwrap();
+    compiler.encode_file_descriptor_set()
+}
+
+#[test]
+fn the_official_descriptor_proto_splits_by_its_own_schema() {
+    let dir = Dir::new();
+    let name = "google/protobuf/descriptor.proto";
+    let file = dir.file("descriptor.pb", descriptor_set(&[name]));
+    let set = dir.file("descriptor.binpb", descriptor_set(&[name]));
+    let message = "google.protobuf.FileDescriptorSet";
+    // The compiler has it; the set describes itself.
+    goes_through(&dir, &file, message, [&"--proto", &name, &"--proto", &name]);
+    goes_through(
+        &dir,
+        &file,
+        message,
+        [&"--descriptor-set", &set, &"--descriptor-set", &set],
+    );
+}
+
+#[test]
+fn our_own_schemas_split_as_a_message() {
+    let dir = Dir::new();
+    let files = [
+        "tensorflow/core/protobuf/saved_model.proto",
+        "tensorflow/proto_splitter/chunk.proto",
+    ];
+    let file = dir.file("schemas.pb", descriptor_set(&files));
+    let name = "google/protobuf/descriptor.proto";
+    goes_through(
+        &dir,
+        &file,
+        "google.protobuf.FileDescriptorSet",
+        [&"--proto", &name, &"--proto", &name],
+    );
+}
+
+fn written(parts: &Parts) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    parts.write_to(&mut bytes).unwrap();
+    bytes
+}
+
+/// Asserts that the schema knows all that is in the message.
+fn parsed(bytes: &[u8], schema: &str, message: &str) {
+    let folder = root("tests/data/schemas");
+    let set = protox::compile([schema], [folder]).unwrap();
+    let pool = DescriptorPool::from_file_descriptor_set(set).unwrap();
+    let descriptor = pool.get_message_by_name(message).unwrap();
+    let decoded = DynamicMessage::decode(descriptor, bytes).unwrap();
+    assert_eq!(decoded.unknown_fields().count(), 0);
+}
+
+/// A tensor of floats: its shape, its name, and its content as bytes.
+fn tensor(name: &str, seed: u64, len: u64) -> Parts {
+    Parts::new()
+        .varint(1, len / 4)
+        .varint(2, 1)
+        .text(8, name)
+        .floats(9, seed, len)
+}
+
+/// A model with weights of all sizes, a graph inside a node, and a table of strings.
+fn onnx() -> Vec<u8> {
+    let node = |index: u64| {
+        Parts::new()
+            .text(1, &format!("activation {index}"))
+            .text(1, &format!("weight {}", index % 40))
+            .text(2, &format!("activation {}", index + 1))
+            .text(3, &format!("node {index}"))
+            .text(4, "MatMul")
+            .message(
+                5,
+                Parts::new().text(1, "alpha").varint(3, index).varint(20, 2),
+            )
+    };
+    let constant = Parts::new()
+        .text(1, "value")
+        .message(5, tensor("constant", 99, 9000));
+    let mut branch = Parts::new().text(2, "then");
+    let mut table = Parts::new().varint(2, 8);
+    let mut graph = Parts::new();
+    for index in 0..300 {
+        graph = graph.message(1, node(index));
+        table = table.text(6, &format!("entry {index} of a vocabulary"));
+    }
+    for index in 0..50 {
+        branch = branch.message(1, node(index));
+    }
+    graph = graph
+        .message(1, Parts::new().text(4, "Constant").message(5, constant))
+        .message(
+            1,
+            Parts::new()
+                .text(4, "If")
+                .message(5, Parts::new().text(1, "then_branch").message(6, branch)),
+        )
+        .text(2, "main graph");
+    for index in 0..40 {
+        graph = graph.message(
+            5,
+            tensor(&format!("weight {index}"), index, 400 * (index + 1)),
+        );
+    }
+    let graph = graph.message(5, table.text(8, "vocabulary"));
+    let opset = Parts::new().text(1, "").varint(2, 17);
+    written(
+        &Parts::new()
+            .varint(1, 8)
+            .text(2, "a test")
+            .message(7, graph)
+            .message(8, opset),
+    )
+}
+
+#[test]
+fn a_message_like_onnx_has_splits() {
+    let dir = Dir::new();
+    let model = onnx();
+    parsed(&model, "onnx_like.proto", "onnx.ModelProto");
+    let file = dir.file("model.onnx", model);
+    let folder = root("tests/data/schemas");
+    goes_through(
+        &dir,
+        &file,
+        "onnx.ModelProto",
+        [&"--proto", &"onnx_like.proto", &"-I", &folder],
+    );
+}
+
+/// A packed run of varints, as the content of a field of text: all are below 128.
+fn packed(count: u32, step: u32) -> String {
+    (0..count)
+        .map(|n| char::from_u32(n * step % 128).unwrap())
+        .collect()
+}
+
+/// A trace: packets of a few fields, bundles of events, packed runs, screenshots in an extension.
+fn perfetto() -> Vec<u8> {
+    let event = |at: u64| {
+        let switch = Parts::new()
+            .text(1, "swapper/0")
+            .varint(2, at % 7)
+            .text(5, "surfaceflinger")
+            .varint(6, 612);
+        Parts::new()
+            .varint(1, 1_000_000 + at)
+            .varint(2, at % 7)
+            .message(4, switch)
+    };
+    let mut trace = Parts::new();
+    for at in 0..2000u64 {
+        let track_event = Parts::new()
+            .varint(9, at % 3)
+            .text(23, "Choreographer#doFrame")
+            .varint(11, 5);
+        let packet = Parts::new()
+            .varint(8, 7_000_000 + at)
+            .varint(10, 3)
+            .message(11, track_event);
+        trace = trace.message(1, packet);
+        if at % 100 == 0 {
+            let mut bundle = Parts::new().varint(1, at % 8);
+            for offset in 0..80 {
+                bundle = bundle.message(2, event(at * 100 + offset));
+            }
+            let sched = Parts::new()
+                .text(1, &packed(3000, 3))
+                .text(3, &packed(3000, 5))
+                .text(5, "kworker/u16:1")
+                .text(6, &packed(3000, 1));
+            trace = trace.message(1, Parts::new().message(1, bundle.message(4, sched)));
+        }
+        if at % 500 == 0 {
+            let frame = Parts::new().floats(1, at, 6000);
+            let track_event = Parts::new().text(22, "screenshots").message(1000, frame);
+            trace = trace.message(1, Parts::new().varint(8, at).message(11, track_event));
+        }
+    }
+    written(&trace)
+}
+
+#[test]
+fn a_message_like_perfetto_has_splits() {
+    let dir = Dir::new();
+    let trace = perfetto();
+    parsed(&trace, "perfetto_like.proto", "perfetto.protos.Trace");
+    let file = dir.file("trace.pftrace", trace);
+    let proto = root("tests/data/schemas/perfetto_like.proto");
+    goes_through(
+        &dir,
+        &file,
+        "perfetto.protos.Trace",
+        [&"--proto", &proto, &"--proto", &proto],
+    );
+}
+
+#[test]
+fn messages_of_editions_split_and_show_their_values() {
+    let dir = Dir::new();
+    for (edition, package) in [("2023", "edition"), ("2024", "edition2024")] {
+        let data =
+            |extension: &str| root(&format!("tests/data/schemas/edition_{edition}.{extension}"));
+        let (file, prefix, back) = (data("pb"), dir.path(edition), dir.path("back.pb"));
+        let (set, message) = (data("binpb"), format!("{package}.Root"));
+        let report = run([
+            &"split",
+            &file,
+            &"-o",
+            &prefix,
+            &"--max-chunk-size",
+            &"100",
+            &"--value-chunk-size",
+            &"none",
+            &"--message",
+            &message,
+            &"--descriptor-set",
+            &set,
+            &"--json",
+        ])
+        .json();
+        assert!(report["chunks"].as_array().unwrap().len() > 20, "{report}");
+        run([&"merge", &prefix, &"-o", &back, &"--force"]).ok();
+        assert!(fs::read(&back).unwrap() == fs::read(&file).unwrap());
+        let deep = run([
+            &"verify",
+            &prefix,
+            &"--deep",
+            &"--json",
+            &"--descriptor-set",
+            &set,
+        ])
+        .json();
+        assert_eq!(deep["ok"], true);
+        let path = "by_name[\"x\"].kids[3].name";
+        let name = run([
+            &"get",
+            &prefix,
+            &path,
+            &"--format",
+            &"text",
+            &"--descriptor-set",
+            &set,
+        ])
+        .ok();
+        assert_eq!(name, "kid 3\n");
+    }
+}
