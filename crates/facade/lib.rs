@@ -6,6 +6,9 @@
 //! [`GraphDefSplitter`], [`SizeSplitter`](split::SizeSplitter) for any type, or one of yours. Its `write` puts the chunks into `PREFIX.cpb`, a
 //! Riegeli record file; [`Merger`](merge::Merger) puts them together again. Neither builds a message object, holds the message, or
 //! needs more memory for a larger one.
+//!
+//! `docs/your-own-splitter.md` leads from a message that is too big to a splitter of your own, `docs/size-splitter.md` says when
+//! `SizeSplitter` is enough.
 #![forbid(unsafe_code)]
 
 pub use proto_splitter_core::{
@@ -34,6 +37,16 @@ pub mod proto {
     pub use proto_splitter_graph_def::proto as graph_def;
     pub use proto_splitter_saved_model::proto as saved_model;
 }
+
+/// How to write a splitter, from the message to the file.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/your-own-splitter.md")]
+pub struct YourOwnSplitterDoctests;
+
+/// When none is needed.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/size-splitter.md")]
+pub struct SizeSplitterDoctests;
 
 /// The README's examples are tests, too.
 #[cfg(doctest)]
