@@ -6,7 +6,10 @@ use super::states::{Emit, State};
 use crate::varint;
 
 /// Room in front of the output that is only ever written by accident.
-pub(crate) const SLACK: usize = 64;
+pub(crate) const SLACK: usize = 128;
+
+/// Most strings are no longer: they are moved as if they were so long.
+const SHORT: usize = 32;
 
 /// What is wrong, found deep inside where it should cost nothing to find.
 pub(crate) type Found<T> = Result<T, &'static str>;
@@ -426,7 +429,9 @@ fn last_word(rest: &[u8]) -> u64 {
 #[inline]
 fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {
     let from_end = begin + len;
-    if len <= SLACK && from_end >= SLACK {
+    if len <= SHORT && from_end >= SHORT {
+        to[end - SHORT..end].copy_from_slice(&from[from_end - SHORT..from_end]);
+    } else if len <= SLACK && from_end >= SLACK {
         to[end - SLACK..end].copy_from_slice(&from[from_end - SLACK..from_end]);
     } else {
         to[end - len..end].copy_from_slice(&from[begin..from_end]);
