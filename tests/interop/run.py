@@ -290,7 +290,7 @@ class Protosplit:
     def run(self, *arguments):
         return subprocess.run([self.binary, *arguments], capture_output=True, text=True, errors="replace")
 
-    def split(self, group, source, size, compression, value_size=None, expect=None):
+    def split(self, group, source, size, compression, value_size=None, expect=None, embed=False):
         """Splits, checks what protosplit says of it, and notes the file for TensorFlow to read."""
         label = f"{source.name}, {size}, {compression}" + (f", values from {value_size}" if value_size else "")
         self.count += 1
@@ -302,6 +302,8 @@ class Protosplit:
             arguments += ["--message", source.message]
         if value_size:
             arguments += ["--value-chunk-size", value_size]
+        if embed:
+            arguments += ["--embed-schema"]
         ran = self.run(*arguments)
         if ran.returncode == 1:
             self.report.check(group, label, self.refusal(ran, source, size, folder, label))
@@ -393,6 +395,7 @@ def check_split(protosplit, new):
             for compression in COMPRESSIONS:
                 protosplit.split("split", source, size, compression)
         protosplit.split("split", source, "10KiB", "zstd", value_size="64")
+        protosplit.split("split", source, "10KiB", "none", embed=True)
     protosplit.check_with_tensorflow()
 
 

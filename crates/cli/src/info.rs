@@ -107,7 +107,7 @@ fn chunked(input: &Input, types: &Types) -> Result<Report, Failure> {
     let file = ChunkedFile::open(&input.file).map_err(failed)?;
     let trailer = file.trailer();
     let metadata = trailer.metadata();
-    let known = types.of_file(&input.file, trailer.message_type());
+    let known = types.of_chunked(&input.file, &file)?;
     let version = metadata.version.clone().unwrap_or_default();
     let summaries = file.summaries().map_err(failed)?;
     let name = known.as_ref().map(|known| known.full_name());

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
 fn chunks(input: &Input, schema: &SchemaArgs) -> Result<Vec<Chunk>, Failure> {
     let failed = |error| Failure::of(&input.file, &error);
     let file = ChunkedFile::open(&input.file).map_err(failed)?;
-    let known = Types::load(schema)?.of_file(&input.file, file.trailer().message_type());
+    let known = Types::load(schema)?.of_chunked(&input.file, &file)?;
     let summaries = file.summaries().map_err(failed)?;
     let chunk = |summary| info::chunk(summary, known.as_ref());
     Ok(summaries.into_iter().map(chunk).collect())

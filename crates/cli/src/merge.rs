@@ -96,7 +96,11 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
             known.full_name()
         )));
     }
-    Ok(with_type(options, known.or_else(|| types.get(said?))))
+    let known = match known {
+        Some(known) => Some(known),
+        None => types.of_chunked(&input.file, &file)?,
+    };
+    Ok(with_type(options, known))
 }
 
 fn with_type(

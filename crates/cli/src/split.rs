@@ -163,6 +163,7 @@ impl Job {
             .value_chunk_size(args.value_chunk_size.0)
             .compression(args.compression)
             .force(args.force)
+            .embed_schema(args.embed_schema)
             .progress(line.until(output.interrupt(), "splitting"));
         let options = match args.threads.threads {
             Some(threads) => options.threads(threads),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
+use proto_splitter::container::ChunkedFile;
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, SplitContext};
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 
@@ -65,6 +66,18 @@ impl Types {
     pub(crate) fn of_file(&self, path: &Path, said: Option<&str>) -> Option<MessageDescriptor> {
         let known = self.asked_or_of_file(path);
         known.or_else(|| self.get(said?))
+    }
+
+    /// As [`of_file`](Self::of_file) for a file in chunks, or else the one that the file brings along.
+    pub(crate) fn of_chunked(
+        &self,
+        path: &Path,
+        file: &ChunkedFile,
+    ) -> Result<Option<MessageDescriptor>, Failure> {
+        match self.of_file(path, file.trailer().message_type()) {
+            Some(known) => Ok(Some(known)),
+            None => file.descriptor().map_err(|error| Failure::of(path, &error)),
+        }
     }
 
     /// A type to give as an example of `--message`: one that no other is made of.

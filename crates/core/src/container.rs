@@ -14,12 +14,14 @@ mod cache;
 mod checked;
 mod file;
 mod parts;
+mod schema;
 mod siblings;
 mod summary;
 mod trailer;
 
 pub use file::ChunkedFile;
 pub(crate) use file::open_file;
+pub(crate) use schema::describe_type;
 pub use summary::{ChunkSummary, SharedWith};
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 

@@ -33,6 +33,8 @@ Examples:
       A type that isn't built in: its schema is compiled on the way.
   protosplit split trace.pb --message perf.Trace --descriptor-set perf.binpb
       Or compiled before, as by `protoc --include_imports --descriptor_set_out=perf.binpb`.
+  protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --embed-schema
+      After that, get, cat and info know the type by themselves.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
       What would be cut. Nothing is written.";
 
@@ -54,6 +56,9 @@ pub(crate) struct SplitArgs {
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
+    /// Bring the schema along, so that no command that reads the file needs --proto
+    #[arg(long)]
+    pub(crate) embed_schema: bool,
     /// Leave a SavedModel's fingerprint.pb as it is
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,

@@ -16,6 +16,5 @@ mod process;
 mod rewrite;
 mod schemas;
 mod split;
-mod stopping;
 mod tree;
 mod verify;

@@ -231,3 +231,41 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
     let line = run([&"split", &file, &"-I", &dir.path("protos")]).failed(Exit::Usage);
     assert!(line.contains("--proto <FILE>"), "{line}");
 }
+
+#[test]
+fn a_file_that_brings_its_schema_along_is_read_by_names_without_it() {
+    let dir = Dir::new();
+    schema(&dir);
+    let set = dir.file("perf.binpb", descriptor_set(&dir, "perf/trace.proto"));
+    let file = dir.path("trace.pb");
+    let split = |prefix: &Path, embed: &str| {
+        let type_name = "--message=perf.Trace";
+        let max = "--max-chunk-size=500";
+        let how = "--compression=none";
+        run([
+            &"split",
+            &file,
+            &"-o",
+            &prefix,
+            &max,
+            &type_name,
+            &"--descriptor-set",
+            &set,
+            &how,
+            &embed,
+        ])
+        .ok();
+    };
+    let [with, without] = ["with", "without"].map(|name| dir.path(name));
+    split(&with, "--embed-schema");
+    split(&without, "--threads=1");
+    fs::remove_file(&set).unwrap();
+    let get = |prefix: &Path| run([&"get", &prefix, &"events[40].name", &"--format", &"text"]);
+    assert_eq!(get(&with).ok().trim().trim_matches('"'), "e".repeat(26));
+    get(&without).failed(Exit::Bad);
+    let shown = run([&"get", &with, &"events[40]", &"--format", &"json"]).ok();
+    assert!(shown.contains("\"time\""), "{shown}");
+    let back = dir.path("back.pb");
+    run([&"merge", &with, &"-o", &back]).ok();
+    assert_eq!(fs::read(&back).unwrap(), fs::read(&file).unwrap());
+}

@@ -90,6 +90,7 @@ pub struct SplitOptions {
     force: bool,
     threads: Option<NonZeroUsize>,
     progress: Progress,
+    embed_schema: bool,
 }
 
 impl Default for SplitOptions {
@@ -105,6 +106,7 @@ impl Default for SplitOptions {
             force: false,
             threads: None,
             progress: Progress::default(),
+            embed_schema: false,
         }
     }
 }
@@ -208,6 +210,14 @@ impl SplitOptions {
         self
     }
 
+    /// Whether the file brings along the schema of its message (no): then it can be read by names and be shown by programs that
+    /// don't know the type. See [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
+    #[must_use]
+    pub fn embed_schema(mut self, embed: bool) -> Self {
+        self.embed_schema = embed;
+        self
+    }
+
     /// How many threads read, compress and write chunks (as many as there are cores). The file is the same.
     #[must_use]
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
@@ -267,6 +277,11 @@ impl SplitOptions {
     /// Whether files that are in the way are replaced.
     pub fn get_force(&self) -> bool {
         self.force
+    }
+
+    /// Whether the file brings along the schema of its message.
+    pub fn get_embed_schema(&self) -> bool {
+        self.embed_schema
     }
 
     /// How many threads work; as many as there are cores if `None`.

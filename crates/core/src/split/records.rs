@@ -17,6 +17,7 @@ use super::trailer::write_trailer;
 use super::volumes::{DonePart, assign, check_size, complete_part, fit_in_one};
 use super::write::source_crc32c;
 use crate::atomic::AtomicFile;
+use crate::container::describe_type;
 use crate::{Result, threads};
 
 /// What is known of a chunk that was written.
@@ -50,6 +51,10 @@ pub(super) fn write_records(
     options: &SplitOptions,
 ) -> Result<(Vec<WrittenChunk>, Vec<DonePart>)> {
     let threads = threads::count(options.get_threads());
+    let described = describe_type(&plan.descriptor, options.get_embed_schema());
+    let front = WriterOptions::new()
+        .compression(options.get_compression().for_trailer())
+        .metadata(&described);
     let mut same = duplicates(plan, source, threads, options.get_progress())?;
     let chunks: Vec<usize> = (0..plan.chunks.len())
         .filter(|&index| same[index].is_none())
@@ -57,8 +62,8 @@ pub(super) fn write_records(
     let meter = options
         .get_progress()
         .meter(chunks.iter().map(|&index| plan.chunks[index].size).sum());
-    let fill_file = |file: &mut AtomicFile, chunks: &[usize]| {
-        let begin = begin(file.as_file_mut())?;
+    let fill_file = |file: &mut AtomicFile, front: WriterOptions, chunks: &[usize]| {
+        let begin = begin(file.as_file_mut(), front)?;
         let job = Job {
             plan,
             source,
@@ -70,10 +75,9 @@ pub(super) fn write_records(
         };
         fill(job, begin, threads)
     };
+    let beside = most_of_trailer(plan) + described.serialize().len() as u64;
     let groups = match options.get_max_file_size() {
-        Some(max) if !fit_in_one(&plan.chunks, most_of_trailer(plan), max) => {
-            assign(plan, &chunks, max)
-        }
+        Some(max) if !fit_in_one(&plan.chunks, beside, max) => assign(plan, &chunks, max),
         _ => Vec::new(),
     };
     let own: &[usize] = if groups.is_empty() { &chunks } else { &[] };
@@ -81,7 +85,7 @@ pub(super) fn write_records(
         stored,
         mut spans,
         end,
-    } = fill_file(main, own)?;
+    } = fill_file(main, front, own)?;
     let mut written: Vec<Record> = records(0, &stored).collect();
     let mut parts = Vec::with_capacity(groups.len());
     for (group, number) in groups.iter().zip(1..) {
@@ -90,7 +94,7 @@ pub(super) fn write_records(
         if let Some(permissions) = restricted {
             file.restrict_to(permissions)?;
         }
-        let mut filled = fill_file(&mut file, group)?;
+        let mut filled = fill_file(&mut file, WriterOptions::new(), group)?;
         spans.append(&mut filled.spans);
         let infos = records(0, &filled.stored).zip(group);
         let infos = infos.map(|(record, &index)| chunk_info(&plan.chunks[index], &record.info()));
@@ -136,8 +140,8 @@ pub(super) fn write_records(
 }
 
 /// Writes what every record file begins with, and says where that ends.
-fn begin(file: &mut File) -> Result<u64> {
-    let mut front = RecordWriter::new(file, WriterOptions::new())?;
+fn begin(file: &mut File, options: WriterOptions) -> Result<u64> {
+    let mut front = RecordWriter::new(file, options)?;
     front.flush()?;
     Ok(front.position().numeric())
 }

@@ -1,13 +1,20 @@
 //! Commands that are interrupted, and disks that are full.
-
+//!
+//! In a process of their own: a file that another test has locked would stay locked for as long as a child that is just being
+//! started still has it open.
 #![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
 
 use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::support::{Dir, fixture};
+use tempfile::TempDir;
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
@@ -19,7 +26,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// A graph of one node with an attribute of so many bytes that don't compress, and many small nodes.
-fn graph(dir: &Dir, bytes: usize) {
+fn graph(dir: &Path, bytes: usize) {
     let mut seed = 1u64;
     let noise: Vec<u8> = (0..bytes)
         .map(|_| {
@@ -37,13 +44,14 @@ fn graph(dir: &Dir, bytes: usize) {
         prost_reflect::prost::encoding::encode_varint(node.len() as u64, &mut graph);
         graph.extend(node);
     }
-    dir.file("graph.pb", &graph);
+    fs::write(dir.join("graph.pb"), graph).unwrap();
 }
 
 #[test]
 fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
-    let dir = Dir::new();
-    graph(&dir, 2_000_000);
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path();
+    graph(dir, 2_000_000);
     // So large may a file get, in blocks of 512 bytes or a KiB; a write beyond is an error once the signal is ignored.
     let limited = |blocks: u32, arguments: &str| {
         let script = format!(
@@ -51,38 +59,38 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
             env!("CARGO_BIN_EXE_protosplit")
         );
         let mut command = Command::new("sh");
-        command.args(["-c", &script]).current_dir(dir.path(""));
+        command.args(["-c", &script]).current_dir(dir);
         command.output().unwrap()
     };
     let split = "split graph.pb -o out/graph --message tensorflow.GraphDef --max-chunk-size 256KiB";
-    fs::create_dir(dir.path("out")).unwrap();
+    fs::create_dir(dir.join("out")).unwrap();
     for how in ["none", "zstd:1"] {
         for threads in [1, 3] {
             for blocks in [0, 1, 100, 500, 1000] {
                 let arguments = format!("{split} --compression {how} --threads {threads}");
                 let output = limited(blocks, &arguments);
                 assert_eq!(output.status.code(), Some(2), "{blocks}: {output:?}");
-                assert!(names(&dir.path("out")).is_empty(), "{blocks}");
+                assert!(names(&dir.join("out")).is_empty(), "{blocks}");
             }
         }
     }
     let whole = limited(1_000_000, &format!("{split} --compression zstd:1"));
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
-    fs::rename(dir.path("out/graph.cpb"), dir.path("graph.cpb")).unwrap();
+    fs::rename(dir.join("out/graph.cpb"), dir.join("graph.cpb")).unwrap();
     for threads in [1, 3] {
         for blocks in [0, 1, 100, 500, 1000] {
             let arguments = format!("merge graph.cpb -o out/graph.pb --threads {threads}");
             let output = limited(blocks, &arguments);
             assert_eq!(output.status.code(), Some(2), "{blocks}: {output:?}");
-            assert!(names(&dir.path("out")).is_empty(), "{blocks}");
+            assert!(names(&dir.join("out")).is_empty(), "{blocks}");
         }
     }
 }
 
 /// Runs the command until it says how far it is, and interrupts it.
-fn interrupted(dir: &Dir, arguments: &[&str]) -> Option<i32> {
+fn interrupted(dir: &Path, arguments: &[&str]) -> Option<i32> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
-    command.args(arguments).current_dir(dir.path(""));
+    command.args(arguments).current_dir(dir);
     let mut child = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -102,27 +110,28 @@ fn interrupted(dir: &Dir, arguments: &[&str]) -> Option<i32> {
 
 #[test]
 fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
-    let dir = Dir::new();
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path();
     // With this compression it takes many seconds.
-    graph(&dir, 40_000_000);
-    fs::create_dir(dir.path("out")).unwrap();
+    graph(dir, 40_000_000);
+    fs::create_dir(dir.join("out")).unwrap();
     let how = ["--compression", "zstd:19", "--progress", "always"];
     let file = ["split", "graph.pb", "-o", "out/graph", "--max-chunk-size"];
     let type_name = ["1MiB", "--message", "tensorflow.GraphDef"];
     let arguments = [&file[..], &type_name, &how].concat();
-    assert_eq!(interrupted(&dir, &arguments), Some(130));
-    assert!(names(&dir.path("out")).is_empty());
+    assert_eq!(interrupted(dir, &arguments), Some(130));
+    assert!(names(&dir.join("out")).is_empty());
 
-    fs::create_dir(dir.path("model")).unwrap();
-    let mut model = fs::read(fixture("functions_consts/saved_model.pb")).unwrap();
-    let graph = fs::read(dir.path("graph.pb")).unwrap();
+    fs::create_dir(dir.join("model")).unwrap();
+    let mut model = vec![0x08, 0x01];
+    let graph = fs::read(dir.join("graph.pb")).unwrap();
     for (tag, len) in [(0x12, graph.len() + 5), (0x12, graph.len())] {
         model.push(tag);
         prost_reflect::prost::encoding::encode_varint(len as u64, &mut model);
     }
     model.extend(graph);
-    dir.file("model/saved_model.pb", &model);
-    let folder = [
+    fs::write(dir.join("model/saved_model.pb"), model).unwrap();
+    let of_model = [
         "split",
         "model",
         "-o",
@@ -130,6 +139,6 @@ fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
         "--max-chunk-size",
         "1MiB",
     ];
-    assert_eq!(interrupted(&dir, &[&folder[..], &how].concat()), Some(130));
-    assert!(names(&dir.path("out")).is_empty());
+    assert_eq!(interrupted(dir, &[&of_model[..], &how].concat()), Some(130));
+    assert!(names(&dir.join("out")).is_empty());
 }
