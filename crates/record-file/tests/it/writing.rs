@@ -209,3 +209,40 @@ fn flush_makes_records_readable_and_is_nothing_without_records() {
     writer.flush().unwrap();
     assert_eq!(writer.get_ref().len(), so_far.len());
 }
+
+#[test]
+fn a_chunk_is_as_long_as_it_has_records_and_the_next_one_begins_behind() {
+    // Empty records take a byte of sizes each when stored, and less when compressed: the rest is zeros.
+    for (compression, count) in [
+        (Compression::None, 200_000),
+        (Compression::ZSTD, 65_536 - 64),
+        (Compression::ZSTD, 65_536 - 64 + 1),
+        (Compression::ZSTD, 65_536 - 64 + 24),
+        (Compression::ZSTD, 65_536 - 64 + 25),
+        (Compression::ZSTD, 200_000),
+    ] {
+        let options = WriterOptions::new()
+            .compression(compression)
+            .chunk_size(1 << 30);
+        let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+        for _ in 0..count {
+            writer.write_record(b"").unwrap();
+        }
+        let last = writer.last_position().unwrap();
+        writer.flush().unwrap();
+        writer.write_record(b"after").unwrap();
+        let after = writer.last_position().unwrap();
+        let file = RecordFile::open(writer.finish().unwrap(), ReaderOptions::new()).unwrap();
+        assert_eq!(last.numeric(), 64 + count - 1);
+        assert!(after.numeric() >= 64 + count);
+        assert!(!(1..=24).contains(&(after.numeric() % 65_536)));
+        assert_eq!(file.locate(last.numeric()).unwrap(), last);
+        assert_eq!(file.locate(after.numeric()).unwrap(), after);
+        assert_eq!(file.read_record(after).unwrap(), b"after"[..]);
+        let begins: Vec<_> = file
+            .chunks()
+            .map(|chunk| chunk.unwrap().begin().0)
+            .collect();
+        assert_eq!(begins, [0, 64, after.numeric()]);
+    }
+}
