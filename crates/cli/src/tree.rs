@@ -55,10 +55,10 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let limits = limits(tree.root.size);
     let report = |limits| Report::new(&input, &options, &tree, limits);
     if let Some(target) = &args.html {
-        write(target, &page::page(limits, report)?, args.force)?;
+        write(target, &page::page(limits, report)?, args.force, output)?;
     }
     if let Some(target) = &args.svg {
-        write(target, &picture::svg(&report(limits)), args.force)?;
+        write(target, &picture::svg(&report(limits)), args.force, output)?;
     }
     if args.json {
         output.json(&report(limits))?;
@@ -69,7 +69,10 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     Ok(Exit::Done)
 }
 
-fn write(target: &Path, text: &str, force: bool) -> Result<(), Failure> {
+fn write(target: &Path, text: &str, force: bool, output: &mut Output<'_>) -> Result<(), Failure> {
+    if target == Path::new("-") {
+        return output.print(text);
+    }
     let failed = |error: Error| Failure::of(target, &error);
     let mut file = AtomicFile::create(target, force).map_err(failed)?;
     let written = file.as_file_mut().write_all(text.as_bytes());

@@ -55,10 +55,10 @@ pub(crate) struct TreeArgs {
     /// Show what changed since this message
     #[arg(long, value_name = "OLD", conflicts_with_all = ["html", "svg"])]
     pub(crate) diff: Option<PathBuf>,
-    /// Write a page to look around in, instead of a table
+    /// Write a page to look around in, instead of a table; - is standard output
     #[arg(long, value_name = "OUT.html")]
     pub(crate) html: Option<PathBuf>,
-    /// Write a picture, instead of a table
+    /// Write a picture, instead of a table; - is standard output
     #[arg(long, value_name = "OUT.svg")]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]

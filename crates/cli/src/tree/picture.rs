@@ -27,7 +27,7 @@ const CHARACTER: f64 = 7.0;
 
 const STYLE: &str = include_str!("assets/picture.css");
 
-/// What is drawn in a field: its parts, or its largest members where those say more.
+/// What a field is cut into: fields, or the largest members where those say more.
 enum Part<'a> {
     Field(&'a Field),
     Member(&'a Listed),
@@ -113,8 +113,7 @@ fn parts(field: &Field) -> Vec<Part<'_>> {
     if !parts.is_empty() && field.own > 0 {
         parts.push(Part::Rest("tags and lengths".into(), field.own));
     }
-    // Elements that are no messages, or whose fields are too small to be listed.
-    if field.fields.is_empty() && field.members.len() > 1 {
+    if by_member(field) {
         parts = field.members.iter().map(Part::Member).collect();
         if let Some(rest) = field.other_members {
             let label = format!("[{} others]", rest.count);
@@ -123,6 +122,21 @@ fn parts(field: &Field) -> Vec<Part<'_>> {
     }
     parts.sort_by_key(|part| std::cmp::Reverse(part.size()));
     parts
+}
+
+/// Whether members say more than fields: they have names, and what is below them has none, or hardly any of the bytes.
+fn by_member(field: &Field) -> bool {
+    field.members.len() > 1
+        && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))
+}
+
+fn is_named(field: &Field) -> bool {
+    field.members.iter().any(|member| member.name.is_some())
+}
+
+fn has_named(field: &Field, least: u64) -> bool {
+    let mut large = field.fields.iter().filter(|below| below.size >= least);
+    large.any(|below| (below.members.len() > 1 && is_named(below)) || has_named(below, least))
 }
 
 /// The picture of a report, as SVG.
@@ -206,7 +220,7 @@ fn is_dust(field: &Field, within: &Rect) -> bool {
     let largest = field.members.first().map_or(0, |member| member.size);
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let area = within.area() * largest as f64 / field.size.max(1) as f64;
-    field.fields.is_empty() && area < LEAST_MEMBER
+    by_member(field) && area < LEAST_MEMBER
 }
 
 /// The name, and if there is room for it the size: on the same line for what has parts below it, else on the next.

@@ -205,7 +205,10 @@ fn pages_and_pictures_are_written_like_any_file() {
     let page_text = std::fs::read_to_string(&page).unwrap();
     assert!(page_text.contains("\"n\":\"tensor_content\"") && page_text.len() < 1 << 20);
     let picture_text = std::fs::read_to_string(&picture).unwrap();
-    assert!(picture_text.contains(">tensor_content</text>"));
+    assert!(
+        picture_text.contains(">Const_1 · Const float[64, 300]</text>"),
+        "the members of function[*].node_def[*] say more than its fields"
+    );
     assert_eq!(
         picture_text.matches("<g>").count(),
         picture_text.matches("</g>").count()
@@ -215,6 +218,7 @@ fn pages_and_pictures_are_written_like_any_file() {
     let report = run([&"tree", &model, &"--svg", &picture, &"--force", &"--json"]).json();
     assert_eq!(report["tree"]["count"], 1);
     assert_eq!(dir.files(), ["a.html", "a.svg"]);
+    assert_eq!(run([&"tree", &model, &"--svg", &"-"]).ok(), picture_text);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use super::arena::{Arena, Link, Look, NodeId, OTHERS, ROOT};
 use super::chunks::ChunkSet;
-use super::header::field_if_any;
+use super::header::{field_if_any, is_malformed};
 use super::names::{Kindred, MemberName, NameRule, name_of};
 use super::{Guessed, Member, TreeNode};
 use crate::Result;
@@ -175,11 +175,13 @@ impl<I: Input> Finish<'_, I> {
                 Some(link) if is_map => {
                     let codec = facts.field.as_ref().and_then(key_codec);
                     let entry = entry(link);
-                    match codec {
-                        Some(codec) => {
-                            Select::Key(with_key(&mut self.cursor, &entry, |key| codec.key(key))?)
-                        }
-                        None => Select::Index(link.ordinal),
+                    let key =
+                        codec.map(|codec| with_key(&mut self.cursor, &entry, |key| codec.key(key)));
+                    match key {
+                        Some(Ok(key)) => Select::Key(key),
+                        Some(Err(error)) if !is_malformed(&error) => return Err(error),
+                        // A key that isn't at the front is no reason to show nothing.
+                        _ => Select::Index(link.ordinal),
                     }
                 }
                 Some(link) if self.is_repeated(node, u64::MAX) => Select::Index(link.ordinal),

@@ -61,7 +61,8 @@
   for (const node of all) if (!node.member) byPath.set(node.path, node);
 
   let view = root;
-  let mode = "fields";
+  // What a browser remembers of a page that was loaded before counts, too.
+  let mode = document.querySelector("#mode input:checked").value;
   let query = "";
   let order = { by: "size", down: true };
   let cells = [];
@@ -69,12 +70,20 @@
   const title = (node) => (node.name ? `${node.label} ${node.name}` : node.label);
   const canZoom = (node) => !node.member && !node.rest && (node.fields.length > 0 || node.members.length > 0);
 
+  // Whether members say more than fields: they have names, and what is below them has none, or hardly any of the bytes.
+  const named = (node) => node.members.some((member) => member.name);
+  const hasNamed = (node, least) => node.fields.some((field) => !field.rest && field.size >= least && ((field.members.length > 1 && named(field)) || hasNamed(field, least)));
+  const byMember = (node) => {
+    node.byMember ??= node.members.length > 1 && (!node.fields.length || (named(node) && !hasNamed(node, node.size / 2)));
+    return node.byMember;
+  };
+
   // What a field is cut into.
   const parts = (node) => {
     if (node.member || node.rest) return [];
-    const byMember = mode === "members" && node.members.length > 1;
-    const found = byMember ? [...node.members] : [...node.fields];
-    if (!byMember && node.own > 0 && node.fields.length > 0) {
+    const members = mode === "members" && byMember(node);
+    const found = members ? [...node.members] : [...node.fields];
+    if (!members && node.own > 0 && node.fields.length > 0) {
       found.push({ label: "tags and lengths", path: node.path, parent: node, size: node.own, kind: "rest", rest: true, chunk: "" });
     }
     return found.filter((part) => part.size > 0).sort((a, b) => b.size - a.size);
