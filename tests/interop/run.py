@@ -357,6 +357,35 @@ class Protosplit:
             return "byte_exact is false"
         return expect(paths) if expect else None
 
+    def rewrite(self, source, size):
+        """Splits, stores with other compressions, and puts the last chunk's value back in its place: TensorFlow reads the source."""
+        self.count += 1
+        folder = self.scratch / f"rewrite.{self.count}"
+        folder.mkdir()
+        message = ["--message", source.message]
+        first = folder / source.prefix.name
+        ran = self.run("split", source.path, "-o", first, "--max-chunk-size", size, "--json", *message)
+        if ran.returncode != 0 or not json.loads(ran.stdout)["split"]:
+            return
+        # A slice has its parent's path, which is no place for a value.
+        path = next((c["path"] for c in json.loads(ran.stdout)["chunks"] if c["kind"].upper() == "BYTES"), None)
+        steps = [("recompress", [f"{first}.cpb", "--compression", how]) for how in ("none", "zstd", "brotli")]
+        if path:
+            value = folder / "value"
+            got = self.run("get", f"{first}.cpb", path, "-o", value, *message)
+            self.report.check("rewrite", f"{source.name}, {size}, get", got.stderr.strip() or None)
+            steps.append(("replace", [f"{first}.cpb", path, "--with", value, *message]))
+        for at, (command, arguments) in enumerate(steps):
+            out = folder / str(at)
+            out.mkdir()
+            prefix = out / source.prefix.name
+            ran = self.run(command, *arguments, "-o", f"{prefix}.cpb")
+            label = f"{source.name}, {size}, {command} {at}"
+            if ran.returncode != 0:
+                self.report.check("rewrite", label, f"exit {ran.returncode}: {ran.stderr.strip()}")
+            else:
+                self.written.append(("rewrite", label, source, prefix))
+
     def check_with_tensorflow(self):
         """Has TensorFlow read all that was written, and every source, and compares."""
         sources = {s.path: s for _, _, s, _ in self.written}
