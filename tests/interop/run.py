@@ -425,6 +425,7 @@ def check_split(protosplit, new):
                 protosplit.split("split", source, size, compression)
         protosplit.split("split", source, "10KiB", "zstd", value_size="64")
         protosplit.split("split", source, "10KiB", "none", embed=True)
+        protosplit.rewrite(source, "10KiB")
     protosplit.check_with_tensorflow()
 
 
