@@ -2,9 +2,11 @@ use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{Limits, MergeOptions};
 use proto_splitter::path::FieldPath;
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
 use proto_splitter::tree::{SizeTree, TreeNode, TreeOptions};
 use proto_splitter::{GRAPH_DEF, SAVED_MODEL, SavedModelSplitter, member_names};
+use proto_splitter_testkit::generate::Random;
 use proto_splitter_testkit::models::{ModelSize, SparseSource, saved_model};
 
 use crate::fixtures::{MODELS, data, descriptor};
@@ -174,7 +176,7 @@ impl Counting {
     }
 }
 
-impl proto_splitter::record_file::ReadAt for Counting {
+impl ReadAt for Counting {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
         let read = self.0[..].read_at(offset, buf)?;
         let counted = std::sync::atomic::Ordering::Relaxed;
@@ -185,4 +187,62 @@ impl proto_splitter::record_file::ReadAt for Counting {
     fn size(&self) -> std::io::Result<u64> {
         Ok(self.0.len() as u64)
     }
+}
+
+/// A source that isn't in memory, so that it is read in windows.
+struct Windows<'a>(&'a [u8]);
+
+impl ReadAt for Windows<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        ReadAt::size(self.0)
+    }
+}
+
+#[test]
+fn damaged_messages_have_a_tree_or_an_error_however_they_are_read() {
+    let mut random = Random::new(7);
+    let (mut trees, mut errors) = (0, 0);
+    for (file, message) in &MODELS[2..5] {
+        let whole = std::fs::read(data("tensorflow").join(file)).unwrap();
+        for round in 0..150 {
+            let mut bytes = whole.clone();
+            let mut at = |len: usize| usize::try_from(random.number() % len as u64).unwrap();
+            for _ in 0..=round % 4 {
+                let place = at(bytes.len());
+                bytes[place] = u8::try_from(at(256)).unwrap();
+            }
+            if round % 5 == 0 {
+                bytes.truncate(at(whole.len()));
+            }
+            for merging in [typed(message), MergeOptions::new()] {
+                let tree = |source: &dyn ReadAt| {
+                    let view = MessageView::of_plain(&source, merging.clone())?;
+                    view.tree(&FieldPath::root(), &options())
+                };
+                match (tree(&bytes), tree(&Windows(&bytes))) {
+                    (Ok(at_once), Ok(in_windows)) => {
+                        trees += 1;
+                        assert_eq!(at_once.root.size, bytes.len() as u64);
+                        check_sums(&at_once.root);
+                        if merging.descriptor.is_some() {
+                            assert_eq!(flat(&at_once), flat(&in_windows));
+                        }
+                    }
+                    (Err(one), Err(other)) => {
+                        errors += 1;
+                        assert_eq!((one.kind(), one.offset()), (other.kind(), other.offset()));
+                    }
+                    (one, other) => panic!("{file}: {:?} {:?}", one.err(), other.err()),
+                }
+            }
+        }
+    }
+    assert!(
+        trees > 100 && errors > 100,
+        "{trees} trees, {errors} errors"
+    );
 }
