@@ -28,12 +28,16 @@ mod reads;
 mod rewriting;
 /// SavedModels as folders.
 mod saved_model_dirs;
+/// `SizeSplitter` beside the splitters that are made for a type.
+mod size_splitter;
 /// What can be split: bytes, files, typed and dynamic messages.
 mod sources;
 /// Splitters of one's own.
 mod splitters;
 /// Work that is cancelled or fails.
 mod stopping;
+/// What TensorFlow's own tests of its splitters ask for.
+mod tensorflow_split_tests;
 /// Any number of threads, and every way to the same bytes.
 mod threads;
 /// Sizes by field path.

@@ -1,0 +1,73 @@
+//! `SizeSplitter` beside the splitters that are made for a type.
+
+use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
+use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::generate::kitchen_sink;
+
+use crate::fixtures::{MODELS, data, descriptor};
+
+#[test]
+fn it_makes_no_more_chunks_of_tensorflow_s_models_than_their_own_splitters() {
+    for (file, message) in MODELS {
+        let source = Source::open(data("tensorflow").join(file), descriptor(message)).unwrap();
+        for max in [
+            1 << 10,
+            2 << 10,
+            5 << 10,
+            10 << 10,
+            50 << 10,
+            100 << 10,
+            1 << 30,
+        ] {
+            for value in [None, Some(64), Some(1 << 10), Some(1 << 20)] {
+                let options = SplitOptions::new()
+                    .max_chunk_size(max)
+                    .unwrap()
+                    .value_chunk_size(value);
+                let own = match message {
+                    SAVED_MODEL => SavedModelSplitter.plan(&source, &options),
+                    _ => GraphDefSplitter.plan(&source, &options),
+                };
+                let by_size = SizeSplitter.plan(&source, &options).unwrap();
+                let (own, by_size) = (own.unwrap().chunks().len(), by_size.chunks().len());
+                assert!(
+                    by_size <= own,
+                    "{file} at {max}, {value:?}: {by_size} for {own}"
+                );
+            }
+        }
+    }
+}
+
+/// A `testkit.Sink` inside a `testkit.Sink` and so on, the innermost with a text of 100 bytes.
+fn nested(levels: usize) -> Vec<u8> {
+    let mut bytes = [&b"\x1a\x64"[..], &[b't'; 100]].concat();
+    for _ in 0..levels {
+        let mut outer = vec![4 << 3 | 2];
+        proto_splitter::wire::put_varint(&mut outer, bytes.len() as u64);
+        outer.extend_from_slice(&bytes);
+        bytes = outer;
+    }
+    bytes
+}
+
+#[test]
+fn messages_are_looked_into_as_deep_as_the_option_says() {
+    let plan = |levels, limit| {
+        let source = Source::from_bytes(nested(levels), kitchen_sink());
+        let options = SplitOptions::new()
+            .max_chunk_size(20)
+            .unwrap()
+            .value_chunk_size(None)
+            .depth_limit(limit);
+        SizeSplitter.split_with(source, &options)
+    };
+    let split = plan(90, 100).unwrap();
+    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    assert!(merged == nested(90));
+    assert!(plan(40, 20).is_err());
+    assert!(plan(40, 50).is_ok());
+    // Bytes that nest without end are no reason to run out of stack.
+    assert!(plan(100_000, 100).is_err());
+}
