@@ -16,7 +16,7 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
-use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
 use proto_splitter::wire::WireCursor;
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, Parts, constant, saved_model, small_node};
@@ -217,6 +217,21 @@ fn plans(folder: &Path, scale: u64) -> Outcome<()> {
                 &mut walk,
             )?;
         }
+        let mut by_size = || -> Outcome<()> {
+            black_box(SizeSplitter.plan(&in_memory, &options)?);
+            Ok(())
+        };
+        let mut own = || -> Outcome<()> {
+            black_box(GraphDefSplitter.plan(&in_memory, &options)?);
+            Ok(())
+        };
+        row(
+            &format!("plan {nodes} nodes by size alone"),
+            bytes.len() as u64,
+            &mut by_size,
+            "GraphDefSplitter",
+            &mut own,
+        )?;
     }
     Ok(())
 }
