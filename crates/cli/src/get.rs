@@ -32,7 +32,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     let failed = |error: &Error| failure(&input.file, &args.path, &options, error);
     let path = parse(&args.path, options.descriptor.as_ref()).map_err(|error| failed(&error))?;
     let got = match input.form {
-        Form::Chunked => ChunkedFile::open(&input.file).and_then(|file| {
+        Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits).and_then(|file| {
             let view = file.view(options.clone());
             get(&view, &path, args, output)
         }),

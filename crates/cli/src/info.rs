@@ -24,7 +24,11 @@ struct Report {
     split: bool,
     /// The full name of the message's type, if it is known.
     message: Option<String>,
+    /// With those of the other files that have chunks.
     file_bytes: u64,
+    /// The other files that have chunks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<OtherFile>,
     /// Of the message that was split, if the file says it.
     source_bytes: Option<u64>,
     source_crc32c: Option<String>,
@@ -35,6 +39,13 @@ struct Report {
     join_version: Option<i32>,
     bad_consumers: Vec<i32>,
     chunks: Vec<Chunk>,
+}
+
+#[derive(Debug, Serialize)]
+struct OtherFile {
+    /// As the file names it: relative to its own folder.
+    file: String,
+    bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,6 +67,9 @@ pub(crate) struct Chunk {
     #[serde(skip_serializing_if = "is_zero")]
     shared_with_more: usize,
     pub(crate) compression: String,
+    /// Which of `files` it is in, counted from 1; 0: the file itself.
+    #[serde(skip_serializing_if = "is_zero")]
+    file: usize,
     pub(crate) position: u64,
     pub(crate) crc32c: Option<String>,
 }
@@ -91,6 +105,7 @@ fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
         split: false,
         message: known.map(|known| known.full_name().to_owned()),
         file_bytes: metadata.len(),
+        files: Vec::new(),
         source_bytes: Some(metadata.len()),
         source_crc32c: None,
         byte_exact: None,
@@ -115,7 +130,15 @@ fn chunked(input: &Input, types: &Types) -> Result<Report, Failure> {
         file: input.file.display().to_string(),
         split: true,
         message: trailer.message_type().or(name).map(str::to_owned),
-        file_bytes: file.record_file().size(),
+        file_bytes: file.record_files().map(|file| file.size()).sum(),
+        files: metadata
+            .files
+            .iter()
+            .map(|file| OtherFile {
+                file: file.path.clone(),
+                bytes: file.size,
+            })
+            .collect(),
         source_bytes: metadata.source_size,
         source_crc32c: metadata.source_crc32c.map(hex),
         byte_exact: trailer.is_marked().then_some(trailer.is_byte_exact()),
@@ -143,6 +166,7 @@ pub(crate) fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) ->
         shared_with: shared.iter().take(MOST_LISTED).collect(),
         shared_with_more: shared.len().saturating_sub(MOST_LISTED),
         compression: summary.compression.to_string(),
+        file: summary.file,
         position: summary.position,
         crc32c: summary.crc32c.map(hex),
     }
@@ -166,6 +190,7 @@ impl Chunk {
             shared_with: Vec::new(),
             shared_with_more: 0,
             compression: CompressionKind::None.to_string(),
+            file: 0,
             position: 0,
             crc32c: None,
         }
@@ -199,6 +224,13 @@ impl Report {
             return facts(&known);
         }
         known.push(("size", exactly(self.file_bytes)));
+        if let [first, others @ ..] = self.files.as_slice() {
+            let more = match others.len() {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            known.push(("chunks in", format!("{}{more}", one_line(&first.file))));
+        }
         if let Some(bytes) = self.source_bytes {
             let crc32c = self
                 .source_crc32c

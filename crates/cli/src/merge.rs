@@ -79,13 +79,15 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
 
 /// What is known about the message: from `--message`, the file's name, or the file itself.
 pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions, Failure> {
-    let options = MergeOptions::new().assume_plain(args.assume_plain);
+    let mut options = MergeOptions::new().assume_plain(args.assume_plain);
+    options.limits.allow_outside = args.allow_outside;
     let types = Types::load(&args.schema)?;
     let known = types.asked_or_of_file(&input.file);
     if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
         return Ok(with_type(options, known));
     }
-    let file = ChunkedFile::open(&input.file).map_err(|error| Failure::of(&input.file, &error))?;
+    let file = ChunkedFile::open_with(&input.file, &options.limits)
+        .map_err(|error| Failure::of(&input.file, &error))?;
     let said = file.trailer().message_type();
     if let (Some(known), Some(said)) = (&known, said)
         && known.full_name() != said

@@ -4,10 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
+use proto_splitter::Error;
 use proto_splitter::SaveOptions;
 use proto_splitter::directory::rebuild;
 use proto_splitter::path::FieldPath;
-use proto_splitter::split::{ComposableSplitter, Source, SplitOptions, SplitPlan, Written};
+use proto_splitter::split::{
+    ComposableSplitter, Profile, Source, SplitOptions, SplitPlan, Written,
+};
 use serde::Serialize;
 
 use crate::Exit;
@@ -37,6 +40,19 @@ struct Report {
     written: bool,
     /// A file in the way that was removed.
     removed: Option<String>,
+    /// Files of an earlier split in several that were removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    removed_files: Vec<String>,
+    /// The other files that chunks are in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<OtherFile>,
+}
+
+#[derive(Debug, Serialize)]
+struct OtherFile {
+    file: String,
+    bytes: u64,
+    chunks: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -47,6 +63,9 @@ struct Chunk {
     size: u64,
     stored_size: Option<u64>,
     compression: Option<String>,
+    /// Which of `files` it is in, counted from 1; none: the file itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<usize>,
     position: Option<u64>,
 }
 
@@ -65,6 +84,11 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     };
     if let Some(removed) = &report.removed {
         output.note(format_args!("removed {removed}, which was in the way"));
+    }
+    for removed in &report.removed_files {
+        output.note(format_args!(
+            "removed {removed}, which was of an earlier split"
+        ));
     }
     if args.json {
         output.json(&report)
@@ -157,9 +181,26 @@ impl Job {
     ) -> Result<Job, Failure> {
         let line = Line::new(&args.progress);
         let descriptor = descriptor(args, &file)?;
+        let wrong = |error: Error| Failure::usage(error.to_string());
+        let extended = args.profile == Profile::Extended;
+        if args.max_file_size.is_some() && !extended {
+            let message =
+                "--max-file-size: TensorFlow reads a single file: only with --profile extended";
+            return Err(Failure::usage(message));
+        }
+        if is_folder && extended {
+            let message = "the folder of a SavedModel is for TensorFlow, which reads no --profile extended: give its file";
+            return Err(Failure::usage(format!(
+                "{}: {message}",
+                args.input.display()
+            )));
+        }
         let options = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)
-            .map_err(|error| Failure::usage(error.to_string()))?
+            .and_then(|options| options.max_value_size(args.max_value_size))
+            .and_then(|options| options.max_file_size(args.max_file_size))
+            .map_err(wrong)?
+            .profile(args.profile)
             .value_chunk_size(args.value_chunk_size.0)
             .compression(args.compression)
             .force(args.force)
@@ -204,6 +245,7 @@ impl Job {
             size: chunk.size(),
             stored_size: None,
             compression: None,
+            file: None,
             position: None,
         });
         Report {
@@ -221,6 +263,8 @@ impl Job {
             dry_run: true,
             written,
             removed: None,
+            removed_files: Vec::new(),
+            files: Vec::new(),
         }
     }
 
@@ -259,6 +303,11 @@ impl Job {
     }
 
     fn report_written(&self, written: &Written) -> Report {
+        let files = written.files.iter().map(|file| OtherFile {
+            file: shown_file(&file.path),
+            bytes: file.size,
+            chunks: file.chunks,
+        });
         let chunks = written.chunks.iter().map(|chunk| Chunk {
             index: chunk.index,
             kind: chunk.kind.to_string(),
@@ -266,6 +315,7 @@ impl Job {
             size: chunk.size,
             stored_size: Some(chunk.stored_size),
             compression: Some(chunk.compression.to_string()),
+            file: Some(chunk.file).filter(|&file| file > 0),
             position: Some(chunk.position),
         });
         Report {
@@ -279,6 +329,12 @@ impl Job {
             dry_run: false,
             written: written.is_split || !same_file(&written.path, &self.file),
             removed: written.removed.as_deref().map(shown_file),
+            removed_files: written
+                .removed_files
+                .iter()
+                .map(|file| shown_file(file))
+                .collect(),
+            files: files.collect(),
         }
     }
 
@@ -326,8 +382,12 @@ impl Report {
         let chunks = size::count(self.chunks.len(), "chunk");
         match self.output_bytes {
             Some(bytes) => {
+                let files = match self.files.len() {
+                    0 => "a file of".to_owned(),
+                    others => format!("{} files, together", others + 1),
+                };
                 format!(
-                    "{name}: {source} in {chunks}, a file of {}; a merge is {exact}\n",
+                    "{name}: {source} in {chunks}, {files} {}; a merge is {exact}\n",
                     size::show(bytes)
                 )
             }

@@ -93,7 +93,7 @@ fn measure(
     let place = TreePlace::parse(text, root);
     let place = place.map_err(|error| failed(&error))?;
     let tree = match input.form {
-        Form::Chunked => ChunkedFile::open(&input.file)
+        Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits)
             .and_then(|file| walk(&file.view(options.clone()), &place, keep)),
         Form::Plain => {
             let file = open(&input.file)?;

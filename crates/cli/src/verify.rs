@@ -146,7 +146,8 @@ impl Report {
             return Ok(malformed.into_iter().collect());
         }
         let failed = |error: &_| Failure::of(&input.file, error);
-        let file = ChunkedFile::open(&input.file).map_err(|error| failed(&error))?;
+        let file =
+            ChunkedFile::open_with(&input.file, &options.limits).map_err(|error| failed(&error))?;
         if self.message.is_none() {
             self.message = file.trailer().message_type().map(str::to_owned);
         }
@@ -256,7 +257,7 @@ impl Against {
             Form::Plain => fs::read(&input.file)
                 .map_err(|error| Failure::io(&input.file, &error))?
                 .into(),
-            Form::Chunked => ChunkedFile::open(&input.file)
+            Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits)
                 .and_then(|file| file.merge_to_bytes(options))
                 .map_err(|error| Failure::of(&input.file, &error))?,
         };

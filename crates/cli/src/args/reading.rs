@@ -12,4 +12,7 @@ pub(crate) struct ReadingArgs {
     /// Do without the type: take what depends on it in the plainest way
     #[arg(long)]
     pub(crate) assume_plain: bool,
+    /// Read chunks from files outside of FILE's folder too, if FILE names them
+    #[arg(long)]
+    pub(crate) allow_outside: bool,
 }

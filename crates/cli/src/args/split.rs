@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::ValueParser;
-use proto_splitter::split::ChunkCompression;
+use proto_splitter::split::{ChunkCompression, Profile};
 
 use super::running::{ProgressArgs, ThreadsArgs};
 use super::schema::SchemaArgs;
-use super::values::{ValueSize, chunk_size, compression, value_size};
+use super::values::{
+    ValueSize, chunk_size, compression, file_size, largest_value, profile, value_size,
+};
 
 pub(super) const HELP: &str = "\
 INPUT is a .pb file, and OUTPUT a prefix: OUTPUT.cpb is written, or OUTPUT.pb if
@@ -18,7 +20,9 @@ copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.p
 is what TensorFlow would write for it.
 
 The input is never changed or removed. Files appear complete or not at all.
-A chunk of bytes or of a string is never cut, and can be larger than the maximum.
+A chunk of bytes or of a string can be larger than the maximum; TensorFlow reads it.
+In the profile `extended` it is cut too, and so is what else TensorFlow has no way to
+put together; TensorFlow refuses such a file, and only this program reads it.
 A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
 
 Examples:
@@ -35,6 +39,9 @@ Examples:
       Or compiled before, as by `protoc --include_imports --descriptor_set_out=perf.binpb`.
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --embed-schema
       After that, get, cat and info know the type by themselves.
+  protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --profile extended --max-file-size 4GiB
+      To trace.cpb and, if that is not enough, trace.00001-89abcdef.cpb and so on, which
+      belong together: all of them at most 4 GiB.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
       What would be cut. Nothing is written.";
 
@@ -53,6 +60,15 @@ pub(crate) struct SplitArgs {
     /// Bytes and strings this large are cut out if anything is, or `none`
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
+    /// tensorflow: TensorFlow reads the file; extended: every value can be cut, and there can be several files
+    #[arg(long, value_name = "NAME", default_value = "tensorflow", value_parser = ValueParser::new(profile))]
+    pub(crate) profile: Profile,
+    /// The most that a chunk of bytes or of a string may have [default: any size; extended: --max-chunk-size]
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(largest_value))]
+    pub(crate) max_value_size: Option<u64>,
+    /// The most that a file may have; only for the profile extended [default: any size]
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
+    pub(crate) max_file_size: Option<u64>,
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,

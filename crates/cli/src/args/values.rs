@@ -1,6 +1,8 @@
 //! Values of options: sizes and compressions.
 
-use proto_splitter::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
+use proto_splitter::split::{
+    ChunkCompression, LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile,
+};
 
 use crate::size;
 
@@ -14,6 +16,27 @@ pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
             "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"
         )),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn file_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        bytes if bytes < LEAST_MAX_FILE_SIZE => {
+            Err(format!("at least {}", size::show(LEAST_MAX_FILE_SIZE)))
+        }
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn profile(text: &str) -> Result<Profile, String> {
+    text.parse()
+        .map_err(|error: proto_splitter::Error| error.to_string())
+}
+
+pub(super) fn largest_value(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        0 => Err("a value of 0 bytes can't be cut".into()),
         bytes => Ok(bytes),
     }
 }

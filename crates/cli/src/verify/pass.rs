@@ -87,7 +87,7 @@ fn produce(input: &Input, options: &MergeOptions, sink: &mut Tee<'_>) -> Result<
     let failed = |error| Failure::of(&input.file, &error);
     match input.form {
         Form::Chunked => {
-            let file = ChunkedFile::open(&input.file).map_err(failed)?;
+            let file = ChunkedFile::open_with(&input.file, &options.limits).map_err(failed)?;
             file.merge_to(sink, options).map_err(failed)?;
         }
         Form::Plain => {

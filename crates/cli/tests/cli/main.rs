@@ -5,6 +5,7 @@ mod support;
 
 mod cat;
 mod convert;
+mod extended;
 mod folder;
 mod get;
 mod golden;

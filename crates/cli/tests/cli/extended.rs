@@ -1,0 +1,127 @@
+use std::fs;
+
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, fixture, run};
+
+#[test]
+fn a_message_goes_to_several_files_and_comes_back_from_them() {
+    let dir = Dir::new();
+    let input = dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    let prefix = dir.path("m");
+    let split = |more: &[&str]| {
+        let (input, prefix) = (input.to_str().unwrap(), prefix.to_str().unwrap());
+        let mut args = vec!["split", input, "-o", prefix, "--profile", "extended"];
+        args.extend(["--max-file-size", "8KiB", "--compression", "none", "--json"]);
+        args.extend(more);
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let args = std::iter::once("protosplit").chain(args);
+        let exit = protosplit_cli::run(args, &mut out, &mut err);
+        (
+            exit,
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
+    };
+    let (exit, out, err) = split(&[]);
+    assert_eq!(exit, Exit::Done, "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let files = report["files"].as_array().unwrap();
+    assert!(files.len() > 1, "{out}");
+    for file in dir.files().iter().filter(|file| file.starts_with("m.")) {
+        assert!(
+            fs::metadata(dir.path(file)).unwrap().len() <= 8 << 10,
+            "{file}"
+        );
+    }
+    assert_eq!(dir.files().len(), files.len() + 2);
+
+    let info = run([&"info", &prefix, &"--json"]).json();
+    assert_eq!(info["files"].as_array().unwrap().len(), files.len());
+    assert_eq!(info["file_bytes"], report["output_bytes"]);
+    assert_eq!(info["join_version"], 1);
+    run([&"verify", &prefix, &"--against", &input]).ok();
+    run([&"merge", &prefix, &"-o", &dir.path("back.pb")]).ok();
+    assert_eq!(
+        fs::read(dir.path("back.pb")).unwrap(),
+        fs::read(&input).unwrap()
+    );
+
+    // Not over what is read, not even with force.
+    let part = files[0]["file"].as_str().unwrap().to_owned();
+    let error = run([&"merge", &prefix, &"-o", &part, &"--force"]).failed(Exit::Usage);
+    assert!(
+        error.ends_with("is what is read, and is not overwritten"),
+        "{error}"
+    );
+
+    // Another split has another number of files: what is left of this one goes, and is named.
+    let (exit, _, err) = split(&["--max-chunk-size", "3KiB"]);
+    assert_eq!(exit, Exit::Usage, "{err}");
+    let (exit, out, err) = split(&["--max-chunk-size", "3KiB", "--force"]);
+    assert_eq!(exit, Exit::Done, "{err}");
+    let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+    for removed in report["removed_files"].as_array().unwrap() {
+        let removed = removed.as_str().unwrap();
+        assert!(err.contains(&format!("removed {removed}, which was of an earlier split")));
+    }
+    run([&"verify", &prefix]).ok();
+
+    let gone = report["files"][0]["file"].as_str().unwrap();
+    fs::remove_file(gone).unwrap();
+    let error = run([&"verify", &prefix]).failed(Exit::Usage);
+    let name = gone.rsplit('/').next().unwrap();
+    assert!(
+        error.contains(name) && error.contains("isn't there"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_the_extended_profile_is_needed_for_is_said() {
+    let dir = Dir::new();
+    let input = dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "saved_model.pb",
+    );
+    let error = run([&"split", &input, &"--max-file-size", &"1MiB"]).failed(Exit::Usage);
+    assert!(error.contains("only with --profile extended"), "{error}");
+    let folder = dir.path("");
+    let error = run([
+        &"split",
+        &folder,
+        &"-o",
+        &dir.path("x"),
+        &"--profile",
+        &"extended",
+    ]);
+    assert!(
+        error
+            .failed(Exit::Usage)
+            .contains("reads no --profile extended")
+    );
+    let error = run([&"split", &input, &"--profile", &"other"]);
+    assert_eq!(error.exit, Exit::Usage);
+    assert!(
+        error.err.contains("neither tensorflow nor extended"),
+        "{}",
+        error.err
+    );
+    let error = run([
+        &"split",
+        &input,
+        &"--max-chunk-size",
+        &"2KiB",
+        &"--max-value-size",
+        &"1KiB",
+    ]);
+    let error = error.failed(Exit::Bad);
+    assert!(
+        error.ends_with("the profile `extended` may cut it"),
+        "{error}"
+    );
+    assert_eq!(dir.files(), ["saved_model.pb"]);
+}
