@@ -5,6 +5,8 @@
   split        every fixture, cut by protosplit at several maximum sizes and in every compression: TensorFlow's Merger
                rebuilds the source
   special      the same for messages that its Merger is easily confused by (special.py)
+  extended     every fixture in the extended profile, with values and trailers in several chunks and in several files:
+               TensorFlow's Merger refuses each of the files, and protosplit merges them to the source
   merge        every file in tests/data/tensorflow_cpb, merged by protosplit: equal to its source as a message
   fingerprint  every SavedModel, in one piece and cut in many ways, and models as no serializer writes them (scrambled.py):
                protosplit's fingerprint is TensorFlow's, and what it stores agrees; where TensorFlow has none, it says so
@@ -174,7 +176,9 @@ def facts(files):
             for e in m.enum_type:
                 enum(name, e)
             for n in m.nested_type:
-                message(name, n)
+                # Ours: the fields of that type are, too.
+                if f"{name}.{n.name}" != "tensorflow.proto_splitter.ChunkMetadata.ExternalFile":
+                    message(name, n)
 
         for e in file.enum_type:
             enum(file.package, e)
@@ -444,6 +448,45 @@ def check_special(protosplit, new):
     protosplit.check_with_tensorflow()
 
 
+# The extended profile
+
+EXTENDED = {
+    "as it is": [],
+    "values in several chunks": ["--max-chunk-size", "2KiB", "--value-chunk-size", "none", "--max-value-size", "100"],
+    "trailers in chunks": ["--max-chunk-size", "1KiB", "--value-chunk-size", "16"],
+    "several files": ["--max-chunk-size", "4KiB", "--max-file-size", "16KiB"],
+}
+# What it calls the field number that stands where it looks for a ChunkedMessage.
+REFUSED_FIELD = "536870911"
+
+
+def check_extended(protosplit, report, tensorflow, new):
+    written = []
+    for at, source in enumerate(fixture_sources(new)):
+        for name, options in EXTENDED.items():
+            label = f"{source.name}, {name}"
+            folder = protosplit.scratch / f"extended.{at}.{name}"
+            folder.mkdir()
+            arguments = [source.path, "-o", folder / "m", "--message", source.message, "--profile", "extended", *options]
+            if not options:
+                # Only what is over the maximum is cut at all.
+                arguments += ["--max-chunk-size", str(max(source.path.stat().st_size * 3 // 4, 1000))]
+            ran = protosplit.run("split", *arguments)
+            if ran.returncode != 0:
+                report.check("extended", label, f"exit {ran.returncode}: {ran.stderr.strip()}")
+                continue
+            back = folder / "back.pb"
+            ran = protosplit.run("merge", folder / "m.cpb", "-o", back)
+            same = ran.returncode == 0 and back.read_bytes() == source.path.read_bytes()
+            report.check("extended", f"{label}, merged", None if same else f"not the source: {ran.stderr.strip()}")
+            # The other files as well: each refuses by itself.
+            written += [(f"{label}, {file.name}", source, file) for file in sorted(folder.glob("*.cpb"))]
+    results = tensorflow.read((file.with_suffix(""), KINDS[source.message]) for _, source, file in written)
+    for (label, _, _), result in zip(written, results):
+        refused = isinstance(result, str) and result.startswith("TensorFlow refused") and REFUSED_FIELD in result
+        report.check("extended", label, None if refused else f"not refused: {result[:200]!r}")
+
+
 # Merging
 
 
@@ -590,7 +633,7 @@ def check_load(protosplit, report):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    groups = ["descriptors", "split", "special", "merge", "fingerprint", "load"]
+    groups = ["descriptors", "split", "special", "extended", "merge", "fingerprint", "load"]
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"which checks to make; default all: {', '.join(groups)}")
     parser.add_argument("--protosplit", type=Path, default=ROOT / "target/release/protosplit", help="the binary to check")
     parser.add_argument("--keep", type=Path, help="an empty or new folder for all files written, to look at afterwards")
@@ -615,6 +658,8 @@ def main():
             check_split(protosplit, message_maker(tensorflow))
         if "special" in chosen:
             check_special(protosplit, message_maker(tensorflow))
+        if "extended" in chosen:
+            check_extended(protosplit, report, tensorflow, message_maker(tensorflow))
         if "merge" in chosen:
             check_merge(protosplit, report, tensorflow)
         if "fingerprint" in chosen:
