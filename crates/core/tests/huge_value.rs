@@ -1,4 +1,5 @@
 //! A value that no protobuf library holds, in bounded memory. Alone in its process, since the most memory it ever had is asked for.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::io::{self, Write};
 use std::sync::Arc;
