@@ -210,7 +210,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.cut(&cx.message().repeated("blobs")?[0]),
             ErrorKind::Uncuttable,
-            "blobs[0]: no path names an element that is no message",
+            "blobs[0]: no path names an element that is no message, but in the extended profile",
         ),
         (
             |cx| cx.cut(&cx.message()),

@@ -9,7 +9,7 @@ use super::elements::{Numbers, Occurrences, Runs, Slot, index, number, shown};
 use super::{Difference, How, is_implicit};
 use crate::lazy::{key_codec, with_key};
 use crate::path::{FieldPath, FieldRef, MapKey, Step};
-use crate::wire::{Field, Input, WireCursor};
+use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
 /// How deep messages may nest: protobuf's own default.
@@ -115,7 +115,7 @@ impl Walk {
             let known = message.filter(|_| slot.known);
             match known.and_then(|message| FieldRef::by_number(message, slot.number)) {
                 Some(field) => self.known(sides, &field, &a, &b, depth)?,
-                None => self.raw(sides, slot.number, &a, &b)?,
+                None => self.raw(sides, slot.number, &a, &b, depth)?,
             }
         }
         Ok(())
@@ -293,7 +293,7 @@ impl Walk {
         depth: usize,
     ) -> Result<()> {
         let Kind::Message(entry) = field.kind() else {
-            return self.raw(sides, field.number(), a, b);
+            return self.raw(sides, field.number(), a, b, depth);
         };
         let value = entry.map_entry_value_field();
         let of_a = entries(&mut sides.a, field, a)?;
@@ -344,28 +344,38 @@ impl Walk {
         Ok(())
     }
 
-    /// What the type doesn't know: as it is written.
+    /// What the type doesn't know: as its wire type says, since a number or a length may be written longer than it need be.
     fn raw<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
-        number: u32,
+        field: u32,
         a: &Runs,
         b: &Runs,
+        depth: usize,
     ) -> Result<()> {
         let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
         let mut at = 0;
         while !self.is_full() {
             let step = if at == 0 {
-                Step::field(number)
+                Step::field(field)
             } else {
-                Step::index(number, at)
+                Step::index(field, at)
             };
             at += 1;
             match (of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?) {
                 (None, None) => return Ok(()),
-                (Some(a), Some(b)) if a.wire_type == b.wire_type => {
-                    self.values(sides, step, &a.value, &b.value)?;
-                }
+                (Some(a), Some(b)) if a.wire_type == b.wire_type => match a.wire_type {
+                    WireType::Varint => {
+                        let kind = Kind::Uint64;
+                        self.single(sides, step, &kind, false, (Some(a), Some(b)))?;
+                    }
+                    WireType::StartGroup => {
+                        self.path.push(step);
+                        self.messages(sides, &[a.value], &[b.value], None, depth + 1)?;
+                        self.path.pop();
+                    }
+                    _ => self.values(sides, step, &a.value, &b.value)?,
+                },
                 (Some(a), Some(b)) => {
                     self.values(sides, step, &(a.start..a.end), &(b.start..b.end))?;
                 }

@@ -73,8 +73,9 @@ pub(super) fn split(plan: &SplitPlan, source: &Source, options: &SplitOptions) -
                 let mut bytes = Vec::new();
                 let mut reader = ChunkReader::new(plan, chunk, source).metered(&meter);
                 reader.read_to_end(&mut bytes)?;
+                let crc32c = reader.crc32c();
                 spans.append(&mut reader.spans);
-                (bytes.into(), reader.crc32c())
+                (bytes.into(), crc32c)
             }
         };
         infos.push(WrittenInfo {
