@@ -18,7 +18,7 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::args::{GetArgs, GetFormat};
 use crate::failure::Failure;
-use crate::input::{self, Form};
+use crate::input::{self, Form, STANDARD};
 use crate::merge;
 use crate::output::Output;
 use crate::suggest;
@@ -75,7 +75,8 @@ fn get(
     args: &GetArgs,
     output: &mut Output<'_>,
 ) -> Result<(), Error> {
-    match &args.output {
+    let target = args.output.as_deref();
+    match target.filter(|target| *target != Path::new(STANDARD)) {
         None => write(view, path, args.format, output),
         Some(target) => {
             let mut file = AtomicFile::create(target, args.force)?;

@@ -1,14 +1,20 @@
-//! What an argument that names a message stands for: a file, a prefix, or a SavedModel's folder.
+//! What an argument that names a message stands for: a file, a prefix, a SavedModel's folder, or standard input.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::types::SAVED_MODEL_STEM;
 
 pub(crate) const CHUNKED: &str = "cpb";
 pub(crate) const PLAIN: &str = "pb";
+/// Names standard input, or standard output.
+pub(crate) const STANDARD: &str = "-";
+
+/// What a file of records begins with.
+const SIGNATURE: [u8; 8] = *b"\x83\xafp\xd1\r\x88J?";
 
 /// How a message is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,16 +26,32 @@ pub(crate) enum Form {
 }
 
 /// A message that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Input {
     pub(crate) file: PathBuf,
     pub(crate) form: Form,
     /// The SavedModel's folder, if that was named.
     pub(crate) folder: Option<PathBuf>,
+    /// What came in on standard input: a file without a name, which is there as long as this is.
+    _kept: Option<Arc<File>>,
+}
+
+impl Input {
+    fn new(file: PathBuf, form: Form, folder: Option<PathBuf>) -> Self {
+        Input {
+            file,
+            form,
+            folder,
+            _kept: None,
+        }
+    }
 }
 
 /// Finds the message: readers prefer a .cpb to a .pb of the same prefix.
 pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
+    if named == Path::new(STANDARD) {
+        return standard_input();
+    }
     let metadata = match fs::metadata(named) {
         Ok(metadata) => Some(metadata),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -44,25 +66,13 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
             .extension()
             .is_some_and(|extension| extension == PLAIN);
         let form = if plain { Form::Plain } else { Form::Chunked };
-        return Ok(Input {
-            file: named.to_owned(),
-            form,
-            folder: None,
-        });
+        return Ok(Input::new(named.to_owned(), form, None));
     }
     if is_folder && let Some((file, form)) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
-        return Ok(Input {
-            file,
-            form,
-            folder: Some(named.to_owned()),
-        });
+        return Ok(Input::new(file, form, Some(named.to_owned())));
     }
     if let Some((file, form)) = with_prefix(named) {
-        return Ok(Input {
-            file,
-            form,
-            folder: None,
-        });
+        return Ok(Input::new(file, form, None));
     }
     let name = named.display();
     Err(Failure::usage(if is_folder {
@@ -72,6 +82,45 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     } else {
         format!("{name}: no such file, nor {name}.{CHUNKED}, nor {name}.{PLAIN}")
     }))
+}
+
+/// What comes in on standard input. A message isn't read in sequence, so what isn't a file already is first copied to a
+/// temporary one, which has no name and so is never left behind.
+#[cfg(unix)]
+fn standard_input() -> Result<Input, Failure> {
+    use std::os::fd::AsRawFd;
+
+    let failed = |error: &io::Error| Failure::usage(format!("standard input: {error}"));
+    let descriptor = |number: i32| PathBuf::from(format!("/dev/fd/{number}"));
+    let stdin = io::stdin();
+    let mut path = descriptor(stdin.as_raw_fd());
+    let mut kept = None;
+    if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+        let mut copy = tempfile::tempfile().map_err(|error| failed(&error))?;
+        io::copy(&mut stdin.lock(), &mut copy).map_err(|error| failed(&error))?;
+        path = descriptor(copy.as_raw_fd());
+        kept = Some(Arc::new(copy));
+    }
+    let mut start = Vec::new();
+    File::open(&path)
+        .and_then(|file| file.take(SIGNATURE.len() as u64).read_to_end(&mut start))
+        .map_err(|error| failed(&error))?;
+    let form = if start == SIGNATURE {
+        Form::Chunked
+    } else {
+        Form::Plain
+    };
+    Ok(Input {
+        _kept: kept,
+        ..Input::new(path, form, None)
+    })
+}
+
+#[cfg(not(unix))]
+fn standard_input() -> Result<Input, Failure> {
+    Err(Failure::usage(
+        "standard input: on this system only files are read",
+    ))
 }
 
 /// Fails unless this is a file. Opening a pipe waits for whoever writes to it, maybe forever, and a message isn't read in sequence.

@@ -1,18 +1,20 @@
 //! `protosplit merge`.
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
-use proto_splitter::SaveOptions;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::directory::rebuild;
 use proto_splitter::merge::{MergeOptions, Merged, Merger};
+use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{MergeArgs, ReadingArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{self, Form, Input, PLAIN, with_extension};
+use crate::input::{self, Form, Input, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 use crate::progress::Line;
 use crate::size;
@@ -42,6 +44,18 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let mut options = options(&input, &args.reading)?;
     options.threads = args.threads.threads;
     options.progress = line.until(output.interrupt(), "merging");
+    if args.output == Path::new(STANDARD) {
+        if args.json {
+            let message = "--json: standard output is where the message goes";
+            return Err(Failure::usage(message));
+        }
+        return to_standard_output(&input, &options, output);
+    }
+    if args.input == Path::new(STANDARD) && input.form == Form::Plain {
+        let message =
+            "standard input: a message that isn't in chunks, so there is nothing to merge";
+        return Err(Failure::usage(message));
+    }
     let merge = |target: &Path, force: bool| {
         let merged = Merger::merge_file_to_file(target, &input.file, &options, force);
         merged.map_err(|error| Failure::of(&input.file, &error))
@@ -74,6 +88,27 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     } else {
         output.print(&report.text())
     }?;
+    Ok(Exit::Done)
+}
+
+/// Writes the message to standard output, and nothing else.
+fn to_standard_output(
+    input: &Input,
+    options: &MergeOptions,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let failed = |error: &Error| Failure::of(&input.file, error);
+    match input.form {
+        Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits)
+            .and_then(|file| file.merge_to(output, options))
+            .map(drop)
+            .map_err(|error| failed(&error))?,
+        Form::Plain => {
+            let io_failed = |error: &io::Error| Failure::io(&input.file, error);
+            let mut file = File::open(&input.file).map_err(|error| io_failed(&error))?;
+            io::copy(&mut file, output).map_err(|error| io_failed(&error))?;
+        }
+    }
     Ok(Exit::Done)
 }
 

@@ -17,7 +17,9 @@ use crate::Exit;
 use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::{CHUNKED, PLAIN, check_file, prefix_of, with_extension};
+use crate::input::{
+    self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, with_extension,
+};
 use crate::output::Output;
 use crate::progress::Line;
 use crate::size;
@@ -70,12 +72,17 @@ struct Chunk {
 }
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let metadata = fs::metadata(&args.input).map_err(|error| Failure::io(&args.input, &error))?;
-    let job = if metadata.is_dir() {
-        Job::of_folder(args, output)?
+    let job = if args.input == Path::new(STANDARD) {
+        Job::of_standard_input(args, output)?
     } else {
-        check_file(&args.input, &metadata)?;
-        Job::of_file(args, output)?
+        let metadata =
+            fs::metadata(&args.input).map_err(|error| Failure::io(&args.input, &error))?;
+        if metadata.is_dir() {
+            Job::of_folder(args, output)?
+        } else {
+            check_file(&args.input, &metadata)?;
+            Job::of_file(args, output)?
+        }
     };
     let report = if args.dry_run {
         job.dry_run(args)?
@@ -108,6 +115,8 @@ struct Job {
     /// None if nothing is to be written and the place was left open.
     prefix: Option<PathBuf>,
     is_folder: bool,
+    /// What came in on standard input, as long as its file is named.
+    _kept: Option<Input>,
 }
 
 impl Job {
@@ -137,6 +146,23 @@ impl Job {
             None => args.input.with_extension(""),
         };
         Job::new(args, args.input.clone(), Some(prefix), false, output)
+    }
+
+    fn of_standard_input(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
+        let refuse = |why| Err(Failure::usage(format!("standard input: {why}")));
+        let Some(prefix) = &args.output else {
+            return refuse("it has no name to call the output by: -o OUTPUT");
+        };
+        let input = input::find(&args.input)?;
+        if input.form == Form::Chunked {
+            return refuse("split already");
+        }
+        let prefix = Some(prefix_of(prefix));
+        let job = Job::new(args, input.file.clone(), prefix, false, output)?;
+        Ok(Job {
+            _kept: Some(input),
+            ..job
+        })
     }
 
     fn of_folder(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
@@ -220,6 +246,7 @@ impl Job {
             line,
             prefix,
             is_folder,
+            _kept: None,
         })
     }
 

@@ -23,7 +23,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct CatArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// The place in the message, as `info` shows it; by default all of it
     #[arg(default_value = "", hide_default_value = true)]

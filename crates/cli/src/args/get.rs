@@ -23,7 +23,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// The place in the message, as `info` shows it; "" is all of it
     pub(crate) path: String,

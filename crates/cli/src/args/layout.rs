@@ -16,7 +16,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct LayoutArgs {
-    /// A .cpb, .pb or Riegeli/records file, the prefix of one, or the folder of a SavedModel
+    /// A .cpb, .pb or Riegeli/records file, the prefix of one, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// Print one JSON object
     #[arg(long)]

@@ -20,6 +20,7 @@ Examples:
   protosplit merge graph.cpb -o graph.pb
   protosplit merge small/ -o whole/
   protosplit merge small/ -o whole.pb
+  protosplit merge graph.cpb -o - | sha256sum
   protosplit merge theirs.cpb -o theirs.pb --message tensorflow.GraphDef
       A file that TensorFlow wrote, under a name that doesn't tell its type.
   protosplit merge theirs.cpb -o theirs.pb --assume-plain
@@ -28,9 +29,9 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct MergeArgs {
-    /// A .cpb file, its prefix, or the folder of a SavedModel
+    /// A .cpb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) input: PathBuf,
-    /// The file to write; for a folder, a new one, or a name ending in .pb
+    /// The file to write; for a folder, a new one, or a name ending in .pb; - for standard output
     #[arg(short, long)]
     pub(crate) output: PathBuf,
     #[command(flatten)]
@@ -42,7 +43,7 @@ pub(crate) struct MergeArgs {
     pub(crate) threads: ThreadsArgs,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
-    /// Print one JSON object
+    /// Print one JSON object; not with -o -
     #[arg(long)]
     pub(crate) json: bool,
     /// Replace what is in the way

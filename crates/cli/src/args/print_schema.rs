@@ -18,7 +18,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct PrintSchemaArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// A new folder for the .proto files, in place of standard output
     #[arg(short, long, value_name = "FOLDER")]

@@ -38,7 +38,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct RecompressArgs {
-    /// A .cpb file, its prefix, or the folder of a SavedModel
+    /// A .cpb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// The file to write; for a folder, a new one
     #[arg(short, long)]
@@ -52,7 +52,7 @@ pub(crate) struct RecompressArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReplaceArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// The place in the message, as `info` shows it
     pub(crate) path: String,

@@ -47,7 +47,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct SplitArgs {
-    /// A .pb file, or the folder of a SavedModel
+    /// A .pb file, or the folder of a SavedModel; - for standard input
     pub(crate) input: PathBuf,
     /// A prefix, by default INPUT without extension; for a folder, a new one
     #[arg(short, long)]

@@ -36,7 +36,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct TreeArgs {
-    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// Where to begin, by default the message itself
     pub(crate) path: Option<String>,

@@ -17,5 +17,6 @@ mod process;
 mod rewrite;
 mod schemas;
 mod split;
+mod standard_streams;
 mod tree;
 mod verify;

@@ -12,23 +12,31 @@ use crate::{Error, ErrorKind, Result};
 /// Opens the files that the trailer of another names.
 #[derive(Debug)]
 pub(super) struct Siblings {
-    /// The folder of the file with the trailer, without symbolic links.
-    folder: PathBuf,
+    /// The folder of the file with the trailer, without symbolic links. A file that is open but has no name is in none.
+    folder: Option<PathBuf>,
     allow_outside: bool,
 }
 
 impl Siblings {
     /// Of the file `main`, or of the one that it is a symbolic link to.
     pub(super) fn of(main: &Path, limits: &Limits) -> Result<Siblings> {
-        let real = fs::canonicalize(main).map_err(|e| Error::from(e).context(main.display()))?;
+        let folder = match fs::canonicalize(main) {
+            Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::from(error).context(main.display())),
+        };
         Ok(Siblings {
-            folder: real.parent().unwrap_or(&real).to_owned(),
+            folder,
             allow_outside: limits.allow_outside,
         })
     }
 
     pub(super) fn open(&self, file: &ExternalFile) -> Result<File> {
-        let path = self.folder.join(self.relative(&file.path)?);
+        let folder = self.folder.as_deref().ok_or_else(|| {
+            let message = "it has chunks of the message, and is looked for in the folder of a file that is in none";
+            Error::new(ErrorKind::Io, message)
+        })?;
+        let path = folder.join(self.relative(&file.path)?);
         let real = fs::canonicalize(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 let message = "it has chunks of the message, and isn't there";
@@ -36,7 +44,7 @@ impl Siblings {
             }
             _ => Error::from(error),
         })?;
-        if !self.allow_outside && !real.starts_with(&self.folder) {
+        if !self.allow_outside && !real.starts_with(folder) {
             return Err(outside("a symbolic link leads to"));
         }
         // Before it is opened: opening a pipe waits for its other end.

@@ -1,0 +1,173 @@
+//! `-`: standard input, from a file or a pipe, and standard output.
+#![cfg(unix)]
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{Dir, fixture};
+
+/// Runs the command with what comes in through a pipe.
+fn piped(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+/// As [`piped`], with the file itself as standard input.
+fn from_file(args: &[&str], input: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(args)
+        .stdin(File::open(input).unwrap())
+        .output()
+        .unwrap()
+}
+
+fn done(ran: Output) -> Vec<u8> {
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    ran.stdout
+}
+
+#[test]
+fn a_message_goes_through_split_and_merge_in_pipes_and_comes_out_as_it_was() {
+    let dir = Dir::new();
+    let prefix = dir.path("model");
+    let prefix = prefix.to_str().unwrap();
+    let model = fs::read(fixture("keras_mlp").join("saved_model.pb")).unwrap();
+    let split = [
+        "split",
+        "-",
+        "--message",
+        "tensorflow.SavedModel",
+        "--max-chunk-size",
+        "20KiB",
+        "-o",
+        prefix,
+    ];
+    done(piped(&split, &model));
+    let chunked = dir.path("model.cpb");
+    let bytes = fs::read(&chunked).unwrap();
+    assert!(done(piped(&["merge", "-", "-o", "-"], &bytes)) == model);
+    assert!(done(from_file(&["merge", "-", "-o", "-"], &chunked)) == model);
+    assert!(done(piped(&["merge", prefix, "-o", "-"], b"")) == model);
+    let merged = dir.path("merged.pb");
+    done(piped(
+        &["merge", "-", "-o", merged.to_str().unwrap()],
+        &bytes,
+    ));
+    assert!(fs::read(merged).unwrap() == model);
+    done(piped(&["verify", "-"], &bytes));
+}
+
+#[test]
+fn what_reports_on_a_file_reports_on_standard_input() {
+    let dir = Dir::new();
+    let file = fixture("keras_mlp").join("saved_model.pb");
+    let model = fs::read(&file).unwrap();
+    let plain = file.to_str().unwrap();
+    let typed = ["--message", "tensorflow.SavedModel"];
+    let path = "saved_model_schema_version";
+    for args in [
+        vec!["tree", "-"],
+        vec!["cat", "-", path],
+        vec!["get", "-", path, "-o", "-"],
+    ] {
+        let with = |name: &'static str| {
+            let args = args.iter().map(|arg| if *arg == "-" { name } else { arg });
+            let args: Vec<_> = args.chain(typed).collect();
+            (done(piped(&args, &model)), done(from_file(&args, &file)))
+        };
+        let (from_pipe, from_file) = with("-");
+        assert_eq!(from_pipe, from_file);
+        let mut named: Vec<_> = args.clone();
+        named[1] = plain;
+        named.extend(typed);
+        let named = done(piped(&named, b""));
+        if args[0] != "tree" {
+            assert_eq!(from_pipe, named);
+        }
+        assert!(!from_pipe.is_empty());
+    }
+    assert_eq!(dir.files(), Vec::<String>::new());
+}
+
+#[test]
+fn what_cannot_go_to_or_come_from_a_standard_stream_is_wrong_usage() {
+    let model = fs::read(fixture("keras_mlp").join("saved_model.pb")).unwrap();
+    let cases: [(&[&str], &str); 4] = [
+        (&["merge", "-", "-o", "a.pb"], "nothing to merge"),
+        (&["merge", "-", "-o", "-", "--json"], "--json"),
+        (
+            &["split", "-", "--message", "tensorflow.SavedModel"],
+            "-o OUTPUT",
+        ),
+        (&["split", "-", "-o", "a"], "--message"),
+    ];
+    for (args, why) in cases {
+        let ran = piped(args, &model);
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(ran.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_type_that_only_the_file_knows_is_printed_and_read_by_it() {
+    let dir = Dir::new();
+    let proto = dir.file("layers.proto", LAYERS);
+    let message = dir.file(
+        "net.pb",
+        [&b"\x0a\xd0\x0f"[..], &[7; 2000], b"\x12\x05dense"].concat(),
+    );
+    let prefix = dir.path("net");
+    let folder = dir.path("");
+    let [proto, message, prefix, folder] =
+        [&proto, &message, &prefix, &folder].map(|path| path.to_str().unwrap());
+    let split = [
+        "split",
+        message,
+        "--proto",
+        proto,
+        "-I",
+        folder,
+        "--message",
+        "net.Layer",
+        "--max-chunk-size",
+        "1KiB",
+        "--embed-schema",
+        "-o",
+        prefix,
+    ];
+    done(piped(&split, b""));
+    let chunked = format!("{prefix}.cpb");
+    let text = |args: &[&str]| String::from_utf8(done(piped(args, b""))).unwrap();
+    let schema = text(&["schema", &chunked]);
+    assert!(
+        schema.contains("message Layer") && schema.contains("bytes weights = 1;"),
+        "{schema}"
+    );
+    assert_eq!(
+        text(&["cat", &chunked, "name"]),
+        text(&["get", &chunked, "name", "--format", "text"])
+    );
+    assert!(text(&["cat", &chunked, "name"]).contains("dense"));
+    assert!(text(&["tree", &chunked]).contains("weights"));
+}
+
+const LAYERS: &str = "\
+syntax = \"proto3\";
+package net;
+message Layer {
+  bytes weights = 1;
+  string name = 2;
+}
+";
