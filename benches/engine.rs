@@ -45,11 +45,23 @@ const W3_CONSTANTS: u64 = 8;
 const W3_CONSTANT: u64 = 64 << 10;
 const W3_MAX: u64 = 64 << 10;
 
+/// TensorFlow's fixtures, which are small: planned many times, and cut at 10 KiB.
+const FIXTURES: [(&str, &str); 6] = [
+    ("functions_consts/saved_model.pb", SAVED_MODEL),
+    ("keras_mlp/saved_model.pb", SAVED_MODEL),
+    ("lookup_strings/saved_model.pb", SAVED_MODEL),
+    ("tf1_two_metagraphs/saved_model.pb", SAVED_MODEL),
+    ("graphdef_dtypes/graph.pb", GRAPH_DEF),
+    ("graphdef_frozen_cnn/graph.pb", GRAPH_DEF),
+];
+const FIXTURES_MAX: u64 = 10 << 10;
+const FIXTURE_TURNS: u64 = 500;
+
 /// How much smaller everything is with `--quick`, to see that it runs.
 const QUICK: u64 = 64;
 
 /// `cargo bench --bench engine -- [--quick] [--keep FOLDER]`: with a folder, the chunked files of the merges stay there, for
-/// `benches/tensorflow.py`.
+/// `benches/peers.py`.
 fn main() -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().collect();
     let quick = arguments.iter().any(|argument| argument == "--quick");
@@ -61,6 +73,7 @@ fn main() -> Outcome<()> {
     let folder = tempfile::tempdir_in(target)?;
     println!("| work | bytes | median s | min s | reference | median s | min s | ratio |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    fixtures()?;
     plans(folder.path(), scale)?;
     files(folder.path(), scale)?;
     let kept = kept.as_deref().unwrap_or(folder.path());
@@ -230,6 +243,43 @@ fn plans(folder: &Path, scale: u64) -> Outcome<()> {
             bytes.len() as u64,
             &mut by_size,
             "GraphDefSplitter",
+            &mut own,
+        )?;
+    }
+    Ok(())
+}
+
+/// TensorFlow's fixtures, planned by size alone and by the splitters for their types.
+fn fixtures() -> Outcome<()> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tensorflow");
+    let options = SplitOptions::new()
+        .max_chunk_size(FIXTURES_MAX)?
+        .value_chunk_size(None);
+    for (file, message) in FIXTURES {
+        let bytes = fs::read(data.join(file))?;
+        let size = bytes.len() as u64;
+        let source = Source::from_bytes(bytes, descriptor(message)?);
+        let mut by_size = || -> Outcome<()> {
+            for _ in 0..FIXTURE_TURNS {
+                black_box(SizeSplitter.plan(&source, &options)?);
+            }
+            Ok(())
+        };
+        let mut own = || -> Outcome<()> {
+            for _ in 0..FIXTURE_TURNS {
+                if message == SAVED_MODEL {
+                    black_box(SavedModelSplitter.plan(&source, &options)?);
+                } else {
+                    black_box(GraphDefSplitter.plan(&source, &options)?);
+                }
+            }
+            Ok(())
+        };
+        row(
+            &format!("plan {file} by size alone, {FIXTURE_TURNS} times"),
+            size * FIXTURE_TURNS,
+            &mut by_size,
+            "the splitter for its type",
             &mut own,
         )?;
     }

@@ -2,7 +2,7 @@
 
     cargo bench --bench engine -- --keep FOLDER
     tests/interop/setup.sh
-    .interop/venv/bin/python benches/tensorflow.py FOLDER [--driver .interop/tf_read]
+    .interop/venv/bin/python benches/peers.py FOLDER [--driver .interop/tf_read]
 
 For each FOLDER/NAME.cpb: the best of five of TensorFlow's own Merger::Read, warm, in seconds, and of parsing and
 serializing the same message with Python's protobuf, which refuses what is over 2 GiB.
