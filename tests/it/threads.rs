@@ -1,17 +1,21 @@
 //! Whatever the number of threads, and whatever the way, the bytes are the same.
 
-use std::fs;
+use std::fs::{self, File};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::lazy::MessageView;
+use proto_splitter::merge::{MergeOptions, MergePlan, Merger};
+use proto_splitter::progress::Progress;
+use proto_splitter::record_file::{RecordReader, RecordWriter};
 use proto_splitter::split::{
-    ChunkCompression, ComposableSplitter, SizeSplitter, Source, SplitOptions,
+    ChunkCompression, ComposableSplitter, SizeSplitter, Source, Split, SplitOptions, SplitPlan,
+    View, Written,
 };
-use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
+use proto_splitter::{Error, SAVED_MODEL, SavedModelDir, SavedModelSplitter};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 use proto_splitter_testkit::models::{Parts, constant, small_node};
 
@@ -60,6 +64,29 @@ fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) ->
         .unwrap();
     assert!(written.chunks.iter().any(|chunk| chunk.same_as.is_some()));
     fs::read(written.path).unwrap()
+}
+
+/// What a program holds on to can be given to its other threads, and shared by them; readers and writers of records are one thread's at a time.
+#[test]
+fn plans_files_and_options_go_from_thread_to_thread() {
+    fn check<T: Send + Sync + Clone>() {}
+    fn check_uncloned<T: Send + Sync>() {}
+    fn check_sent<T: Send>() {}
+    check::<Source>();
+    check::<SplitOptions>();
+    check::<SplitPlan>();
+    check::<Split>();
+    check::<Written>();
+    check::<View>();
+    check::<MergeOptions>();
+    check::<MergePlan>();
+    check::<Progress>();
+    check_uncloned::<ChunkedFile>();
+    check_uncloned::<MessageView<'_, File>>();
+    check_uncloned::<SavedModelDir>();
+    check_uncloned::<Error>();
+    check_sent::<RecordReader<File>>();
+    check_sent::<RecordWriter<File>>();
 }
 
 #[test]

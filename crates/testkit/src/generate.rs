@@ -4,6 +4,10 @@ use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use proto_splitter_core::wire::{put_varint, varint_len};
 
 /// The type of the random messages: `testkit.Sink`, which has every kind of field.
+///
+/// # Panics
+///
+/// If the schema beside this file doesn't compile.
 pub fn kitchen_sink() -> MessageDescriptor {
     static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
         let file = protox::file::File::from_source(
@@ -72,6 +76,7 @@ impl Random {
     }
 
     /// Bytes of printable text.
+    #[allow(clippy::missing_panics_doc, reason = "95 letters fit in a byte")]
     pub fn text(&mut self, len: u64) -> Vec<u8> {
         (0..len)
             .map(|_| b' ' + u8::try_from(self.below(95)).expect("small"))

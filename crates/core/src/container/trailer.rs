@@ -14,6 +14,7 @@ pub const MAX_JOIN_VERSION: i32 = 1;
 
 /// What a trailer is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TrailerUse {
     /// All of the message: every chunk of a marked file has its place.
     Whole,
@@ -23,6 +24,7 @@ pub enum TrailerUse {
 
 /// A place in the message that a chunk belongs at.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ChunkPlace {
     /// The path, from the root of the message.
     pub path: FieldPath,

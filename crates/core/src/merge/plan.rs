@@ -17,6 +17,7 @@ pub enum SegmentSource {
 
 /// A run of the output's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Segment {
     /// Where in the output it starts.
     pub offset: u64,

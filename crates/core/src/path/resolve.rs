@@ -10,6 +10,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// What a path leads to, according to a descriptor.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Target {
     /// What stands there.
     pub kind: TargetKind,

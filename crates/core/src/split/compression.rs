@@ -31,6 +31,7 @@ const PROBE_BLOCKS: u64 = 4;
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChunkCompression {
     /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at all otherwise. Weights in
     /// floating point shrink by less, and are read several times faster as they are; graphs and text shrink by far more.

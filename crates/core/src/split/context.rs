@@ -16,6 +16,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A chunk that is no span of the source; see [`SplitContext::add_chunk`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum AddedChunk {
     /// A serialized message, to be merged into what is at its path.
     Message(Bytes),

@@ -19,6 +19,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A message that was written to a file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Written {
     /// The file: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
     pub path: PathBuf,
@@ -44,6 +45,7 @@ pub struct Written {
 
 /// A file beside the main one that has chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WrittenFile {
     /// Where it is.
     pub path: PathBuf,
@@ -55,6 +57,7 @@ pub struct WrittenFile {
 
 /// A chunk in a file.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct WrittenChunk {
     /// The chunk's index.
     pub index: u64,

@@ -32,6 +32,7 @@ pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Profile {
     /// TensorFlow's own Merger reads the file: `join_version` 0.
     #[default]

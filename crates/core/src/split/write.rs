@@ -16,6 +16,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// A chunk in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Chunk {
     /// Whether it holds a message or a bytes value.
     pub kind: ChunkKind,
@@ -27,6 +28,7 @@ pub struct Chunk {
 
 /// A message that was split in memory.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Split {
     /// The chunks in the order of their indices.
     pub chunks: Vec<Chunk>,

@@ -15,6 +15,7 @@ pub struct TreeDiff {
 
 /// How often a field is written, and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Sum {
     /// How often it is written.
     pub count: u64,

@@ -17,6 +17,7 @@ use crate::{Error, ErrorKind, Result};
 /// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TreePlace {
     /// The value, of which all is measured.
     pub path: FieldPath,
