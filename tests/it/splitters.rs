@@ -4,7 +4,8 @@ use proto_splitter::container::ChunkKind;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::path::FieldPath;
 use proto_splitter::split::{
-    AddedChunk, ComposableSplitter, SizeSplitter, Source, SplitContext, SplitOptions, ViewKind,
+    AddedChunk, ComposableSplitter, SizeRules, SizeSplitter, Source, SplitContext, SplitOptions,
+    SplitPlan, ViewKind,
 };
 use proto_splitter::{Error, ErrorKind, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
@@ -144,6 +145,68 @@ fn sizes_go_on_where_a_splitter_has_cut_by_hand() {
     assert!(split.chunks.iter().all(|chunk| chunk.bytes.len() <= 60));
     let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
     assert!(reflected == DynamicMessage::parse_text_format(kitchen_sink(), NESTED).unwrap());
+}
+
+#[test]
+fn a_message_may_be_fitted_by_its_splitter_and_its_parent_s_in_any_order() {
+    let source = text_format(NESTED);
+    let options = SplitOptions::new().max_chunk_size(40).unwrap();
+    let children = |cx: &mut SplitContext<'_>| {
+        let root = cx.message();
+        let mut children = root.repeated("children")?;
+        children.extend(root.map("by_name")?.into_iter().map(|(_, value)| value));
+        children.extend(root.get("child")?);
+        children
+            .iter()
+            .try_for_each(|child| cx.compose(&SizeSplitter, child))
+    };
+    let first = By(|cx: &mut SplitContext<'_>| {
+        children(cx)?;
+        cx.fit()
+    });
+    let last = By(|cx: &mut SplitContext<'_>| {
+        cx.fit()?;
+        children(cx)?;
+        cx.fit()
+    });
+    let alone = SizeSplitter.plan(&source, &options).unwrap().to_string();
+    assert_eq!(first.plan(&source, &options).unwrap().to_string(), alone);
+    assert_eq!(last.plan(&source, &options).unwrap().to_string(), alone);
+
+    let cut_after = By(|cx: &mut SplitContext<'_>| {
+        cx.fit()?;
+        cx.cut(&cx.message().repeated("children")?[2])
+    });
+    let split = cut_after.split_with(&source, &options).unwrap();
+    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    let expected = DynamicMessage::parse_text_format(kitchen_sink(), NESTED).unwrap();
+    assert!(DynamicMessage::decode(kitchen_sink(), merged).unwrap() == expected);
+}
+
+#[test]
+fn rules_for_a_message_hold_when_its_parent_is_fitted_too() {
+    let text = "t".repeat(40);
+    let source = text_format(&format!(
+        "text: '{text}' Pair {{ left: '{text}' right {{ text: '{text}' }} }}"
+    ));
+    let options = SplitOptions::new()
+        .max_chunk_size(100)
+        .unwrap()
+        .value_chunk_size(None);
+    let keeping = By(|cx: &mut SplitContext<'_>| {
+        let pair = cx.message().get("pair")?.unwrap();
+        let rules = SizeRules::new().keep_whole("testkit.Sink.Pair");
+        cx.compose(&By(|cx: &mut SplitContext<'_>| cx.fit_with(&rules)), &pair)?;
+        cx.fit()
+    });
+    let paths = |plan: SplitPlan| -> Vec<String> {
+        let cut = plan.chunks().iter().skip(1);
+        cut.map(|chunk| chunk.path().display(Some(plan.descriptor())))
+            .collect()
+    };
+    let alone = SizeSplitter.plan(&source, &options).unwrap();
+    assert_eq!(paths(alone), ["pair"]);
+    assert_eq!(paths(keeping.plan(&source, &options).unwrap()), ["text"]);
 }
 
 #[test]

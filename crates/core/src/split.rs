@@ -5,6 +5,7 @@ mod context;
 mod emit;
 mod file;
 mod fill;
+mod fits;
 mod marks;
 mod metadata;
 mod options;

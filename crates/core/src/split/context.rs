@@ -3,10 +3,10 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::emit;
+use super::fits::Fits;
 use super::marks::Marks;
 use super::options::{Profile, SizeRules, SplitOptions};
 use super::plan::{Content, PlannedChunk, SplitPlan};
-use super::size::Engine;
 use super::source::Source;
 use super::splitter::ComposableSplitter;
 use super::view::{View, ViewKind};
@@ -63,6 +63,7 @@ pub(super) struct Planning {
     source: Source,
     options: SplitOptions,
     marks: Marks,
+    fits: Fits,
     added: Vec<Added>,
 }
 
@@ -142,12 +143,13 @@ impl SplitContext<'_> {
 
     /// Cuts whatever has to leave so that every MESSAGE chunk is within the maximum, guided by sizes alone.
     ///
-    /// Nothing is cut of a message that is within the maximum already.
+    /// That is done once the splitters are through, so it doesn't matter what is cut before and what after, nor that a child
+    /// splitter asks for its own message, too. Nothing is cut of a message that is within the maximum already.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] with the path and size of what is too large and can't be cut; [`ErrorKind::InvalidMessage`] if the
-    /// source is malformed.
+    /// None here. [`plan`](ComposableSplitter::plan) fails with [`ErrorKind::Uncuttable`] and the path and size of what is too
+    /// large and can't be cut, or [`ErrorKind::InvalidMessage`] if the source is malformed.
     pub fn fit(&mut self) -> Result<()> {
         self.fit_with(&SizeRules::new())
     }
@@ -158,32 +160,7 @@ impl SplitContext<'_> {
     ///
     /// As [`fit`](Self::fit).
     pub fn fit_with(&mut self, rules: &SizeRules) -> Result<()> {
-        let Planning {
-            source,
-            options,
-            marks,
-            ..
-        } = &mut *self.planning;
-        let Some(descriptor) = self.view.descriptor() else {
-            return Ok(());
-        };
-        if self.view.size() <= options.get_max_chunk_size() {
-            // Nothing leaves. Still, what is no message, or one of another type, is refused.
-            return match self.view.path.is_root() {
-                true => self.view.check_fields(),
-                false => Ok(()),
-            };
-        }
-        let [chain] = self.view.pieces.as_slice() else {
-            return Err(Error::new(
-                ErrorKind::Uncuttable,
-                "a message that is written in several pieces",
-            )
-            .at_path(self.view.display_path()));
-        };
-        let engine = Engine::new(source, options, rules, marks);
-        let fitted = engine.fit(chain, descriptor, &self.view.path)?;
-        marks.absorb(fitted);
+        self.planning.fits.add(&self.view, rules);
         Ok(())
     }
 
@@ -244,6 +221,7 @@ pub(super) fn plan(
         source: source.clone(),
         options: options.clone(),
         marks: Marks::default(),
+        fits: Fits::default(),
         added: Vec::new(),
     };
     let view = View::root(source);
@@ -252,8 +230,12 @@ pub(super) fn plan(
         view,
     })?;
     let Planning {
-        mut marks, added, ..
+        mut marks,
+        fits,
+        added,
+        ..
     } = planning;
+    fits.run(source, options, &mut marks)?;
     let (profile, largest_value) = (options.get_profile(), options.get_max_value_size());
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),

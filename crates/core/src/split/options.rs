@@ -315,6 +315,11 @@ impl SizeRules {
         self
     }
 
+    /// Adds the rules of others.
+    pub(crate) fn extend(&mut self, others: SizeRules) {
+        self.kept_whole.extend(others.kept_whole);
+    }
+
     pub(crate) fn keeps_whole(&self, full_name: &str) -> bool {
         self.kept_whole.contains(full_name)
     }

@@ -1,0 +1,103 @@
+//! What splitters want reduced by size. It is done once all of them have said what they cut: then neither the order of calls
+//! matters, nor that a child splitter reduces its message as well as its parent.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::marks::Marks;
+use super::options::{SizeRules, SplitOptions};
+use super::size::Engine;
+use super::source::Source;
+use super::view::View;
+use crate::{Error, ErrorKind, Result};
+
+/// A message that is to be within the maximum.
+#[derive(Debug)]
+struct Fit {
+    message: View,
+    rules: SizeRules,
+}
+
+/// All messages that are to be within the maximum.
+#[derive(Debug, Default)]
+pub(super) struct Fits {
+    fits: Vec<Fit>,
+}
+
+impl Fits {
+    pub(super) fn add(&mut self, message: &View, rules: &SizeRules) {
+        self.fits.push(Fit {
+            message: message.clone(),
+            rules: rules.clone(),
+        });
+    }
+
+    /// Adds to the marks of what is cut already what has to leave as well.
+    pub(super) fn run(
+        self,
+        source: &Source,
+        options: &SplitOptions,
+        marks: &mut Marks,
+    ) -> Result<()> {
+        let mut fitted = Marks::default();
+        for fit in self.outermost() {
+            if let Some(found) = fit.run(source, options, marks)? {
+                fitted.absorb(found);
+            }
+        }
+        marks.absorb(fitted);
+        Ok(())
+    }
+
+    /// Those that lie in no other: what is done to a message is done to all in it. It has the rules for what is in it, too.
+    fn outermost(self) -> Vec<Fit> {
+        let mut fits = self.fits;
+        // Pieces of a message are nowhere but in pieces of the one around it, so the first stands for all.
+        fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
+        let mut outermost: Vec<Fit> = Vec::new();
+        for fit in fits {
+            match outermost.last_mut() {
+                Some(outer) if outer.encloses(&fit) => outer.rules.extend(fit.rules),
+                _ => outermost.push(fit),
+            }
+        }
+        outermost
+    }
+}
+
+impl Fit {
+    fn first(&self) -> Option<Range<u64>> {
+        self.message.contents().next()
+    }
+
+    fn encloses(&self, other: &Fit) -> bool {
+        let Some(inner) = other.first() else {
+            return false;
+        };
+        self.message
+            .contents()
+            .any(|piece| piece.start <= inner.start && inner.end <= piece.end)
+    }
+
+    fn run(self, source: &Source, options: &SplitOptions, marks: &Marks) -> Result<Option<Marks>> {
+        let Some(descriptor) = self.message.descriptor() else {
+            return Ok(None);
+        };
+        if self.message.size() <= options.get_max_chunk_size() {
+            // Nothing leaves. Still, what is no message, or one of another type, is refused.
+            if self.message.path.is_root() {
+                self.message.check_fields()?;
+            }
+            return Ok(None);
+        }
+        let [chain] = self.message.pieces.as_slice() else {
+            let error = Error::new(
+                ErrorKind::Uncuttable,
+                "a message that is written in several pieces",
+            );
+            return Err(error.at_path(self.message.display_path()));
+        };
+        let engine = Engine::new(source, options, &self.rules, marks);
+        engine.fit(chain, descriptor, &self.message.path).map(Some)
+    }
+}
