@@ -26,6 +26,7 @@ mod random_schemas;
 mod reads;
 /// Files made of others: other compression, other values.
 mod rewriting;
+mod rewriting_extended;
 /// SavedModels as folders.
 mod saved_model_dirs;
 /// `SizeSplitter` beside the splitters that are made for a type.

@@ -18,6 +18,7 @@ mod schema;
 mod siblings;
 mod summary;
 mod trailer;
+mod unknown;
 
 pub use file::ChunkedFile;
 pub(crate) use file::open_file;

@@ -1,4 +1,4 @@
-//! How far a split or a merge is, and stopping it.
+//! How far long work is, and stopping it.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,7 +28,7 @@
 //! ```
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -98,7 +98,7 @@ impl Progress {
     }
 
     /// Begins to count up to `total` bytes.
-    pub(crate) fn meter(&self, total: u64) -> Meter {
+    pub fn meter(&self, total: u64) -> Meter {
         Meter {
             progress: self.clone(),
             total,
@@ -121,9 +121,28 @@ fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "cancelled")
 }
 
-/// Counts bytes that several threads do.
+/// Counts the bytes of one piece of work, which several threads may do.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use proto_splitter_core::progress::Progress;
+///
+/// let seen = Arc::new(AtomicU64::new(0));
+/// let progress = Progress::new({
+///     let seen = Arc::clone(&seen);
+///     move |done, total| seen.store(100 * done / total, Ordering::Relaxed)
+/// });
+/// let meter = progress.meter(8 << 20);
+/// meter.advance(2 << 20)?;
+/// assert_eq!(seen.load(Ordering::Relaxed), 25);
+/// meter.advance(6 << 20)?;
+/// assert_eq!(seen.load(Ordering::Relaxed), 100);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub struct Meter {
     progress: Progress,
     total: u64,
     done: AtomicU64,
@@ -131,12 +150,20 @@ pub(crate) struct Meter {
 
 impl Meter {
     /// Fails if it was cancelled.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`].
+    pub fn check(&self) -> Result<()> {
         self.progress.check()
     }
 
     /// Adds `bytes` to what is done. Fails if it was cancelled.
-    pub(crate) fn advance(&self, bytes: u64) -> Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Cancelled`].
+    pub fn advance(&self, bytes: u64) -> Result<()> {
         self.check()?;
         if let Some(report) = &self.progress.report {
             let before = self.done.fetch_add(bytes, Ordering::Relaxed);
@@ -148,13 +175,23 @@ impl Meter {
         Ok(())
     }
 
+    /// Whether anybody is told of it, or can stop it.
+    fn is_heeded(&self) -> bool {
+        self.progress.report.is_some() || self.progress.cancel.is_some()
+    }
+
     /// What is read through it is done.
     pub(crate) fn read<R>(&self, inner: R) -> Metered<'_, R> {
         Metered { inner, meter: self }
     }
+
+    /// What is written through it is done.
+    pub(crate) fn written_to<W>(&self, inner: W) -> Metered<'_, W> {
+        Metered { inner, meter: self }
+    }
 }
 
-/// A reader whose bytes count as done.
+/// A reader or writer whose bytes count as done.
 pub(crate) struct Metered<'a, R> {
     inner: R,
     meter: &'a Meter,
@@ -165,5 +202,88 @@ impl<R: Read> Read for Metered<'_, R> {
         let n = self.inner.read(buf)?;
         self.meter.advance(n as u64)?;
         Ok(n)
+    }
+}
+
+impl<W: Write> Write for Metered<'_, W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let n = self.inner.write(buf)?;
+        self.meter.advance(n as u64)?;
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// How far a walk through an input is, which hops and may go back: the furthest that it was.
+#[derive(Debug)]
+pub(crate) struct Furthest {
+    meter: Meter,
+    at: u64,
+    /// Where the next report is due. Checked on every step, so it is all that there is to a walk that nobody watches.
+    due: u64,
+}
+
+impl Furthest {
+    /// Of an input that the meter's total is the size of.
+    pub(crate) fn new(meter: Meter) -> Self {
+        let due = if meter.is_heeded() { STEP } else { u64::MAX };
+        Furthest { meter, at: 0, due }
+    }
+
+    /// Says that the walk is at `position`. Fails if it was cancelled.
+    #[inline]
+    pub(crate) fn reach(&mut self, position: u64) -> Result<()> {
+        if position < self.due {
+            return Ok(());
+        }
+        self.report(position)
+    }
+
+    #[cold]
+    fn report(&mut self, position: u64) -> Result<()> {
+        self.meter.advance(position - self.at)?;
+        self.at = position;
+        self.due = position.saturating_add(STEP);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_hops_and_goes_back_is_as_far_as_it_ever_was() {
+        let seen = Arc::new(AtomicU64::new(0));
+        let progress = Progress::new({
+            let seen = Arc::clone(&seen);
+            move |done, _| seen.store(done, Ordering::Relaxed)
+        });
+        let mut furthest = Furthest::new(progress.meter(10 * STEP));
+        for (position, expected) in [
+            (STEP / 2, 0),
+            (3 * STEP, 3 * STEP),
+            (0, 3 * STEP),
+            (4 * STEP - 1, 3 * STEP),
+            (9 * STEP, 9 * STEP),
+        ] {
+            furthest.reach(position).unwrap();
+            assert_eq!(seen.load(Ordering::Relaxed), expected, "{position}");
+        }
+    }
+
+    #[test]
+    fn a_walk_ends_soon_after_it_was_cancelled() {
+        let token = CancelToken::new();
+        let progress = Progress::default().cancelled_by(&token);
+        let mut furthest = Furthest::new(progress.meter(10 * STEP));
+        furthest.reach(2 * STEP).unwrap();
+        token.cancel();
+        assert!(furthest.reach(2 * STEP + 1).is_ok());
+        let error = furthest.reach(3 * STEP).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
     }
 }

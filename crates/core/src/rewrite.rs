@@ -36,6 +36,7 @@ use record_file::ReadAt;
 use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, MergeOptions};
 use crate::path::FieldPath;
+use crate::progress::Progress;
 use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
 use crate::{Error, ErrorKind, Result};
 use copy::{Content, Copy};
@@ -44,9 +45,10 @@ pub(crate) use place::{Place, enclosing_range};
 use place::{check_value, enclosing_tag, enclosing_value};
 
 /// How what changes is written.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
     compression: ChunkCompression,
+    progress: Progress,
 }
 
 impl RewriteOptions {
@@ -60,6 +62,13 @@ impl RewriteOptions {
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
+        self
+    }
+
+    /// Who is told how far the writing is, and who may stop it. Reading the new file is counted too.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
         self
     }
 }
@@ -76,25 +85,24 @@ pub struct Rewritten {
     pub size: u64,
 }
 
-/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks, same order.
+/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks, same order. Those that are in other
+/// files come to this one.
 ///
 /// # Errors
 ///
-/// What is wrong with the chunks that are read; [`ErrorKind::UnsupportedVersion`] if chunks are in other files;
-/// [`ErrorKind::Io`] if writing fails.
+/// What is wrong with the chunks that are read; [`ErrorKind::Io`] if writing fails.
 pub fn recompress<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &File,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    check_single(file)?;
     let contents = (0..file.len()).map(Content::Recompressed).collect();
     let metadata = file.trailer().metadata().clone();
-    Copy::new(file, target, options.compression).run(contents, metadata, None)
+    Copy::new(file, target, options).run(contents, &vec![true; file.len()], metadata, None)
 }
 
 /// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk only what changes is written anew; what
-/// lay below the value goes.
+/// lay below the value goes. Chunks that are in other files come to this one.
 ///
 /// The value is as [`MessageView::get`](crate::lazy::MessageView::get) gives it: the fields of a message, a string's or bytes' own
 /// bytes, of a number what is on the wire. It has to be there already, so that its place is known.
@@ -103,8 +111,8 @@ pub fn recompress<S: ReadAt>(
 ///
 /// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value; [`ErrorKind::InvalidMessage`] if the new
 /// value is none of its kind; [`ErrorKind::Uncuttable`] if the message around it would become too large for its chunk;
-/// [`ErrorKind::UnsupportedVersion`] if the file has no placeholders, or has chunks in other files; what is wrong with the chunks that
-/// are read; [`ErrorKind::Io`] if writing fails.
+/// [`ErrorKind::UnsupportedVersion`] if the file has no placeholders; what is wrong with the chunks that are read; [`ErrorKind::Io`] if
+/// writing fails.
 pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
     path: &FieldPath,
@@ -113,7 +121,6 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     reading: &MergeOptions,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    check_single(file)?;
     if !file.trailer().is_marked() {
         let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
@@ -147,10 +154,10 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     let kept = trailer::without_below(&mut metadata, path, filler)?;
     let contents = contents
         .into_iter()
-        .zip(kept)
+        .zip(&kept)
         .filter_map(|(content, kept)| kept.then_some(content))
         .collect();
-    Copy::new(file, target, options.compression).run(contents, metadata, Some(reading))
+    Copy::new(file, target, options).run(contents, &kept, metadata, Some(reading))
 }
 
 /// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it has.
@@ -172,15 +179,6 @@ pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     let chain = enclosing_value(source, size, &place.value)?;
     let edits = Edits::replace(&chain, value.size()?)?;
     let mut reader = edits.reader(Box::new(edits::Sequence::new(source, size)), size, &value);
-    Ok(std::io::copy(&mut reader, sink)?)
-}
-
-fn check_single<S: ReadAt>(file: &ChunkedFile<S>) -> Result<()> {
-    let metadata = file.trailer().metadata();
-    if metadata.files.is_empty() && metadata.trailer_level == 0 && !metadata.is_part {
-        return Ok(());
-    }
-    let message =
-        "a file whose chunks are in several files isn't rewritten: merge it, and split the merge";
-    Err(Error::new(ErrorKind::UnsupportedVersion, message))
+    let meter = reading.progress.meter(size);
+    Ok(std::io::copy(&mut reader, &mut meter.written_to(sink))?)
 }

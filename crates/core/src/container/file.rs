@@ -26,6 +26,8 @@ pub struct ChunkedFile<S = File> {
     pub(super) parts: Vec<Part<S>>,
     pub(super) trailer: Trailer,
     pub(super) records: Vec<Record>,
+    /// Where the record chunks begin that the trailer is in, the last record's included.
+    trailer_chunks: Vec<u64>,
     cache: RecordChunkCache,
 }
 
@@ -127,8 +129,13 @@ impl<S: ReadAt> ChunkedFile<S> {
             ErrorKind::NotChunked => error.at_offset(end.numeric()),
             _ => error,
         })?;
-        let (file, trailer, cache) = unfold(file, end, trailer, cache, limits)?;
-        ChunkedFile::complete(file, Some(end), trailer, cache, limits, open)
+        let (file, trailer, cache, mut trailer_chunks) = unfold(file, end, trailer, cache, limits)?;
+        trailer_chunks.push(end.chunk_begin().0);
+        let file = ChunkedFile::complete(file, Some(end), trailer, cache, limits, open)?;
+        Ok(ChunkedFile {
+            trailer_chunks,
+            ..file
+        })
     }
 
     /// Opens a source whose chunks are those that `metadata` says, whatever its own trailer is: to read a part of it.
@@ -177,6 +184,7 @@ impl<S: ReadAt> ChunkedFile<S> {
             parts,
             trailer,
             records,
+            trailer_chunks: Vec::new(),
             cache,
         })
     }
@@ -202,8 +210,17 @@ impl<S: ReadAt> ChunkedFile<S> {
         record.map(|record| record.position)
     }
 
-    /// Which file a chunk's record is in, and its position there.
-    pub(crate) fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
+    /// Where the record chunks begin that the trailer is in or, of one of the other files, its last record; counted as
+    /// [`record_files`](Self::record_files) does.
+    pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
+        match file.checked_sub(1).and_then(|at| self.parts.get(at)) {
+            Some(part) => vec![part.end.chunk_begin().0],
+            None => self.trailer_chunks.clone(),
+        }
+    }
+
+    /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and its position there.
+    pub fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
         let record = self.records.get(chunk)?;
         Some((record.file, record.position))
     }
@@ -260,7 +277,8 @@ fn unfold<S: ReadAt>(
     mut trailer: Trailer,
     mut cache: RecordChunkCache,
     limits: &Limits,
-) -> Result<(RecordFile<S>, Trailer, RecordChunkCache)> {
+) -> Result<(RecordFile<S>, Trailer, RecordChunkCache, Vec<u64>)> {
+    let mut chunks = Vec::new();
     let most = limits.max_trailer_size.min(limits.max_message_size);
     let options = MergeOptions::new().limits(Limits {
         max_message_size: most,
@@ -273,10 +291,14 @@ fn unfold<S: ReadAt>(
             let folded = ChunkedFile::complete(file, Some(end), trailer, cache, limits, none)?;
             let bytes = folded.merge_to_bytes(&options)?;
             let trailer = Trailer::parse_level(&bytes, limits)?;
-            Ok((folded.file, trailer, folded.cache))
+            let begins = folded.records.iter();
+            let begins: Vec<u64> = begins.map(|at| at.position.chunk_begin().0).collect();
+            Ok((folded.file, trailer, folded.cache, begins))
         };
-        (file, trailer, cache) =
+        let begins;
+        (file, trailer, cache, begins) =
             merge(file, trailer, cache).map_err(|error| error.context("the trailer"))?;
+        chunks.extend(begins);
         // It gets less each time, so this comes to an end.
         if trailer.level() + 1 != level {
             let message = format!(
@@ -286,7 +308,7 @@ fn unfold<S: ReadAt>(
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         }
     }
-    Ok((file, trailer, cache))
+    Ok((file, trailer, cache, chunks))
 }
 
 /// Opens one of the other files, and checks that it is the one that is meant.

@@ -2,6 +2,7 @@ use prost::Message;
 
 use super::ChunkKind;
 use super::parts;
+use super::unknown::Unknown;
 use crate::merge::{
     ChunkStore, Layout, Limits, MergeOptions, MergePlan, PathTree, TreeOptions, plan,
 };
@@ -39,6 +40,7 @@ pub struct Trailer {
     purpose: TrailerUse,
     kinds: Vec<ChunkKind>,
     tree: PathTree,
+    unknown: Unknown,
 }
 
 impl Trailer {
@@ -73,7 +75,9 @@ impl Trailer {
             let message = "the last record is no trailer: it has no chunked message";
             return Err(Error::new(ErrorKind::NotChunked, message));
         }
-        Trailer::checked(metadata, TrailerUse::Whole, limits)
+        let unknown = Unknown::of(bytes, &metadata);
+        let trailer = Trailer::checked(metadata, TrailerUse::Whole, limits)?;
+        Ok(Trailer { unknown, ..trailer })
     }
 
     /// How often the trailer itself was chunked to what is in this one's chunks; if at all.
@@ -154,7 +158,14 @@ impl Trailer {
             purpose,
             kinds,
             tree,
+            unknown: Unknown::default(),
         })
+    }
+
+    /// Serializes what has become of this trailer, with what this library doesn't know of all that is as it was. `kept` says
+    /// which of its chunks are still there.
+    pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
+        self.unknown.encode(&self.metadata, metadata, kept)
     }
 
     /// The metadata as it was read.

@@ -4,15 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 
-use prost::Message;
-use record_file::{Chunk, Compression, ReadAt, RecordWriter, WriterOptions};
+use record_file::{Compression, ReadAt, RecordFile, RecordPosition, RecordWriter, WriterOptions};
 
-use super::Rewritten;
 use super::edits::{Edits, Sequence};
+use super::{RewriteOptions, Rewritten};
 use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, Limits, MergeOptions};
+use crate::progress::{Meter, Progress};
 use crate::proto::{ChunkInfo, ChunkMetadata};
-use crate::split::ChunkCompression;
+use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
 use crate::{Error, ErrorKind, Result};
 
 /// What a chunk of the new file consists of.
@@ -27,39 +27,52 @@ pub(super) enum Content<'a> {
     Value(&'a dyn ReadAt, u64),
 }
 
+impl Content<'_> {
+    /// Bytes, uncompressed.
+    fn size<S: ReadAt>(&self, file: &ChunkedFile<S>) -> u64 {
+        match self {
+            Content::Stored(chunk) | Content::Recompressed(chunk) => file.size(*chunk),
+            Content::Spliced(.., size) | Content::Value(_, size) => *size,
+        }
+    }
+}
+
 /// The writing of a file from another.
 pub(super) struct Copy<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
     compression: ChunkCompression,
+    progress: &'a Progress,
     writer: Option<RecordWriter<&'a File>>,
-    /// Where the old file's record chunks, or single records, are now.
-    moved: HashMap<u64, u64>,
-    /// Records of the old file that were written anew, by their positions.
-    anew: HashMap<u64, ChunkInfo>,
+    /// Where the old files' record chunks are now, by file and where they began there.
+    moved: HashMap<(usize, u64), u64>,
+    /// Records of the old files that were written anew, by file and position.
+    anew: HashMap<(usize, u64), ChunkInfo>,
 }
 
 impl<'a, S: ReadAt> Copy<'a, S> {
     pub(super) fn new(
         file: &'a ChunkedFile<S>,
         target: &'a File,
-        compression: ChunkCompression,
+        options: &'a RewriteOptions,
     ) -> Self {
         Copy {
             file,
             target,
-            compression,
+            compression: options.compression,
+            progress: &options.progress,
             writer: None,
             moved: HashMap::new(),
             anew: HashMap::new(),
         }
     }
 
-    /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its chunks. With options, the message is
-    /// another one than before.
+    /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its chunks; `kept` says which of the old
+    /// chunks are among them. With options, the message is another one than before.
     pub(super) fn run(
         mut self,
         contents: Vec<Content<'_>>,
+        kept: &[bool],
         mut metadata: ChunkMetadata,
         changed: Option<&MergeOptions>,
     ) -> Result<Rewritten> {
@@ -69,15 +82,29 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         };
         self.writer = Some(RecordWriter::new(self.target, options)?);
         self.copy_unnamed()?;
+        let sizes = contents.iter().map(|content| content.size(self.file));
+        let sizes: u64 = sizes.fold(0, u64::saturating_add);
+        // Once written and once read.
+        let meter = self.progress.meter(sizes.saturating_mul(2));
         let mut copied = 0;
         for (content, info) in contents.iter().zip(&mut metadata.chunks) {
-            copied += usize::from(self.write(content, info)?);
+            copied += usize::from(self.write(content, info, &meter)?);
+            info.file = 0;
         }
+        metadata.files.clear();
         self.writer()?.flush()?;
-        self.check(&mut metadata, changed)?;
+        self.check(&mut metadata, changed, &meter)?;
+        let trailer = self.file.trailer().encode_changed(metadata, kept)?;
+        if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
+            let message = format!(
+                "its trailer would have {} bytes in one piece: merge the file, and split the merge",
+                trailer.len()
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
         let compression = self.compression.for_trailer();
         let writer = self.writer()?;
-        writer.write_record_alone(&metadata.encode_to_vec(), compression)?;
+        writer.write_record_alone(&trailer, compression)?;
         writer.flush()?;
         Ok(Rewritten {
             chunks: contents.len(),
@@ -96,29 +123,35 @@ impl<'a, S: ReadAt> Copy<'a, S> {
     /// Copies the records that are no chunks of the message: they are someone's.
     fn copy_unnamed(&mut self) -> Result<()> {
         let file = self.file;
-        let records = file.record_file();
-        let named: HashSet<u64> = (0..file.len())
-            .filter_map(|chunk| Some(file.position(chunk)?.chunk_begin().0))
-            .chain(records.last_record()?.map(|last| last.chunk_begin().0))
-            .collect();
-        for chunk in records.chunks() {
-            let chunk = chunk?;
-            if chunk.header.num_records > 0 && !named.contains(&chunk.begin().0) {
-                self.writer()?.copy_chunk(records, &chunk)?;
+        for (number, records) in file.record_files().enumerate() {
+            let mut named: HashSet<u64> = file.trailer_chunks(number).into_iter().collect();
+            let places = (0..file.len()).filter_map(|chunk| file.place(chunk));
+            let places = places.filter(|(of, _)| *of == number);
+            named.extend(places.map(|(_, position)| position.chunk_begin().0));
+            for chunk in records.chunks() {
+                let chunk = chunk?;
+                if chunk.header.num_records > 0 && !named.contains(&chunk.begin().0) {
+                    self.writer()?.copy_chunk(records, &chunk)?;
+                }
             }
         }
         Ok(())
     }
 
     /// Writes a chunk, and says whether it was copied as it is stored.
-    fn write(&mut self, content: &Content<'_>, info: &mut ChunkInfo) -> Result<bool> {
+    fn write(
+        &mut self,
+        content: &Content<'_>,
+        info: &mut ChunkInfo,
+        meter: &Meter,
+    ) -> Result<bool> {
         match content {
             Content::Stored(chunk) => {
-                let copied = self.store(*chunk, info);
+                let copied = self.store(*chunk, info, meter);
                 copied.map_err(|error| error.in_chunk(*chunk as u64))
             }
             Content::Recompressed(chunk) => {
-                let written = self.recompress(*chunk, info);
+                let written = self.recompress(*chunk, info, meter);
                 written.map_err(|error| error.in_chunk(*chunk as u64))?;
                 Ok(false)
             }
@@ -130,7 +163,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
                 };
                 let compression = self.compression.decide_stream(*size, &open)?;
                 let stream = open()?;
-                *info = self.write_stream(stream, *size, compression, info)?;
+                *info = self.write_stream(stream, *size, compression, info, meter)?;
                 Ok(false)
             }
             Content::Value(value, size) => {
@@ -138,51 +171,54 @@ impl<'a, S: ReadAt> Copy<'a, S> {
                     || -> Result<Box<dyn Read + '_>> { Ok(Box::new(Sequence::new(*value, *size))) };
                 let compression = self.compression.decide_stream(*size, &open)?;
                 let stream = open()?;
-                *info = self.write_stream(stream, *size, compression, info)?;
+                *info = self.write_stream(stream, *size, compression, info, meter)?;
                 Ok(false)
             }
         }
     }
 
-    fn store(&mut self, chunk: usize, info: &mut ChunkInfo) -> Result<bool> {
-        let (position, records) = (self.position(chunk)?, self.file.record_file());
-        let begin = position.chunk_begin();
-        let at = records.chunk_header_at(begin)?;
-        if self.has_trailer(&at)? {
-            self.recompress(chunk, info)?;
+    fn store(&mut self, chunk: usize, info: &mut ChunkInfo, meter: &Meter) -> Result<bool> {
+        let (number, records, position) = self.place(chunk)?;
+        let begin = position.chunk_begin().0;
+        if self.file.trailer_chunks(number).contains(&begin) {
+            self.recompress(chunk, info, meter)?;
             return Ok(false);
         }
-        let moved = match self.moved.get(&begin.0) {
+        let moved = match self.moved.get(&(number, begin)) {
             Some(moved) => *moved,
             None => {
+                let at = records.chunk_header_at(position.chunk_begin())?;
                 let moved = self.writer()?.copy_chunk(records, &at)?.0;
-                self.moved.insert(begin.0, moved);
+                self.moved.insert((number, begin), moved);
                 moved
             }
         };
         info.offset = moved + position.record_index();
+        meter.advance(self.file.size(chunk))?;
         Ok(true)
     }
 
     /// Writes a chunk's record anew; chunks that were one record stay one.
-    fn recompress(&mut self, chunk: usize, info: &mut ChunkInfo) -> Result<()> {
-        let position = self.position(chunk)?.numeric();
-        if let Some(written) = self.anew.get(&position) {
-            info.offset = written.offset;
-            return Ok(());
-        }
+    fn recompress(&mut self, chunk: usize, info: &mut ChunkInfo, meter: &Meter) -> Result<()> {
+        let (number, _, position) = self.place(chunk)?;
+        let place = (number, position.numeric());
         let file = self.file;
         let size = file.size(chunk);
+        if let Some(written) = self.anew.get(&place) {
+            info.offset = written.offset;
+            return meter.advance(size);
+        }
         let compression = self
             .compression
             .decide_stream(size, &|| file.stream(chunk))?;
-        let written = self.write_stream(file.stream(chunk)?, size, compression, info)?;
+        let stream = file.stream(chunk)?;
+        let written = self.write_stream(stream, size, compression, info, meter)?;
         if info.crc32c.is_some_and(|was| written.crc32c != Some(was)) {
             let message = "the chunk's bytes are not those that the trailer has the crc32c of";
             return Err(Error::new(ErrorKind::ChecksumMismatch, message));
         }
         info.offset = written.offset;
-        self.anew.insert(position, written);
+        self.anew.insert(place, written);
         Ok(())
     }
 
@@ -192,7 +228,9 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         size: u64,
         compression: Compression,
         info: &ChunkInfo,
+        meter: &Meter,
     ) -> Result<ChunkInfo> {
+        let stream = meter.read(stream);
         let mut summed = Summed { stream, crc32c: 0 };
         let position = self
             .writer()?
@@ -210,30 +248,34 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         })
     }
 
-    fn position(&self, chunk: usize) -> Result<record_file::RecordPosition> {
+    /// Which file a chunk's record is in, and where.
+    fn place(&self, chunk: usize) -> Result<(usize, &'a RecordFile<S>, RecordPosition)> {
+        let place = self.file.place(chunk).and_then(|(number, position)| {
+            let records = self.file.record_files().nth(number)?;
+            Some((number, records, position))
+        });
         let none = || Error::new(ErrorKind::InvalidTrailer, "there is no such chunk");
-        self.file.position(chunk).ok_or_else(none)
-    }
-
-    /// Whether the old trailer is in this record chunk.
-    fn has_trailer(&self, chunk: &Chunk) -> Result<bool> {
-        let last = self.file.record_file().last_record()?;
-        Ok(last.is_some_and(|last| last.chunk_begin() == chunk.begin()))
+        place.ok_or_else(none)
     }
 
     /// Reads what was written, with all checksums; where the message is another one, to say its size and checksum.
-    fn check(&self, metadata: &mut ChunkMetadata, changed: Option<&MergeOptions>) -> Result<()> {
+    fn check(
+        &self,
+        metadata: &mut ChunkMetadata,
+        changed: Option<&MergeOptions>,
+        meter: &Meter,
+    ) -> Result<()> {
         let limits = changed.map_or_else(Limits::default, |options| options.limits.clone());
         let file = ChunkedFile::with_metadata(self.target, metadata.clone(), &limits)?;
         let Some(options) = changed else {
             for chunk in 0..file.len() {
-                let mut stream = file.stream(chunk)?;
+                let mut stream = meter.read(file.stream(chunk)?);
                 io::copy(&mut stream, &mut io::sink())
                     .map_err(|error| Error::from(error).in_chunk(chunk as u64))?;
             }
             return Ok(());
         };
-        let merged = file.merge_to(&mut io::sink(), options)?;
+        let merged = file.merge_to(&mut meter.written_to(io::sink()), options)?;
         metadata.source_size = Some(merged.size);
         metadata.source_crc32c = Some(merged.crc32c);
         metadata.byte_exact = true;
@@ -242,12 +284,12 @@ impl<'a, S: ReadAt> Copy<'a, S> {
 }
 
 /// Sums up what it reads.
-struct Summed<'a> {
-    stream: Box<dyn Read + 'a>,
+struct Summed<R> {
+    stream: R,
     crc32c: u32,
 }
 
-impl Read for Summed<'_> {
+impl<R: Read> Read for Summed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.stream.read(buffer)?;
         self.crc32c = crc32c::crc32c_append(self.crc32c, &buffer[..read]);
