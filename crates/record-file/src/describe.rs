@@ -1,5 +1,5 @@
 //! What every byte of a file is for.
-use crate::block::payload_between;
+use crate::block::{BLOCK_HEADER, is_boundary, next_boundary, payload_between};
 use crate::chunk::{CHUNK_HEADER, Chunk};
 
 /// What the bytes of a chunk are for.
@@ -47,7 +47,91 @@ impl ChunkLayout {
     }
 }
 
+/// A run of a chunk's bytes in the file.
+///
+/// ```
+/// use record_file::{Compression, PartKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+///
+/// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+/// writer.write_record_alone(&[7; 100_000], Compression::None)?;
+/// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+///
+/// let mut end = 0;
+/// let mut block_headers = 0;
+/// for chunk in file.chunks() {
+///     for part in chunk?.parts() {
+///         assert_eq!(part.begin, end);
+///         end = part.end;
+///         block_headers += u64::from(part.kind == PartKind::BlockHeader);
+///     }
+/// }
+/// assert_eq!((end, block_headers), (file.size(), file.size().div_ceil(64 << 10)));
+/// # Ok::<(), record_file::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChunkPart {
+    /// Where it begins in the file.
+    pub begin: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// What it is of.
+    pub kind: PartKind,
+}
+
+/// What a run of a chunk's bytes is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PartKind {
+    /// The header of a block, which lies anywhere in a chunk.
+    BlockHeader,
+    /// The chunk's own header.
+    Header,
+    /// Its data, as stored.
+    Data,
+    /// Zeros behind the data.
+    Fill,
+}
+
 impl Chunk {
+    /// Its bytes, run by run, in the order of the file.
+    pub fn parts(&self) -> impl Iterator<Item = ChunkPart> + use<> {
+        let layout = self.layout();
+        let mut at = self.begin;
+        let mut left = [
+            (PartKind::Header, layout.header),
+            (PartKind::Data, layout.data),
+            (PartKind::Fill, layout.fill),
+        ]
+        .into_iter()
+        .filter(|(_, bytes)| *bytes > 0)
+        .peekable();
+        std::iter::from_fn(move || {
+            let (kind, bytes) = left.peek_mut()?;
+            let begin = at;
+            if is_boundary(begin) {
+                at = begin.checked_add(BLOCK_HEADER)?;
+                return Some(ChunkPart {
+                    begin,
+                    end: at,
+                    kind: PartKind::BlockHeader,
+                });
+            }
+            let run = (*bytes).min(next_boundary(begin) - begin);
+            let part = ChunkPart {
+                begin,
+                end: begin.checked_add(run)?,
+                kind: *kind,
+            };
+            at = part.end;
+            *bytes -= run;
+            if *bytes == 0 {
+                left.next();
+            }
+            Some(part)
+        })
+    }
+
     /// What its bytes are for.
     #[must_use]
     pub fn layout(&self) -> ChunkLayout {

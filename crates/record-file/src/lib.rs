@@ -84,7 +84,7 @@ mod writer;
 pub use chunk::{Chunk, ChunkHeader, ChunkKind};
 pub use compression::{Compression, CompressionKind, DEFAULT_BROTLI_LEVEL, DEFAULT_ZSTD_LEVEL};
 pub use decoded::DecodedChunk;
-pub use describe::ChunkLayout;
+pub use describe::{ChunkLayout, ChunkPart, PartKind};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Chunks, RecordFile, StoredRecord};
 pub use input::{Input, Sequential};

@@ -1,7 +1,7 @@
 //! Files by other writers.
 use std::fs;
 
-use record_file::{ChunkKind, ErrorKind, ReaderOptions, RecordFile, RecordWriter};
+use record_file::{ChunkKind, ErrorKind, PartKind, ReaderOptions, RecordFile, RecordWriter};
 
 use crate::support::{Fixture, all, dir, sha256, valid};
 
@@ -65,6 +65,20 @@ fn every_byte_of_a_file_belongs_to_a_chunk() {
         for chunk in file.chunks() {
             let chunk = chunk.unwrap();
             let layout = chunk.layout();
+            let mut end = chunk.begin().0;
+            for part in chunk.parts() {
+                assert!(part.begin == end && part.end > end, "{part:?}");
+                end = part.end;
+            }
+            assert_eq!(end, chunk.end().0);
+            let sum = |kind| -> u64 {
+                let parts = chunk.parts().filter(|part| part.kind == kind);
+                parts.map(|part| part.end - part.begin).sum()
+            };
+            assert_eq!(sum(PartKind::Header), layout.header);
+            assert_eq!(sum(PartKind::BlockHeader), layout.block_headers);
+            assert_eq!(sum(PartKind::Data), layout.data);
+            assert_eq!(sum(PartKind::Fill), layout.fill);
             assert_eq!(chunk.begin().0, position, "{}", fixture.name);
             position += layout.total();
             assert_eq!(chunk.end().0, position, "{}", fixture.name);
