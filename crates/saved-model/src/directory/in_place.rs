@@ -123,15 +123,25 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps other conversions out of a folder as long as the file is open.
-fn lock(path: &Path) -> Result<Option<File>> {
+/// Keeps other conversions out of a folder.
+struct Lock(#[cfg(unix)] File);
+
+#[cfg(unix)]
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing wouldn't do: a process that is just being started has the file open too, until it becomes its program.
+        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+    }
+}
+
+fn lock(path: &Path) -> Result<Option<Lock>> {
     #[cfg(unix)]
     {
         use rustix::fs::{FlockOperation, flock};
         let at = |error: std::io::Error| Error::from(error).context(path.display());
         let folder = File::open(path).map_err(at)?;
         match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(folder)),
+            Ok(()) => Ok(Some(Lock(folder))),
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let message = format!("{}: another conversion is at work", path.display());
                 Err(Error::new(ErrorKind::Io, message))
