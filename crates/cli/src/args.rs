@@ -35,9 +35,9 @@ pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use meta::{CompletionsArgs, ManArgs};
 pub(crate) use print_schema::PrintSchemaArgs;
-pub(crate) use reading::ReadingArgs;
+pub(crate) use reading::{PartsArgs, ReadingArgs};
 pub(crate) use rewrite::{RecompressArgs, ReplaceArgs, RewriteArgs};
-pub(crate) use running::{ProgressArgs, Shown};
+pub(crate) use running::Shown;
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
 pub(crate) use tree::{MinSize, SortBy, TreeArgs};
@@ -79,12 +79,15 @@ that can't be read or written, 130 stopped by Ctrl-C. `protosplit COMMAND --help
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say nothing but results and errors
+    /// Say nothing but results and errors, and show no progress
     #[arg(short, long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
     /// Tell what is done and how long it takes; -vv tells more
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 900)]
     pub(crate) verbose: u8,
+    /// Show how far it is: on a terminal after a second, always or never
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Shown::Auto, display_order = 901)]
+    pub(crate) progress: Shown,
 }
 
 #[derive(Debug, Subcommand)]

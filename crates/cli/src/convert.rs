@@ -10,7 +10,6 @@ use crate::args::{ConvertArgs, To};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::output::Output;
-use crate::progress::Line;
 use crate::size;
 use crate::split::shown_file;
 
@@ -31,13 +30,12 @@ struct Report {
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let failed = |error| Failure::of(&args.input, &error);
-    let line = Line::new(&args.progress);
     let split = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)
         .map_err(|error| Failure::usage(error.to_string()))?
         .value_chunk_size(args.value_chunk_size.0)
         .compression(args.compression)
-        .progress(line.until(output.interrupt(), "converting"));
+        .progress(output.writing("converting"));
     let split = match args.threads.threads {
         Some(threads) => split.threads(threads),
         None => split,
@@ -46,7 +44,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
         .split(split)
         .force(args.force)
         .keep_fingerprint(args.keep_fingerprint)
-        .progress(line.copies())
+        .progress(output.line().copies())
         .cancelled_by(output.interrupt().heed());
     let form = match args.to {
         To::Auto => TargetForm::Auto,

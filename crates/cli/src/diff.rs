@@ -34,6 +34,7 @@ struct Shown {
 }
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    input::check_single_standard([&args.first, &args.second])?;
     let inputs = [input::find(&args.first)?, input::find(&args.second)?];
     let mut known = [
         options(&inputs[0], &args.reading)?,
@@ -61,7 +62,12 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         options.descriptor = message.clone();
     }
     let [a, b] = known;
-    let sources = [Source::open(&inputs[0])?, Source::open(&inputs[1])?];
+    let sources = [
+        Source::open(&inputs[0], &a.limits)?,
+        Source::open(&inputs[1], &b.limits)?,
+    ];
+    // Of the two only the first is followed.
+    let a = a.progress(output.reading("comparing"));
     let failed = |side: usize| {
         let file = &inputs[side].file;
         move |error| Failure::of(file, &error)

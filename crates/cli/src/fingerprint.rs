@@ -59,7 +59,7 @@ pub(crate) fn run(args: &FingerprintArgs, output: &mut Output<'_>) -> Result<Exi
     let failed = |error| Failure::of(&args.folder, &error);
     let dir = SavedModelDir::open(&args.folder).map_err(failed)?;
     let stored = dir.stored_fingerprint().map_err(failed)?;
-    let (computed, refused) = match dir.fingerprint() {
+    let (computed, refused) = match dir.fingerprint_with(&output.reading("hashing")) {
         Ok(computed) => (Some(computed), None),
         Err(FingerprintError::Refused(why)) => (None, Some(why)),
         Err(FingerprintError::Unreadable(error)) => return Err(failed(error)),

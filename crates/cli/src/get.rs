@@ -9,7 +9,6 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::FieldPath;
@@ -18,9 +17,10 @@ use proto_splitter::{Error, ErrorKind};
 use crate::Exit;
 use crate::args::{GetArgs, GetFormat};
 use crate::failure::Failure;
-use crate::input::{self, Form, STANDARD};
+use crate::input::{self, STANDARD};
 use crate::merge;
 use crate::output::Output;
+use crate::source::Source;
 use crate::suggest;
 
 /// How much is gathered for a write to a file.
@@ -29,20 +29,16 @@ const GATHER: usize = 256 << 10;
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
     let options = merge::options(&input, &args.reading)?;
+    let options = options.progress(match target(args) {
+        None => output.reading("reading"),
+        Some(_) => output.writing("reading"),
+    });
     let failed = |error: &Error| failure(&input.file, &args.path, &options, error);
     let path = parse(&args.path, options.descriptor.as_ref()).map_err(|error| failed(&error))?;
-    let got = match input.form {
-        Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits).and_then(|file| {
-            let view = file.view(options.clone());
-            get(&view, &path, args, output)
-        }),
-        Form::Plain => {
-            let file = File::open(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
-            MessageView::of_plain(&file, options.clone())
-                .and_then(|view| get(&view, &path, args, output))
-        }
-    };
-    got.map_err(|error| failed(&error))?;
+    let source = Source::open(&input, &options.limits)?;
+    let view = source.view(options.clone());
+    view.and_then(|view| get(&view, &path, args, output))
+        .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 
@@ -69,14 +65,19 @@ pub(crate) fn failure(file: &Path, path: &str, options: &MergeOptions, error: &E
     }
 }
 
+/// The file that is written; none if it is standard output.
+fn target(args: &GetArgs) -> Option<&Path> {
+    let named = args.output.as_deref();
+    named.filter(|target| *target != Path::new(STANDARD))
+}
+
 fn get(
     view: &MessageView<'_, File>,
     path: &FieldPath,
     args: &GetArgs,
     output: &mut Output<'_>,
 ) -> Result<(), Error> {
-    let target = args.output.as_deref();
-    match target.filter(|target| *target != Path::new(STANDARD)) {
+    match target(args) {
         None => write(view, path, args.format, output),
         Some(target) => {
             let mut file = AtomicFile::create(target, args.force)?;

@@ -4,15 +4,17 @@ use std::fs;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::{ChunkKind, ChunkSummary, ChunkedFile};
+use proto_splitter::proto::proto_splitter::chunk_metadata::ExternalFile;
 use proto_splitter::record_file::CompressionKind;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::InfoArgs;
+use crate::args::{InfoArgs, PartsArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
 use crate::output::{Output, one_line};
 use crate::size;
+use crate::source;
 use crate::split::shown_path;
 use crate::table::{Align, Table, facts};
 use crate::types::Types;
@@ -42,10 +44,41 @@ struct Report {
 }
 
 #[derive(Debug, Serialize)]
-struct OtherFile {
+pub(crate) struct OtherFile {
     /// As the file names it: relative to its own folder.
-    file: String,
-    bytes: u64,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+}
+
+impl OtherFile {
+    /// The files that a file says chunks are in.
+    pub(crate) fn all_of(file: &ChunkedFile) -> Vec<OtherFile> {
+        let named = file.trailer().metadata().files.iter();
+        let of = |file: &ExternalFile| OtherFile {
+            file: file.path.clone(),
+            bytes: file.size,
+        };
+        named.map(of).collect()
+    }
+}
+
+/// A table of the files that chunks are in, counted as the chunks say it; nothing if there is one.
+pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>) -> String {
+    if others.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new([
+        ("file", Align::Right),
+        ("size", Align::Right),
+        ("name", Align::Left),
+    ]);
+    table.row(["0".into(), size::show(main), "this one".into()]);
+    for (number, other) in (1..).zip(others) {
+        let number: u64 = number;
+        let size = size::show(other.bytes);
+        table.row([number.to_string(), size, one_line(&other.file)]);
+    }
+    format!("\n{}", table.render_within(width))
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +102,7 @@ pub(crate) struct Chunk {
     pub(crate) compression: String,
     /// Which of `files` it is in, counted from 1; 0: the file itself.
     #[serde(skip_serializing_if = "is_zero")]
-    file: usize,
+    pub(crate) file: usize,
     pub(crate) position: u64,
     pub(crate) crc32c: Option<String>,
 }
@@ -86,7 +119,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let types = Types::load(&args.schema)?;
     let report = match input.form {
         Form::Plain => plain(&input, &types)?,
-        Form::Chunked => chunked(&input, &types)?,
+        Form::Chunked => chunked(&input, &types, args.parts)?,
     };
     if args.json {
         output.json(&report)
@@ -117,9 +150,9 @@ fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
     })
 }
 
-fn chunked(input: &Input, types: &Types) -> Result<Report, Failure> {
+fn chunked(input: &Input, types: &Types, parts: PartsArgs) -> Result<Report, Failure> {
     let failed = |error| Failure::of(&input.file, &error);
-    let file = ChunkedFile::open(&input.file).map_err(failed)?;
+    let file = source::chunked(input, &parts.limits())?;
     let trailer = file.trailer();
     let metadata = trailer.metadata();
     let known = types.of_chunked(&input.file, &file)?;
@@ -131,14 +164,7 @@ fn chunked(input: &Input, types: &Types) -> Result<Report, Failure> {
         split: true,
         message: trailer.message_type().or(name).map(str::to_owned),
         file_bytes: file.record_files().map(|file| file.size()).sum(),
-        files: metadata
-            .files
-            .iter()
-            .map(|file| OtherFile {
-                file: file.path.clone(),
-                bytes: file.size,
-            })
-            .collect(),
+        files: OtherFile::all_of(&file),
         source_bytes: metadata.source_size,
         source_crc32c: metadata.source_crc32c.map(hex),
         byte_exact: trailer.is_marked().then_some(trailer.is_byte_exact()),
@@ -224,12 +250,9 @@ impl Report {
             return facts(&known);
         }
         known.push(("size", exactly(self.file_bytes)));
-        if let [first, others @ ..] = self.files.as_slice() {
-            let more = match others.len() {
-                0 => String::new(),
-                more => format!(", and {more} more"),
-            };
-            known.push(("chunks in", format!("{}{more}", one_line(&first.file))));
+        if !self.files.is_empty() {
+            let files = self.files.len() + 1;
+            known.push(("files", format!("{files}, which belong together")));
         }
         if let Some(bytes) = self.source_bytes {
             let crc32c = self
@@ -253,7 +276,10 @@ impl Report {
             .filter_map(|(of, version)| Some(format!("{of} {}", version?)));
         known.push(("version", versions.collect::<Vec<_>>().join(", ")));
         known.push(("chunks", self.chunks.len().to_string()));
-        format!("{}\n{}", facts(&known), self.table(width))
+        let others = self.files.iter().map(|file| file.bytes);
+        let main = self.file_bytes.saturating_sub(others.sum());
+        let files = files_table(main, &self.files, width);
+        format!("{}\n{}{files}", facts(&known), self.table(width))
     }
 
     fn table(&self, width: Option<usize>) -> String {
@@ -263,9 +289,13 @@ impl Report {
             ("size", Align::Right),
             ("stored", Align::Right),
             ("compression", Align::Left),
+            ("file", Align::Right),
             ("position", Align::Right),
             ("path", Align::Left),
         ]);
+        if self.files.is_empty() {
+            table.hide(5);
+        }
         for chunk in &self.chunks {
             let path = match (&chunk.path, chunk.other_paths.len()) {
                 (None, _) => "nowhere".into(),
@@ -278,6 +308,7 @@ impl Report {
                 size::show(chunk.size),
                 chunk.stored(),
                 chunk.compression.clone(),
+                chunk.file.to_string(),
                 chunk.position.to_string(),
                 path,
             ]);

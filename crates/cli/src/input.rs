@@ -47,6 +47,16 @@ impl Input {
     }
 }
 
+/// Fails if standard input, which comes once, is named twice.
+pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
+    let standard = named.iter().filter(|named| **named == Path::new(STANDARD));
+    if standard.count() > 1 {
+        let message = "standard input comes once: only one argument can be -";
+        return Err(Failure::usage(message));
+    }
+    Ok(())
+}
+
 /// Finds the message: readers prefer a .cpb to a .pb of the same prefix.
 pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     if named == Path::new(STANDARD) {

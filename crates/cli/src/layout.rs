@@ -1,25 +1,39 @@
 //! `protosplit layout`.
 
+mod text;
+
 use std::collections::HashMap;
 use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::record_file::{Chunk, ChunkKind, ChunkLayout, ReaderOptions, RecordFile};
+use proto_splitter::progress::Progress;
+use proto_splitter::record_file::{
+    Chunk, ChunkKind, ChunkLayout, ChunkPart, PartKind, ReaderOptions, RecordFile,
+};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::LayoutArgs;
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
-use crate::output::{Output, one_line};
-use crate::size;
-use crate::table::{Align, Table, facts};
+use crate::output::Output;
+use crate::source::{self, other_files};
 
 /// Where the chunks of a record file are cut into blocks.
 const BLOCK: u64 = 64 << 10;
 
-#[derive(Debug, Default, Serialize)]
+/// A file, and the other files that have chunks of it.
+#[derive(Debug, Serialize)]
 struct Report {
+    #[serde(flatten)]
+    main: Regions,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    other_files: Vec<Regions>,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct Regions {
     file: String,
     file_bytes: u64,
     regions: Vec<Region>,
@@ -30,6 +44,8 @@ struct Report {
     data_bytes: u64,
     /// All other bytes, but for those that can't be read.
     overhead_bytes: u64,
+    /// Those that can't be read.
+    unreadable_bytes: u64,
 }
 
 /// A run of the file's bytes.
@@ -48,6 +64,16 @@ struct Region {
     fill_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     compression: Option<String>,
+    /// What is in it, if that is asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Serialize)]
+struct Part {
+    begin: u64,
+    end: u64,
+    what: &'static str,
 }
 
 /// What a region is.
@@ -77,19 +103,18 @@ struct Total {
 pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
     let mut report = Report {
-        file: input.file.display().to_string(),
-        ..Report::default()
+        main: Regions::of(&input.file),
+        other_files: Vec::new(),
     };
     let walked = match input.form {
-        Form::Plain => report.message(&input),
-        Form::Chunked => report.walk(&input),
+        Form::Plain => report.main.message(&input),
+        Form::Chunked => report.chunked(&input, args, output),
     };
-    if report.regions.is_empty() {
+    if report.main.regions.is_empty() {
         walked?;
         return Ok(Exit::Done);
     }
     // What was seen before the damage is what one looks for when there is some.
-    report.sum();
     if args.json {
         output.json(&report)
     } else {
@@ -100,39 +125,70 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
 }
 
 impl Report {
-    fn message(&mut self, input: &Input) -> Result<(), Failure> {
-        let metadata = std::fs::metadata(&input.file);
-        self.file_bytes = metadata
-            .map_err(|error| Failure::io(&input.file, &error))?
-            .len();
-        let message = Region::plain(0, self.file_bytes, What::Message);
-        self.regions.push(message);
+    fn chunked(
+        &mut self,
+        input: &Input,
+        args: &LayoutArgs,
+        output: &Output<'_>,
+    ) -> Result<(), Failure> {
+        // Any record file has a layout; only one of ours has a trailer.
+        let chunked = source::chunked(input, &args.parts.limits());
+        let walk = Walk {
+            chunked: chunked.as_ref().ok(),
+            blocks: args.blocks,
+            progress: output.reading("reading"),
+        };
+        walk.file(0, &mut self.main)?;
+        let Ok(chunked) = &chunked else {
+            return Ok(());
+        };
+        for (number, file) in (1..).zip(other_files(input, chunked)) {
+            let mut regions = Regions::of(&file);
+            let walked = walk.file(number, &mut regions);
+            self.other_files.push(regions);
+            walked?;
+        }
         Ok(())
     }
 
-    fn walk(&mut self, input: &Input) -> Result<(), Failure> {
-        let failed =
-            |error: proto_splitter::record_file::Error| Failure::of(&input.file, &error.into());
-        let file = File::open(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
+    fn text(&self, width: Option<usize>) -> String {
+        let files = std::iter::once(&self.main).chain(&self.other_files);
+        let texts: Vec<String> = files.map(|file| file.text(width)).collect();
+        texts.join("\n")
+    }
+}
+
+/// What is known of a file while its chunks are gone through.
+struct Walk<'a> {
+    chunked: Option<&'a ChunkedFile>,
+    blocks: bool,
+    progress: Progress,
+}
+
+impl Walk<'_> {
+    /// Goes through one of the files, up to its end or to what can't be read.
+    fn file(&self, number: usize, regions: &mut Regions) -> Result<(), Failure> {
+        let walked = self.regions(number, regions);
+        regions.sum();
+        walked
+    }
+
+    fn regions(&self, number: usize, regions: &mut Regions) -> Result<(), Failure> {
+        let path = PathBuf::from(&regions.file);
+        let failed = |error: proto_splitter::record_file::Error| Failure::of(&path, &error.into());
+        let file = File::open(&path).map_err(|error| Failure::io(&path, &error))?;
         let file = RecordFile::open(file, ReaderOptions::new()).map_err(failed)?;
-        self.file_bytes = file.size();
-        self.blocks = file.size().div_ceil(BLOCK);
-        // Any record file has a layout; only one of ours has a trailer.
-        let chunked = ChunkedFile::open(&input.file).ok();
-        let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (index, position) in chunked
-            .iter()
-            .flat_map(|file| (0..).map_while(|index| Some((index, file.position(index)?))))
-        {
-            let begin = position.chunk_begin().0;
-            named.entry(begin).or_default().push(index);
-        }
-        let trailer = match &chunked {
+        regions.file_bytes = file.size();
+        regions.blocks = file.size().div_ceil(BLOCK);
+        let mut named = self.chunks_by_begin(number);
+        let trailer = match self.chunked {
             Some(_) => file.last_record().map_err(failed)?,
             None => None,
         };
+        let meter = self.progress.meter(file.size());
         for chunk in file.chunks() {
             let chunk = chunk.map_err(failed)?;
+            meter.advance(chunk.end().0 - chunk.begin().0)?;
             let has_trailer = trailer.is_some_and(|trailer| trailer.chunk_begin() == chunk.begin());
             let mut region = Region::of(&chunk, has_trailer);
             region.chunks = named.remove(&chunk.begin().0).unwrap_or_default();
@@ -140,8 +196,66 @@ impl Report {
                 let compression = file.compression(&chunk).ok();
                 region.compression = compression.map(|compression| compression.to_string());
             }
-            self.regions.push(region);
+            if self.blocks {
+                region.parts = chunk.parts().map(Part::of).collect();
+            }
+            regions.regions.push(region);
         }
+        Ok(())
+    }
+
+    /// The message's chunks in a file, by where their record chunks begin.
+    fn chunks_by_begin(&self, number: usize) -> HashMap<u64, Vec<usize>> {
+        let mut named: HashMap<u64, Vec<usize>> = HashMap::new();
+        let Some(chunked) = self.chunked else {
+            return named;
+        };
+        for index in 0..chunked.trailer().kinds().len() {
+            if let Some((file, position)) = chunked.place(index)
+                && file == number
+            {
+                named
+                    .entry(position.chunk_begin().0)
+                    .or_default()
+                    .push(index);
+            }
+        }
+        named
+    }
+}
+
+impl Part {
+    fn of(part: ChunkPart) -> Part {
+        Part {
+            begin: part.begin,
+            end: part.end,
+            what: match part.kind {
+                PartKind::BlockHeader => "block header",
+                PartKind::Header => "chunk header",
+                PartKind::Data => "data",
+                PartKind::Fill => "fill",
+                _ => "unknown",
+            },
+        }
+    }
+}
+
+impl Regions {
+    fn of(file: &Path) -> Self {
+        Regions {
+            file: file.display().to_string(),
+            ..Regions::default()
+        }
+    }
+
+    fn message(&mut self, input: &Input) -> Result<(), Failure> {
+        let metadata = std::fs::metadata(&input.file);
+        self.file_bytes = metadata
+            .map_err(|error| Failure::io(&input.file, &error))?
+            .len();
+        let message = Region::plain(0, self.file_bytes, What::Message);
+        self.regions.push(message);
+        self.sum();
         Ok(())
     }
 
@@ -174,67 +288,8 @@ impl Report {
             _ => region.end - region.begin,
         };
         self.overhead_bytes = self.regions.iter().map(of).sum();
-    }
-
-    fn text(&self, width: Option<usize>) -> String {
-        let mut table = Table::new([
-            ("begin", Align::Right),
-            ("end", Align::Right),
-            ("bytes", Align::Right),
-            ("header", Align::Right),
-            ("blocks", Align::Right),
-            ("data", Align::Right),
-            ("fill", Align::Right),
-            ("what", Align::Left),
-        ]);
-        for region in &self.regions {
-            table.row([
-                region.begin.to_string(),
-                region.end.to_string(),
-                (region.end - region.begin).to_string(),
-                region.header_bytes.to_string(),
-                region.block_header_bytes.to_string(),
-                region.data_bytes.to_string(),
-                region.fill_bytes.to_string(),
-                region.said(),
-            ]);
-        }
-        let mut totals = vec![("file", one_line(&self.file))];
-        totals.push((
-            "size",
-            format!(
-                "{} ({} bytes)",
-                size::show(self.file_bytes),
-                self.file_bytes
-            ),
-        ));
-        for total in &self.totals {
-            let name = total.what.name();
-            let regions = if total.regions > 1 {
-                format!("{} regions, ", total.regions)
-            } else {
-                String::new()
-            };
-            totals.push((name, format!("{regions}{} bytes", total.bytes)));
-        }
-        let sum = |of: fn(&Region) -> u64| self.regions.iter().map(of).sum::<u64>();
-        if self.blocks > 0 {
-            let bytes = sum(|region| region.block_header_bytes);
-            totals.push((
-                "blocks",
-                format!("{}, their headers {bytes} bytes", self.blocks),
-            ));
-        }
-        totals.push(("data", format!("{} bytes", self.data_bytes)));
-        totals.push((
-            "overhead",
-            format!(
-                "{} bytes, {}",
-                self.overhead_bytes,
-                percent(self.overhead_bytes, self.file_bytes)
-            ),
-        ));
-        format!("{}\n{}", table.render_within(width), facts(&totals))
+        let unreadable = self.totals.iter().find(|t| t.what == What::Unreadable);
+        self.unreadable_bytes = unreadable.map_or(0, |total| total.bytes);
     }
 }
 
@@ -252,6 +307,7 @@ impl Region {
             data_bytes: end - begin,
             fill_bytes: 0,
             compression: None,
+            parts: Vec::new(),
         }
     }
 
@@ -282,51 +338,16 @@ impl Region {
             data_bytes: data,
             fill_bytes: fill,
             compression: None,
-        }
-    }
-
-    fn said(&self) -> String {
-        let mut said = self.what.name().to_owned();
-        match self.chunks.as_slice() {
-            [] if self.records > 1 => said = format!("{} {said}", self.records),
-            [] => {}
-            [one] => said = format!("chunk {one}"),
-            [first, others @ ..] => said = format!("chunk {first} and {} others", others.len()),
-        }
-        if self.what == What::Trailer && !self.chunks.is_empty() {
-            said.push_str(", and the trailer");
-        }
-        match self.compression.as_deref() {
-            Some(compression) if compression != "none" => format!("{said}, {compression}"),
-            _ => said,
+            parts: Vec::new(),
         }
     }
 }
 
 impl What {
-    fn name(self) -> &'static str {
-        match self {
-            What::Signature => "signature",
-            What::FileMetadata => "file metadata",
-            What::Padding => "padding",
-            What::Records => "records",
-            What::TransposedRecords => "transposed records",
-            What::Trailer => "trailer",
-            What::Unknown => "unknown",
-            What::Unreadable => "unreadable",
-            What::Message => "message",
-        }
-    }
-
     fn is_content(self) -> bool {
         matches!(
             self,
             What::Records | What::TransposedRecords | What::Message
         )
     }
-}
-
-fn percent(part: u64, of: u64) -> String {
-    let hundredths = u128::from(part) * 10_000 / u128::from(of.max(1));
-    format!("{}.{:02}%", hundredths / 100, hundredths % 100)
 }

@@ -127,8 +127,8 @@ where
 }
 
 fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    output.be_quiet(cli.quiet);
     verbose::show(cli.verbose);
+    output.be_as(cli);
     match &cli.command {
         Command::Split(args) => split::run(args, output),
         Command::Merge(args) => merge::run(args, output),

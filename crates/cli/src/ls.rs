@@ -1,15 +1,15 @@
 //! `protosplit ls`.
 
-use proto_splitter::container::ChunkedFile;
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{LsArgs, SchemaArgs};
+use crate::args::LsArgs;
 use crate::failure::Failure;
-use crate::info::{self, Chunk};
+use crate::info::{self, Chunk, OtherFile, files_table};
 use crate::input::{self, Form, Input};
 use crate::output::Output;
 use crate::size;
+use crate::source;
 use crate::split::shown_path;
 use crate::table::{Align, Table};
 use crate::types::Types;
@@ -18,6 +18,11 @@ use crate::types::Types;
 struct Report {
     file: String,
     split: bool,
+    /// Of the file itself.
+    file_bytes: u64,
+    /// The other files that have chunks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<OtherFile>,
     chunks: Vec<Listed>,
 }
 
@@ -32,14 +37,9 @@ struct Listed {
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
-    let chunks = match input.form {
-        Form::Plain => vec![whole(&input)?],
-        Form::Chunked => chunks(&input, &args.schema)?,
-    };
-    let report = Report {
-        file: input.file.display().to_string(),
-        split: input.form == Form::Chunked,
-        chunks: chunks.into_iter().map(Listed::of).collect(),
+    let report = match input.form {
+        Form::Plain => whole(&input)?,
+        Form::Chunked => chunks(&input, args)?,
     };
     if args.json {
         output.json(&report)
@@ -50,22 +50,34 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn chunks(input: &Input, schema: &SchemaArgs) -> Result<Vec<Chunk>, Failure> {
+fn chunks(input: &Input, args: &LsArgs) -> Result<Report, Failure> {
     let failed = |error| Failure::of(&input.file, &error);
-    let file = ChunkedFile::open(&input.file).map_err(failed)?;
-    let known = Types::load(schema)?.of_chunked(&input.file, &file)?;
-    let summaries = file.summaries().map_err(failed)?;
-    let chunk = |summary| info::chunk(summary, known.as_ref());
-    Ok(summaries.into_iter().map(chunk).collect())
+    let file = source::chunked(input, &args.parts.limits())?;
+    let known = Types::load(&args.schema)?.of_chunked(&input.file, &file)?;
+    let summaries = file.summaries().map_err(failed)?.into_iter();
+    let chunks = summaries.map(|summary| Listed::of(info::chunk(summary, known.as_ref())));
+    Ok(Report {
+        file: input.file.display().to_string(),
+        split: true,
+        file_bytes: file.record_file().size(),
+        files: OtherFile::all_of(&file),
+        chunks: chunks.collect(),
+    })
 }
 
 /// A message in one piece, as if it were a chunk.
-fn whole(input: &Input) -> Result<Chunk, Failure> {
+fn whole(input: &Input) -> Result<Report, Failure> {
     let metadata = std::fs::metadata(&input.file);
     let bytes = metadata
         .map_err(|error| Failure::io(&input.file, &error))?
         .len();
-    Ok(Chunk::whole(bytes))
+    Ok(Report {
+        file: input.file.display().to_string(),
+        split: false,
+        file_bytes: bytes,
+        files: Vec::new(),
+        chunks: vec![Listed::of(Chunk::whole(bytes))],
+    })
 }
 
 impl Listed {
@@ -96,10 +108,14 @@ impl Report {
             ("stored", Align::Right),
             ("ratio", Align::Right),
             ("compression", Align::Left),
+            ("file", Align::Right),
             ("position", Align::Right),
             ("crc32c", Align::Left),
             ("path", Align::Left),
         ]);
+        if self.files.is_empty() {
+            table.hide(6);
+        }
         for listed in &self.chunks {
             let chunk = &listed.chunk;
             table.row([
@@ -109,6 +125,7 @@ impl Report {
                 chunk.stored(),
                 listed.percent(),
                 chunk.compression.clone(),
+                chunk.file.to_string(),
                 chunk.position.to_string(),
                 chunk.crc32c.clone().unwrap_or_else(|| "-".into()),
                 match &chunk.path {
@@ -117,6 +134,7 @@ impl Report {
                 },
             ]);
         }
-        table.render_within(width)
+        let files = files_table(self.file_bytes, &self.files, width);
+        format!("{}{files}", table.render_within(width))
     }
 }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::directory::rebuild;
 use proto_splitter::merge::{MergeOptions, Merged, Merger};
 use proto_splitter::{Error, SaveOptions};
@@ -16,8 +15,8 @@ use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{self, Form, Input, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
-use crate::progress::Line;
 use crate::size;
+use crate::source;
 use crate::types::{SAVED_MODEL_STEM, Types};
 
 /// The most bytes that protobuf reads as a message.
@@ -40,10 +39,9 @@ struct Report {
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.input)?;
-    let line = Line::new(&args.progress);
     let mut options = options(&input, &args.reading)?;
     options.threads = args.threads.threads;
-    options.progress = line.until(output.interrupt(), "merging");
+    options.progress = output.writing("merging");
     if args.output == Path::new(STANDARD) {
         if args.json {
             let message = "--json: standard output is where the message goes";
@@ -70,7 +68,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             let saving = SaveOptions::new()
                 .force(args.force)
                 .keep_fingerprint(args.keep_fingerprint)
-                .progress(line.copies())
+                .progress(output.line().copies())
                 .cancelled_by(output.interrupt().heed());
             let rebuilt = rebuild(folder, &args.output, &saving, plain)?;
             note_refusal(&rebuilt.fingerprint, output);
@@ -99,8 +97,8 @@ fn to_standard_output(
 ) -> Result<Exit, Failure> {
     let failed = |error: &Error| Failure::of(&input.file, error);
     match input.form {
-        Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits)
-            .and_then(|file| file.merge_to(output, options))
+        Form::Chunked => source::chunked(input, &options.limits)?
+            .merge_to(output, options)
             .map(drop)
             .map_err(|error| failed(&error))?,
         Form::Plain => {
@@ -114,15 +112,15 @@ fn to_standard_output(
 
 /// What is known about the message: from `--message`, the file's name, or the file itself.
 pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions, Failure> {
-    let mut options = MergeOptions::new().assume_plain(args.assume_plain);
-    options.limits.allow_outside = args.allow_outside;
+    let options = MergeOptions::new()
+        .assume_plain(args.assume_plain)
+        .limits(args.parts.limits());
     let types = Types::load(&args.schema)?;
     let known = types.asked_or_of_file(&input.file);
     if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
         return Ok(with_type(options, known));
     }
-    let file = ChunkedFile::open_with(&input.file, &options.limits)
-        .map_err(|error| Failure::of(&input.file, &error))?;
+    let file = source::chunked(input, &options.limits)?;
     let said = file.trailer().message_type();
     if let (Some(known), Some(said)) = (&known, said)
         && known.full_name() != said

@@ -2,10 +2,13 @@
 
 use std::io::{self, ErrorKind, Write};
 
+use proto_splitter::progress::Progress;
 use serde::Serialize;
 
+use crate::args::{Cli, Shown};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::progress::Line;
 use crate::terminal::Terminal;
 
 /// Where results and notes go.
@@ -18,6 +21,7 @@ pub(crate) struct Output<'a> {
     interrupt: Interrupt,
     /// Only errors are said beside the results.
     quiet: bool,
+    line: Line,
 }
 
 impl<'a> Output<'a> {
@@ -29,6 +33,7 @@ impl<'a> Output<'a> {
             terminal: Terminal::none(),
             interrupt: Interrupt::new(),
             quiet: false,
+            line: Line::default(),
         }
     }
 
@@ -47,9 +52,31 @@ impl<'a> Output<'a> {
         &self.interrupt
     }
 
-    /// Leaves out what isn't an error, from now on.
-    pub(crate) fn be_quiet(&mut self, quiet: bool) {
-        self.quiet = quiet;
+    /// Says as much as is asked for, from now on.
+    pub(crate) fn be_as(&mut self, cli: &Cli) {
+        self.quiet = cli.quiet;
+        // What -v tells has lines of its own.
+        let shown = match cli.progress {
+            _ if cli.quiet => Shown::Never,
+            Shown::Auto if cli.verbose > 0 => Shown::Never,
+            shown => shown,
+        };
+        self.line = Line::new(shown);
+    }
+
+    /// Shows how far this work is. It may be ended at any moment: it leaves nothing behind.
+    pub(crate) fn reading(&self, doing: &'static str) -> Progress {
+        self.line.bytes(doing)
+    }
+
+    /// Shows how far this work is, which writes files and so ends cleanly when it is interrupted.
+    pub(crate) fn writing(&self, doing: &'static str) -> Progress {
+        self.line.bytes(doing).cancelled_by(self.interrupt.heed())
+    }
+
+    /// The line that shows how far work is.
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
     }
 
     /// The columns that lines have room in; none if they may have any length.
@@ -79,6 +106,7 @@ impl<'a> Output<'a> {
 
     /// Says what went wrong: one line.
     pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
+        self.line.clear();
         // There is no place left to report to if this fails.
         let _ = writeln!(
             self.stderr,
@@ -91,10 +119,18 @@ impl<'a> Output<'a> {
         self.write_out(|stdout| stdout.flush())
     }
 
+    /// Results that go to a terminal aren't mixed with a line that changes.
+    fn make_room(&self) {
+        if self.terminal.is_there() {
+            self.line.end();
+        }
+    }
+
     fn write_out(
         &mut self,
         write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> Result<(), Failure> {
+        self.make_room();
         if self.closed {
             return Ok(());
         }
@@ -111,6 +147,7 @@ impl<'a> Output<'a> {
 /// Bytes that are a result.
 impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.make_room();
         if self.closed {
             return Ok(bytes.len());
         }

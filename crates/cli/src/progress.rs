@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use proto_splitter::progress::Progress;
 
-use crate::args::{ProgressArgs, Shown};
-use crate::interrupt::Interrupt;
+use crate::args::Shown;
 use crate::size;
 
 /// How long work may take before anything is shown, unless it is to be shown always.
@@ -18,19 +17,28 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_millis(100);
 
 /// The line, which several kinds of work write to in turn.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Line(Option<Arc<Shared>>);
 
 struct Shared {
     start: Instant,
     patience: Duration,
-    last: Mutex<Instant>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// When the line changed last.
+    last: Instant,
+    /// Whether something stands on it.
+    shown: bool,
+    /// Whether nothing is to be shown any more.
+    over: bool,
 }
 
 impl Line {
     /// The line on the terminal behind standard error, if it is wanted.
-    pub(crate) fn new(args: &ProgressArgs) -> Line {
-        let (shown, patience) = match args.progress {
+    pub(crate) fn new(shown: Shown) -> Line {
+        let (shown, patience) = match shown {
             Shown::Auto => (std::io::stderr().is_terminal(), PATIENCE),
             Shown::Always => (true, Duration::ZERO),
             Shown::Never => (false, PATIENCE),
@@ -39,7 +47,11 @@ impl Line {
         let shared = || Shared {
             start,
             patience,
-            last: Mutex::new(start),
+            state: Mutex::new(State {
+                last: start,
+                shown: false,
+                over: false,
+            }),
         };
         Line(shown.then(|| Arc::new(shared())))
     }
@@ -55,9 +67,19 @@ impl Line {
         }
     }
 
-    /// As [`bytes`](Self::bytes), for work that is stopped by an interrupt.
-    pub(crate) fn until(&self, interrupt: &Interrupt, doing: &'static str) -> Progress {
-        self.bytes(doing).cancelled_by(interrupt.heed())
+    /// Makes room for something else on the terminal.
+    pub(crate) fn clear(&self) {
+        if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
+            state.clear();
+        }
+    }
+
+    /// Makes room, and shows nothing from now on.
+    pub(crate) fn end(&self) {
+        if let Some(mut state) = self.0.as_ref().and_then(|shared| shared.state.lock().ok()) {
+            state.clear();
+            state.over = true;
+        }
     }
 
     /// Shows how far the copy of a file is.
@@ -79,30 +101,40 @@ impl Shared {
         if self.start.elapsed() < self.patience {
             return;
         }
-        let ended = done >= of;
-        let Ok(mut last) = self.last.lock() else {
+        let Ok(mut state) = self.state.lock() else {
             return;
         };
-        if !ended && last.elapsed() < PACE {
-            return;
+        if done >= of {
+            state.clear();
+        } else if !state.over && (!state.shown || state.last.elapsed() >= PACE) {
+            (state.last, state.shown) = (Instant::now(), true);
+            write(&text(&doing(), done, of));
         }
-        *last = Instant::now();
-        let text = match ended {
-            true => String::new(),
-            false => text(&doing(), done, of),
-        };
-        // The terminal being gone is no reason to stop.
-        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+    }
+}
+
+impl State {
+    fn clear(&mut self) {
+        if self.shown {
+            self.shown = false;
+            write("");
+        }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         // What comes next begins on an empty line, whether or not the work came to its end.
-        if self.last.get_mut().is_ok_and(|last| *last != self.start) {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        if let Ok(state) = self.state.get_mut() {
+            state.clear();
         }
     }
+}
+
+/// Puts a text in place of the line.
+fn write(text: &str) {
+    // The terminal being gone is no reason to stop.
+    let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
 }
 
 fn text(doing: &str, done: u64, of: u64) -> String {

@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use proto_splitter::atomic::AtomicFile;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::directory::rebuild;
-use proto_splitter::merge::MergeOptions;
-use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::rewrite::{RewriteOptions, Rewritten, recompress, replace, replace_plain};
 use proto_splitter::{Error, SaveOptions};
@@ -22,8 +20,8 @@ use crate::get;
 use crate::input::{self, CHUNKED, Form, Input, PLAIN, with_extension};
 use crate::merge;
 use crate::output::{Output, one_line};
-use crate::progress::Line;
 use crate::size;
+use crate::source::{self, Source, other_files};
 use crate::types::SAVED_MODEL_STEM;
 
 /// How much is gathered for a write to a file.
@@ -58,10 +56,13 @@ pub(crate) fn run_recompress(
             "{name}: one message, not in chunks: `protosplit split` makes them"
         )));
     }
-    let options = RewriteOptions::new().compression(args.compression);
+    let options = RewriteOptions::new()
+        .compression(args.compression)
+        .progress(output.writing("recompressing"));
+    let file = source::chunked(&input, &args.parts.limits())?;
+    check_apart(&args.output, &input, Some(&file))?;
     let make = |target: &Path, force: bool| {
         let make = || -> Result<Made, Error> {
-            let file = ChunkedFile::open(&input.file)?;
             let out = AtomicFile::create(target, force)?;
             let rewritten = recompress(&file, out.as_file(), &options)?;
             out.commit()?;
@@ -73,27 +74,47 @@ pub(crate) fn run_recompress(
 }
 
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    input::check_single_standard([&args.file, &args.with])?;
     let input = input::find(&args.file)?;
-    let mut reading = merge::options(&input, &args.reading)?;
-    reading.progress = Line::new(&args.out.progress).bytes("checking");
+    let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
     let path =
         get::parse(&args.path, reading.descriptor.as_ref()).map_err(|error| failed(&error))?;
     let value = value(&args.with)?;
-    let options = RewriteOptions::new().compression(args.compression);
+    let source = Source::open(&input, &reading.limits)?;
+    check_apart(
+        &args.output,
+        &input,
+        match &source {
+            Source::Chunked(file) => Some(file),
+            Source::Plain(_) => None,
+        },
+    )?;
+    let progress = output.writing("replacing");
+    let options = RewriteOptions::new()
+        .compression(args.compression)
+        .progress(progress.clone());
     let make = |target: &Path, force: bool| {
-        let replace = Replace {
-            input: &input.file,
-            path: &path,
-            value: value.as_ref(),
-            reading: &reading,
-            options: &options,
+        let replace = || -> Result<Made, Error> {
+            let mut out = AtomicFile::create(target, force)?;
+            let made = match &source {
+                Source::Chunked(file) => {
+                    let (value, target) = (value.as_ref(), out.as_file());
+                    let rewritten = replace(file, &path, value, target, &reading, &options)?;
+                    Made::Chunked(rewritten)
+                }
+                Source::Plain(file) => {
+                    let reading = reading.clone().progress(progress.clone());
+                    let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
+                    let size = replace_plain(file, &path, value.as_ref(), &mut sink, &reading)?;
+                    sink.flush()?;
+                    Made::Plain(size)
+                }
+            };
+            out.commit()?;
+            Ok(made)
         };
-        let made = match input.form {
-            Form::Chunked => replace.chunked(target, force),
-            Form::Plain => replace.plain(target, force),
-        };
-        made.map_err(|error| failed(&error))
+        replace().map_err(|error| failed(&error))
     };
     let extension = match input.form {
         Form::Chunked => CHUNKED,
@@ -115,41 +136,20 @@ fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     Ok(Box::new(File::open(with).map_err(failed)?))
 }
 
-struct Replace<'a> {
-    input: &'a Path,
-    path: &'a FieldPath,
-    value: &'a dyn ReadAt,
-    reading: &'a MergeOptions,
-    options: &'a RewriteOptions,
-}
-
-impl Replace<'_> {
-    fn chunked(&self, target: &Path, force: bool) -> Result<Made, Error> {
-        let file = ChunkedFile::open(self.input)?;
-        let out = AtomicFile::create(target, force)?;
-        let (path, value) = (self.path, self.value);
-        let rewritten = replace(
-            &file,
-            path,
-            value,
-            out.as_file(),
-            self.reading,
-            self.options,
-        )?;
-        out.commit()?;
-        Ok(Made::Chunked(rewritten))
+/// Fails if the target is one of the files that are read.
+fn check_apart(target: &Path, input: &Input, chunked: Option<&ChunkedFile>) -> Result<(), Failure> {
+    let Ok(real) = fs::canonicalize(target) else {
+        return Ok(());
+    };
+    let others = chunked.map_or_else(Vec::new, |file| other_files(input, file));
+    let mut read = std::iter::once(&input.file).chain(&others);
+    if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
+        let name = target.display();
+        return Err(Failure::usage(format!(
+            "{name} is what is read, and is not overwritten"
+        )));
     }
-
-    fn plain(&self, target: &Path, force: bool) -> Result<Made, Error> {
-        let file = File::open(self.input)?;
-        let mut out = AtomicFile::create(target, force)?;
-        let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
-        let size = replace_plain(&file, self.path, self.value, &mut sink, self.reading)?;
-        sink.flush()?;
-        drop(sink);
-        out.commit()?;
-        Ok(Made::Plain(size))
-    }
+    Ok(())
 }
 
 /// Has a file made, by itself or in a copy of the folder around it, and reports it.
@@ -161,19 +161,13 @@ fn write(
     make: impl Fn(&Path, bool) -> Result<Made, Failure>,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let same = |path: &Path| fs::canonicalize(path).ok();
-    if same(target).is_some_and(|target| same(&input.file) == Some(target)) {
-        let name = target.display();
-        return Err(Failure::usage(format!(
-            "{name} is what is read, and is not overwritten"
-        )));
-    }
     let (path, made): (PathBuf, Made) = match &input.folder {
         Some(folder) => {
             let saving = SaveOptions::new()
                 .force(args.force)
                 .keep_fingerprint(args.keep_fingerprint)
-                .progress(Line::new(&args.progress).copies());
+                .progress(output.line().copies())
+                .cancelled_by(output.interrupt().heed());
             let fill = |prefix: &Path| make(&with_extension(prefix, extension), false);
             let rebuilt = rebuild(folder, target, &saving, fill)?;
             note_refusal(&rebuilt.fingerprint, output);

@@ -1,10 +1,11 @@
 //! A message that is open, in whatever form it is stored.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::{Limits, MergeOptions};
 
 use crate::failure::Failure;
 use crate::input::{Form, Input};
@@ -16,11 +17,9 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn open(input: &Input) -> Result<Self, Failure> {
+    pub(crate) fn open(input: &Input, limits: &Limits) -> Result<Self, Failure> {
         match input.form {
-            Form::Chunked => ChunkedFile::open(&input.file)
-                .map(|file| Source::Chunked(Box::new(file)))
-                .map_err(|error| Failure::of(&input.file, &error)),
+            Form::Chunked => Ok(Source::Chunked(Box::new(chunked(input, limits)?))),
             Form::Plain => File::open(&input.file)
                 .map(Source::Plain)
                 .map_err(|error| Failure::io(&input.file, &error)),
@@ -37,4 +36,19 @@ impl Source {
             Source::Plain(file) => MessageView::of_plain(file, options),
         }
     }
+}
+
+/// A message in chunks, which is opened nowhere else.
+pub(crate) fn chunked(input: &Input, limits: &Limits) -> Result<ChunkedFile, Failure> {
+    ChunkedFile::open_with(&input.file, limits).map_err(|error| Failure::of(&input.file, &error))
+}
+
+/// The other files that have chunks of one, in the order that its trailer counts them in.
+pub(crate) fn other_files(input: &Input, file: &ChunkedFile) -> Vec<PathBuf> {
+    // As they are looked for: beside the file itself, not beside a link to it.
+    let folder = fs::canonicalize(&input.file).ok();
+    let folder = folder.as_deref().and_then(Path::parent);
+    let named = file.trailer().metadata().files.iter();
+    let of = |path: &String| folder.unwrap_or(Path::new("")).join(path);
+    named.map(|file| of(&file.path)).collect()
 }

@@ -21,7 +21,6 @@ use crate::input::{
     self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, with_extension,
 };
 use crate::output::Output;
-use crate::progress::Line;
 use crate::size;
 use crate::table::{Align, Table};
 use crate::types::{SAVED_MODEL_STEM, Splitter, Types};
@@ -111,7 +110,6 @@ struct Job {
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
-    line: Line,
     /// None if nothing is to be written and the place was left open.
     prefix: Option<PathBuf>,
     is_folder: bool,
@@ -205,7 +203,6 @@ impl Job {
         is_folder: bool,
         output: &Output<'_>,
     ) -> Result<Job, Failure> {
-        let line = Line::new(&args.progress);
         let descriptor = descriptor(args, &file)?;
         let wrong = |error: Error| Failure::usage(error.to_string());
         let extended = args.profile == Profile::Extended;
@@ -231,7 +228,7 @@ impl Job {
             .compression(args.compression)
             .force(args.force)
             .embed_schema(args.embed_schema)
-            .progress(line.until(output.interrupt(), "splitting"));
+            .progress(output.writing("splitting"));
         let options = match args.threads.threads {
             Some(threads) => options.threads(threads),
             None => options,
@@ -243,7 +240,6 @@ impl Job {
             source,
             splitter,
             options,
-            line,
             prefix,
             is_folder,
             _kept: None,
@@ -307,7 +303,7 @@ impl Job {
                 let saving = SaveOptions::new()
                     .force(args.force)
                     .keep_fingerprint(args.keep_fingerprint)
-                    .progress(self.line.copies())
+                    .progress(output.line().copies())
                     .cancelled_by(output.interrupt().heed());
                 let rebuilt = rebuild(&args.input, folder, &saving, write)?;
                 note_refusal(&rebuilt.fingerprint, output);

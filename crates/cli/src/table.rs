@@ -12,6 +12,7 @@ pub(crate) enum Align {
 pub(crate) struct Table<const N: usize> {
     aligns: [Align; N],
     rows: Vec<[String; N]>,
+    hidden: Option<usize>,
 }
 
 impl<const N: usize> Table<N> {
@@ -20,7 +21,13 @@ impl<const N: usize> Table<N> {
         Table {
             aligns,
             rows: vec![columns.map(|(name, _)| name.to_owned())],
+            hidden: None,
         }
+    }
+
+    /// Leaves a column out, of which nothing is to be said.
+    pub(crate) fn hide(&mut self, column: usize) {
+        self.hidden = Some(column);
     }
 
     pub(crate) fn row(&mut self, cells: [String; N]) {
@@ -30,6 +37,9 @@ impl<const N: usize> Table<N> {
     /// The table, of which the last column is cut in the middle where a line would be longer than that.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         let before = |column: usize| {
+            if self.hidden == Some(column) {
+                return 0;
+            }
             let cells = self.rows.iter().map(|row| row[column].chars().count());
             cells.max().unwrap_or(0) + 2
         };
@@ -54,7 +64,8 @@ impl<const N: usize> Table<N> {
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
-            for ((cell, width), align) in row.iter().zip(widths).zip(self.aligns) {
+            let columns = row.iter().zip(widths).zip(self.aligns).enumerate();
+            for (_, ((cell, width), align)) in columns.filter(|(at, _)| self.hidden != Some(*at)) {
                 let gap = " ".repeat(width - cell.chars().count());
                 let (before, after) = if align == Align::Right {
                     (gap, String::new())
@@ -131,6 +142,21 @@ mod tests {
         };
         assert!(wide(None).contains(path) && wide(Some(80)).contains(path));
         assert!(wide(Some(1)).contains("…"));
+    }
+
+    #[test]
+    fn a_column_that_says_nothing_takes_no_room() {
+        let mut table = Table::new([
+            ("index", Align::Right),
+            ("file", Align::Right),
+            ("path", Align::Left),
+        ]);
+        table.row(["7".into(), "0".into(), "a rather long path".into()]);
+        table.hide(1);
+        assert_eq!(
+            table.render_within(Some(23)),
+            "index  path\n    7  a rathe…ong path\n"
+        );
     }
 
     #[test]

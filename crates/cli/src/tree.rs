@@ -13,7 +13,6 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::tree::{SizeTree, TreeOptions, TreePlace};
@@ -22,9 +21,10 @@ use proto_splitter::{Error, ErrorKind, member_names};
 use crate::Exit;
 use crate::args::{MinSize, TreeArgs};
 use crate::failure::Failure;
-use crate::input::{self, Form, Input};
+use crate::input::{self, Input};
 use crate::merge;
 use crate::output::Output;
+use crate::source::Source;
 use crate::suggest;
 use shown::{Limits, Report};
 
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         return diff::run(args, old, output);
     }
     let input = input::find(&args.file)?;
-    let options = merge::options(&input, &args.reading)?;
+    let options = merge::options(&input, &args.reading)?.progress(output.reading("reading"));
     let (top, least) = match (&args.html, &args.svg) {
         (None, None) => TEXT,
         _ => PAGE,
@@ -92,14 +92,9 @@ fn measure(
     let failed = |error: &Error| failure(&input.file, text, root, error);
     let place = TreePlace::parse(text, root);
     let place = place.map_err(|error| failed(&error))?;
-    let tree = match input.form {
-        Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits)
-            .and_then(|file| walk(&file.view(options.clone()), &place, keep)),
-        Form::Plain => {
-            let file = open(&input.file)?;
-            MessageView::of_plain(&file, options.clone()).and_then(|view| walk(&view, &place, keep))
-        }
-    };
+    let source = Source::open(input, &options.limits)?;
+    let view = source.view(options.clone());
+    let tree = view.and_then(|view| walk(&view, &place, keep));
     tree.map_err(|error| failed(&error))
 }
 
@@ -117,10 +112,6 @@ fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &E
         },
         _ => failure,
     }
-}
-
-fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|error| Failure::io(path, &error))
 }
 
 fn walk(

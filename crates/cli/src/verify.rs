@@ -8,8 +8,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use prost_reflect::{DynamicMessage, MessageDescriptor};
-use proto_splitter::container::ChunkedFile;
+use proto_splitter::compare::{Comparison, compare};
+use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{MergeCheck, MergeOptions, SourceCheck};
 use proto_splitter::wire::{SourceInput, WireCursor};
 use serde::Serialize;
@@ -21,8 +21,8 @@ use crate::info::hex;
 use crate::input::{self, Form, Input};
 use crate::merge::options;
 use crate::output::Output;
-use crate::progress::Line;
 use crate::size;
+use crate::source::{self, Source};
 use crate::table::facts;
 use deep::Parsed;
 
@@ -71,8 +71,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
         File::open(original).map_err(failed)?;
     }
-    let options =
-        options(&input, &args.reading)?.progress(Line::new(&args.progress).bytes("verifying"));
+    let options = options(&input, &args.reading)?.progress(output.reading("verifying"));
     let known = options.descriptor.as_ref();
     let deep = match (args.deep, known) {
         (true, None) => {
@@ -146,8 +145,7 @@ impl Report {
             return Ok(malformed.into_iter().collect());
         }
         let failed = |error: &_| Failure::of(&input.file, error);
-        let file =
-            ChunkedFile::open_with(&input.file, &options.limits).map_err(|error| failed(&error))?;
+        let file = source::chunked(input, &options.limits)?;
         if self.message.is_none() {
             self.message = file.trailer().message_type().map(str::to_owned);
         }
@@ -249,24 +247,27 @@ impl Against {
             return Ok(against);
         }
         against.result = "different";
-        let Some(descriptor) = &options.descriptor else {
-            against.how = Some("as messages they can't be compared: the type is not known".into());
-            return Ok(against);
+        let merged = Source::open(input, &options.limits)?;
+        let merged = merged.view(options.clone());
+        let merged = merged.map_err(|error| Failure::of(&input.file, &error))?;
+        let file = File::open(original).map_err(|error| Failure::io(original, &error))?;
+        let known = options.descriptor.as_ref();
+        let reading = match known {
+            Some(known) => MergeOptions::new().descriptor(known.clone()),
+            None => MergeOptions::new(),
         };
-        let merged = match input.form {
-            Form::Plain => fs::read(&input.file)
-                .map_err(|error| Failure::io(&input.file, &error))?
-                .into(),
-            Form::Chunked => ChunkedFile::open_with(&input.file, &options.limits)
-                .and_then(|file| file.merge_to_bytes(options))
-                .map_err(|error| Failure::of(&input.file, &error))?,
-        };
-        let bytes = fs::read(original).map_err(|error| Failure::io(original, &error))?;
-        let merged = decode(&input.file, descriptor, merged)?;
-        let original = decode(original, descriptor, bytes.into())?;
-        match against::first_difference(&merged, &original) {
-            Some((path, how)) => (against.path, against.how) = (Some(path), Some(how)),
-            None => against.result = "equal",
+        let view = MessageView::of_plain(&file, reading);
+        let view = view.map_err(|error| Failure::of(original, &error))?;
+        // An error may be about either.
+        match compare(&merged, &view, 1).map_err(Failure::from)? {
+            Comparison::Identical | Comparison::Equal => against.result = "equal",
+            Comparison::Different(differences) => {
+                if let [first, ..] = differences.as_slice() {
+                    against.path = Some(first.path.display(known));
+                    let how = first.how.said("the merge", "the original");
+                    against.how = Some(how.to_string());
+                }
+            }
         }
         Ok(against)
     }
@@ -305,15 +306,4 @@ impl Against {
             _ => self.difference(),
         }
     }
-}
-
-fn decode(
-    file: &Path,
-    descriptor: &MessageDescriptor,
-    bytes: prost_reflect::bytes::Bytes,
-) -> Result<DynamicMessage, Failure> {
-    DynamicMessage::decode(descriptor.clone(), bytes).map_err(|error| {
-        let (file, name) = (file.display(), descriptor.full_name());
-        Failure::bad(format!("{file}: no {name} that can be compared: {error}"))
-    })
 }

@@ -126,14 +126,18 @@ pub fn compare<S: ReadAt, T: ReadAt>(
     limit: usize,
 ) -> Result<Comparison> {
     let mut sides = Sides {
-        a: WireCursor::new(first.whole()?),
-        b: WireCursor::new(second.whole()?),
+        a: WireCursor::new(first.unwatched()?),
+        b: WireCursor::new(second.unwatched()?),
     };
     let whole = (0..sides.a.end(), 0..sides.b.end());
-    if whole.0 == whole.1 && first_byte(&mut sides, &whole.0, &whole.1)?.is_none() {
+    let progress = first.progress();
+    let size = whole.0.end;
+    let meter = progress.meter(size);
+    if whole.0 == whole.1 && first_byte(&mut sides, &whole.0, &whole.1, Some(&meter))?.is_none() {
         return Ok(Comparison::Identical);
     }
-    let mut walk = Walk::new(limit.max(1));
+    let meter = progress.meter(size);
+    let mut walk = Walk::new(limit.max(1), &meter);
     let message = first.descriptor().cloned();
     walk.messages(&mut sides, &[whole.0], &[whole.1], message.as_ref(), 0)?;
     Ok(match walk.into_found() {

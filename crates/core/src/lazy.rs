@@ -35,8 +35,9 @@ pub use fields::{FieldEntry, Fields};
 pub(crate) use locate::{key_codec, with_key};
 
 use crate::container::ChunkedFile;
-use crate::merge::{MergeOptions, PlanInput, reserve, write};
+use crate::merge::{MergeOptions, MergePlan, PlanInput, reserve, write};
 use crate::path::{FieldPath, TargetKind};
+use crate::progress::{Furthest, Progress};
 use crate::rewrite::{Place, enclosing_range};
 use crate::tree::{SizeTree, Target, TreeOptions, measure};
 use crate::wire::{Input, SourceInput, WireCursor};
@@ -59,9 +60,33 @@ enum Source<'a, S> {
 }
 
 /// As much of a message as a path needs.
-pub(crate) enum Part<'a, S> {
+pub(crate) struct Part<'a, S> {
+    bytes: PartBytes<'a, S>,
+    furthest: Furthest,
+}
+
+enum PartBytes<'a, S> {
     Chunked(PlanInput<'a, ChunkedFile<S>>),
     Plain(SourceInput<'a, S>),
+}
+
+impl<'a, S: ReadAt> Part<'a, S> {
+    fn new(bytes: PartBytes<'a, S>, progress: &Progress) -> Self {
+        let size = match &bytes {
+            PartBytes::Chunked(input) => input.size(),
+            PartBytes::Plain(input) => input.size(),
+        };
+        let furthest = Furthest::new(progress.meter(size));
+        Part { bytes, furthest }
+    }
+
+    /// Where its bytes come from, if the message is in chunks.
+    fn plan(&self) -> Option<&MergePlan> {
+        match &self.bytes {
+            PartBytes::Chunked(input) => Some(input.plan()),
+            PartBytes::Plain(_) => None,
+        }
+    }
 }
 
 /// What a path needs of the message, and the pieces of its value there.
@@ -69,16 +94,17 @@ type Value<'a, S> = (Part<'a, S>, Vec<Range<u64>>);
 
 impl<S: ReadAt> Input for Part<'_, S> {
     fn size(&self) -> u64 {
-        match self {
-            Part::Chunked(input) => input.size(),
-            Part::Plain(input) => input.size(),
+        match &self.bytes {
+            PartBytes::Chunked(input) => input.size(),
+            PartBytes::Plain(input) => input.size(),
         }
     }
 
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
-        match self {
-            Part::Chunked(input) => input.fetch(position, want),
-            Part::Plain(input) => input.fetch(position, want),
+        self.furthest.reach(position)?;
+        match &mut self.bytes {
+            PartBytes::Chunked(input) => input.fetch(position, want),
+            PartBytes::Plain(input) => input.fetch(position, want),
         }
     }
 }
@@ -247,10 +273,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
                 TargetKind::Scalar(_) => (false, None),
             },
         };
-        let plan = match &part {
-            Part::Chunked(input) => Some(input.plan().clone()),
-            Part::Plain(_) => None,
-        };
+        let plan = part.plan().cloned();
         let target = Target {
             pieces: &pieces,
             is_message,
@@ -262,9 +285,16 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         measure(WireCursor::new(part), &target, options)
     }
 
-    /// All of the message, to be hopped through.
-    pub(crate) fn whole(&self) -> Result<Part<'a, S>> {
-        Ok(self.find_some(&FieldPath::root())?.0)
+    /// All of the message, to be hopped through by one who says himself how far he is.
+    pub(crate) fn unwatched(&self) -> Result<Part<'a, S>> {
+        let mut part = self.find_some(&FieldPath::root())?.0;
+        part.furthest = Furthest::new(Progress::default().meter(0));
+        Ok(part)
+    }
+
+    /// Who is told how far it is.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.options.progress
     }
 
     /// Where one value stands, to be replaced.
@@ -289,10 +319,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let Some(field) = chain.pop() else {
             return invalid("no field is there");
         };
-        let plan = match cursor.into_input() {
-            Part::Chunked(input) => Some(input.plan().clone()),
-            Part::Plain(_) => None,
-        };
+        let plan = cursor.into_input().plan().cloned();
         Ok(Place {
             value: value.clone(),
             field,
@@ -310,27 +337,27 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
 
     fn find(&self, path: &FieldPath) -> Result<Option<Value<'a, S>>> {
         locate::check(path, self.descriptor())?;
-        let part = match self.source {
+        let bytes = match self.source {
             Source::Chunked(file) => {
                 let plan = file.trailer().plan_part(file, path, &self.options)?;
-                Part::Chunked(PlanInput::new(plan, file))
+                PartBytes::Chunked(PlanInput::new(plan, file))
             }
-            Source::Plain(source, size) => Part::Plain(SourceInput::new(source, size)),
+            Source::Plain(source, size) => PartBytes::Plain(SourceInput::new(source, size)),
         };
-        let mut cursor = WireCursor::new(part);
+        let mut cursor = WireCursor::new(Part::new(bytes, &self.options.progress));
         let pieces = locate::locate(&mut cursor, path, self.descriptor())
             .map_err(|error| error.at_path(self.show(path)))?;
         Ok(pieces.map(|pieces| (cursor.into_input(), pieces)))
     }
 
     fn copy(&self, part: &Part<'_, S>, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
-        match (&self.source, part) {
-            (Source::Chunked(file), Part::Chunked(input)) => {
-                write(&input.plan().clip(pieces), *file, sink)
-            }
-            (Source::Plain(source, _), _) => copy_plain(*source, pieces, sink),
+        let meter = self.options.progress.meter(total(pieces));
+        let mut sink = meter.written_to(sink);
+        match (&self.source, part.plan()) {
+            (Source::Chunked(file), Some(plan)) => write(&plan.clip(pieces), *file, &mut sink),
+            (Source::Plain(source, _), _) => copy_plain(*source, pieces, &mut sink),
             // A part is made of its source.
-            (Source::Chunked(_), Part::Plain(_)) => Ok(()),
+            (Source::Chunked(_), None) => Ok(()),
         }
     }
 

@@ -21,6 +21,7 @@ use std::io::Write;
 use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::wire::{Input, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -44,6 +45,7 @@ pub(crate) struct Canonical<'a> {
     size: u64,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     schema: Schema,
+    progress: Progress,
 }
 
 impl<'a> Canonical<'a> {
@@ -54,7 +56,14 @@ impl<'a> Canonical<'a> {
             size,
             cursor: WireCursor::new(SourceInput::new(source, size)),
             schema: Schema::default(),
+            progress: Progress::default(),
         }
+    }
+
+    /// Who is told how far it is with the plan that is carried out.
+    pub(crate) fn progress(mut self, progress: &Progress) -> Self {
+        self.progress = progress.clone();
+        self
     }
 
     /// All of the source, as one piece.
@@ -138,10 +147,13 @@ impl<'a> Canonical<'a> {
     /// Writes what was planned.
     pub(crate) fn write(&self, plan: &Plan, sink: &mut dyn Write) -> Result<()> {
         let mut input = SourceInput::new(self.source, self.size);
+        let meter = self.progress.meter(plan.len());
         for segment in plan.segments() {
             let range = match segment {
                 plan::Segment::Literal(range) => {
-                    sink.write_all(plan.literal(range))?;
+                    let bytes = plan.literal(range);
+                    sink.write_all(bytes)?;
+                    meter.advance(bytes.len() as u64)?;
                     continue;
                 }
                 plan::Segment::Source(range) => range,
@@ -156,6 +168,7 @@ impl<'a> Canonical<'a> {
                     return Err(error.at_offset(position));
                 }
                 sink.write_all(bytes)?;
+                meter.advance(bytes.len() as u64)?;
                 position += bytes.len() as u64;
             }
         }

@@ -10,6 +10,7 @@ mod save;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::Result;
+use proto_splitter_core::progress::Progress as ReadProgress;
 use proto_splitter_core::split::Source;
 
 pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
@@ -113,7 +114,19 @@ impl SavedModelDir {
     ///
     /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model; [`FingerprintError::Unreadable`].
     pub fn fingerprint(&self) -> Result<FingerprintDef, FingerprintError> {
-        let mut computed = self.model.hashes()?.in_folder(&self.path);
+        self.fingerprint_with(&ReadProgress::default())
+    }
+
+    /// As [`fingerprint`](Self::fingerprint), with someone who is told how far the hashing is, and who may stop it.
+    ///
+    /// # Errors
+    ///
+    /// As [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it was stopped.
+    pub fn fingerprint_with(
+        &self,
+        progress: &ReadProgress,
+    ) -> Result<FingerprintDef, FingerprintError> {
+        let mut computed = self.model.hashes(progress)?.in_folder(&self.path);
         if let Ok(Some(stored)) = self.stored_fingerprint() {
             computed.uuid = stored.uuid;
         }

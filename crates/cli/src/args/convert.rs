@@ -6,7 +6,7 @@ use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 use proto_splitter::split::ChunkCompression;
 
-use super::running::{ProgressArgs, ThreadsArgs};
+use super::running::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
 
 pub(super) const HELP: &str = "\
@@ -52,8 +52,6 @@ pub(crate) struct ConvertArgs {
     pub(crate) keep_fingerprint: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
-    #[command(flatten)]
-    pub(crate) progress: ProgressArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,8 +8,8 @@ use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
 Says whether two messages are equal, and if not, where they differ first. Each can
-be a .pb or a .cpb file, the prefix of one, or the folder of a SavedModel. Neither is
-held in memory.
+be a .pb or a .cpb file, the prefix of one, or the folder of a SavedModel, and one of
+them - for standard input. Neither is held in memory.
 
 Messages are equal if a program that reads them can't tell them apart: the order of
 different fields doesn't count, nor that of map entries, nor how numbers are packed.
@@ -21,13 +21,14 @@ Exit status 1 if they differ.
 Examples:
   protosplit diff old/ new/
   protosplit diff graph.pb graph.cpb --message tensorflow.GraphDef
+  git show HEAD:graph.pb | protosplit diff - graph.pb --message tensorflow.GraphDef
   protosplit diff old.cpb new.cpb --limit 100 --json | jq -r '.differences[].path'";
 
 #[derive(Args, Debug)]
 pub(crate) struct DiffArgs {
-    /// A message
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) first: PathBuf,
-    /// Another
+    /// Another of these
     pub(crate) second: PathBuf,
     /// How many differences are told at the most
     #[arg(long, value_name = "COUNT", default_value_t = 10)]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::reading::PartsArgs;
 use super::schema::SchemaArgs;
 
 pub(super) const HELP: &str = "\
@@ -24,6 +25,8 @@ pub(crate) struct LsArgs {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
+    #[command(flatten)]
+    pub(crate) parts: PartsArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::reading::ReadingArgs;
-use super::running::{ProgressArgs, ThreadsArgs};
+use super::running::ThreadsArgs;
 
 pub(super) const HELP: &str = "\
 INPUT is a .cpb file, or the prefix of one, and OUTPUT a file. Or INPUT is the
@@ -41,8 +41,6 @@ pub(crate) struct MergeArgs {
     pub(crate) keep_fingerprint: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
-    #[command(flatten)]
-    pub(crate) progress: ProgressArgs,
     /// Print one JSON object; not with -o -
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,6 +1,7 @@
 //! Options that several commands read a message by.
 
 use clap::Args;
+use proto_splitter::merge::Limits;
 
 use super::schema::SchemaArgs;
 
@@ -12,7 +13,23 @@ pub(crate) struct ReadingArgs {
     /// Do without the type: take what depends on it in the plainest way
     #[arg(long)]
     pub(crate) assume_plain: bool,
+    #[command(flatten)]
+    pub(crate) parts: PartsArgs,
+}
+
+/// Where the other files of one whose chunks are in several may be.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct PartsArgs {
     /// Read chunks from files outside of FILE's folder too, if FILE names them
     #[arg(long)]
     pub(crate) allow_outside: bool,
+}
+
+impl PartsArgs {
+    /// What is accepted of a file.
+    pub(crate) fn limits(self) -> Limits {
+        let mut limits = Limits::default();
+        limits.allow_outside = self.allow_outside;
+        limits
+    }
 }

@@ -6,13 +6,13 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
-use super::reading::ReadingArgs;
-use super::running::ProgressArgs;
+use super::reading::{PartsArgs, ReadingArgs};
 use super::values::compression;
 
 pub(super) const RECOMPRESS: &str = "\
 Writes a .cpb file with the same chunks in another compression. Nothing is merged;
-every checksum is verified, of what is read and of what was written.
+every checksum is verified, of what is read and of what was written. If the chunks are
+in several files, OUTPUT is one with all of them.
 
 FILE can be the folder of a SavedModel: then OUTPUT is a new folder.
 
@@ -23,7 +23,8 @@ Examples:
 pub(super) const REPLACE: &str = "\
 Writes a file with another value at one place. Of a .cpb file only the value's chunk is
 written anew, or the chunk of the message around it; all others are copied as they
-are stored, and nothing is merged. The new file is read once, with all checksums.
+are stored, and nothing is merged. The new file is read once, with all checksums. If the
+chunks are in several files, OUTPUT is one with all of them.
 
 The value is as `get` gives it: of a message its bytes, of a string or bytes the bytes
 themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the
@@ -46,6 +47,8 @@ pub(crate) struct RecompressArgs {
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
+    #[command(flatten)]
+    pub(crate) parts: PartsArgs,
     #[command(flatten)]
     pub(crate) out: RewriteArgs,
 }
@@ -83,6 +86,4 @@ pub(crate) struct RewriteArgs {
     /// Replace what is in the way
     #[arg(long)]
     pub(crate) force: bool,
-    #[command(flatten)]
-    pub(crate) progress: ProgressArgs,
 }

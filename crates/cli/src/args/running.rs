@@ -12,14 +12,6 @@ pub(crate) struct ThreadsArgs {
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
-/// Whether it is shown how far it is.
-#[derive(Args, Debug)]
-pub(crate) struct ProgressArgs {
-    /// Show how far it is: on a terminal after a second, always or never
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Shown::Auto)]
-    pub(crate) progress: Shown,
-}
-
 /// When it is shown how far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shown {

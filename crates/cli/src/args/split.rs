@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::{ChunkCompression, Profile};
 
-use super::running::{ProgressArgs, ThreadsArgs};
+use super::running::ThreadsArgs;
 use super::schema::SchemaArgs;
 use super::values::{
     ValueSize, chunk_size, compression, file_size, largest_value, profile, value_size,
@@ -83,8 +83,6 @@ pub(crate) struct SplitArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
-    #[command(flatten)]
-    pub(crate) progress: ProgressArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

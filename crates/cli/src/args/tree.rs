@@ -52,7 +52,7 @@ pub(crate) struct TreeArgs {
     /// What comes first
     #[arg(long, value_enum, default_value_t = SortBy::Size)]
     pub(crate) sort: SortBy,
-    /// Show what changed since this message
+    /// Show what changed since this message; - for standard input
     #[arg(long, value_name = "OLD", conflicts_with_all = ["html", "svg"])]
     pub(crate) diff: Option<PathBuf>,
     /// Write a page to look around in, instead of a table; - is standard output

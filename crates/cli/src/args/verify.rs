@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::reading::ReadingArgs;
-use super::running::ProgressArgs;
 
 pub(super) const HELP: &str = "\
 Checks a .cpb file: every hash, size, position and path, and the size and
@@ -34,8 +33,6 @@ pub(crate) struct VerifyArgs {
     pub(crate) deep: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
-    #[command(flatten)]
-    pub(crate) progress: ProgressArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

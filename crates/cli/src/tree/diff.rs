@@ -68,9 +68,12 @@ enum What {
 
 pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let keep = |_| TreeOptions::new().top(COMPARED);
+    input::check_single_standard([old, &args.file])?;
     let (old, new) = (input::find(old)?, input::find(&args.file)?);
-    let new_options = merge::options(&new, &args.reading)?;
-    let mut old_options = merge::options(&old, &args.reading)?;
+    let options = |input| -> Result<_, Failure> {
+        Ok(merge::options(input, &args.reading)?.progress(output.reading("reading")))
+    };
+    let (new_options, mut old_options) = (options(&new)?, options(&old)?);
     // A name that doesn't tell the type is no reason to compare names with numbers.
     if old_options.descriptor.is_none() {
         old_options.descriptor.clone_from(&new_options.descriptor);

@@ -2,7 +2,7 @@ use std::fs;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, fixture, run};
+use crate::support::{Dir, fixture, run, run_all};
 
 #[test]
 fn a_message_goes_to_several_files_and_comes_back_from_them() {
@@ -43,6 +43,48 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     assert_eq!(info["files"].as_array().unwrap().len(), files.len());
     assert_eq!(info["file_bytes"], report["output_bytes"]);
     assert_eq!(info["join_version"], 1);
+    for command in ["info", "ls"] {
+        let listed = run([&command, &prefix, &"--json"]).json();
+        assert_eq!(listed["files"].as_array().unwrap().len(), files.len());
+        let text = run([&command, &prefix]).ok();
+        let lines = text.lines().filter(|line| line.ends_with(".cpb"));
+        assert!(lines.count() >= files.len(), "{text}");
+    }
+    let layout = run([&"layout", &prefix, &"--json"]).json();
+    let others = layout["other_files"].as_array().unwrap();
+    assert_eq!(others.len(), files.len());
+    let chunks = |file: &serde_json::Value| -> usize {
+        let regions = file["regions"].as_array().unwrap().iter();
+        regions
+            .map(|region| region["chunks"].as_array().map_or(0, Vec::len))
+            .sum()
+    };
+    let in_others: usize = others.iter().map(chunks).sum();
+    let all = info["chunks"].as_array().unwrap().len();
+    assert_eq!(chunks(&layout) + in_others, all);
+
+    // What is made of it has all of its chunks in one file.
+    let one = dir.path("one.cpb");
+    let recompress: [&dyn AsRef<std::path::Path>; 6] = [
+        &"recompress",
+        &prefix,
+        &"-o",
+        &one,
+        &"--compression",
+        &"zstd",
+    ];
+    run(recompress).ok();
+    assert!(run([&"info", &one, &"--json"]).json()["files"].is_null());
+    run([&"verify", &one, &"--against", &input]).ok();
+    let node = "meta_graphs[0].graph_def.node[1].name";
+    let name = dir.file("name", "another");
+    let new = dir.path("new.cpb");
+    run([&"replace", &prefix, &node, &"--with", &name, &"-o", &new]).ok();
+    assert_eq!(run([&"cat", &new, &node]).ok(), "another\n");
+    for made in [one, name, new] {
+        fs::remove_file(made).unwrap();
+    }
+
     run([&"verify", &prefix, &"--against", &input]).ok();
     run([&"merge", &prefix, &"-o", &dir.path("back.pb")]).ok();
     assert_eq!(
@@ -52,11 +94,20 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
 
     // Not over what is read, not even with force.
     let part = files[0]["file"].as_str().unwrap().to_owned();
-    let error = run([&"merge", &prefix, &"-o", &part, &"--force"]).failed(Exit::Usage);
-    assert!(
-        error.ends_with("is what is read, and is not overwritten"),
-        "{error}"
-    );
+    let output: [&dyn AsRef<std::path::Path>; 3] = [&"-o", &part, &"--force"];
+    for mut args in [
+        vec!["merge"],
+        vec!["recompress", "--compression", "none"],
+        vec!["replace", "--with", input.to_str().unwrap(), node],
+    ] {
+        args.insert(1, prefix.to_str().unwrap());
+        let args = args.iter().map(|arg| arg as &dyn AsRef<std::path::Path>);
+        let error = run_all(args.chain(output)).failed(Exit::Usage);
+        assert!(
+            error.ends_with("is what is read, and is not overwritten"),
+            "{error}"
+        );
+    }
 
     // Another split has another number of files: what is left of this one goes, and is named.
     let (exit, _, err) = split(&["--max-chunk-size", "3KiB"]);

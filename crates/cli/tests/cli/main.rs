@@ -11,6 +11,7 @@ mod get;
 mod golden;
 mod info;
 mod kill;
+mod layout;
 mod merge;
 mod other_schemas;
 mod process;

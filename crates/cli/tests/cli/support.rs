@@ -50,8 +50,13 @@ impl Ran {
 
 /// Runs the command in this process.
 pub(crate) fn run<const N: usize>(args: [&dyn AsRef<Path>; N]) -> Ran {
+    run_all(args)
+}
+
+/// As [`run`], with any number of arguments.
+pub(crate) fn run_all<'a>(args: impl IntoIterator<Item = &'a dyn AsRef<Path>>) -> Ran {
     let args = args
-        .iter()
+        .into_iter()
         .map(|arg| OsString::from(arg.as_ref().as_os_str()));
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let exit = protosplit_cli::run(

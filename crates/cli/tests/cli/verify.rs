@@ -114,14 +114,14 @@ fn what_differs_is_named_by_its_path() {
 }
 
 #[test]
-fn without_a_type_a_difference_is_a_byte() {
+fn without_a_type_messages_are_compared_as_they_are_written() {
     let dir = Dir::new();
     let file = foreign("graphdef_dtypes.const.none.cpb");
     let original = fixture("graphdef_frozen_cnn/graph.pb");
     let error =
         run([&"verify", &file, &"--against", &original, &"--assume-plain"]).failed(Exit::Bad);
     assert!(
-        error.contains(" from byte ") && error.contains("the type is not known"),
+        error.contains(" at 1: ") && error.contains("different from byte 1 on"),
         "{error}"
     );
     let error = run([&"verify", &file, &"--deep", &"--assume-plain"]).failed(Exit::Usage);

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use prost_reflect::DynamicMessage;
 use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -138,10 +139,10 @@ impl Model {
     }
 
     /// The hashes of its fingerprint.
-    pub(super) fn hashes(&self) -> Result<Hashes, FingerprintError> {
+    pub(super) fn hashes(&self, progress: &Progress) -> Result<Hashes, FingerprintError> {
         match self {
-            Model::Chunked(merged) => fingerprint::chunked_hashes(merged.file()),
-            _ => fingerprint::plain_hashes(&*self.data(), self.size()),
+            Model::Chunked(merged) => fingerprint::chunked_hashes(merged.file(), progress),
+            _ => fingerprint::plain_hashes(&*self.data(), self.size(), progress),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::io::Read;
 
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{ChunkStore, Limits};
+use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::proto::field_index::Kind;
 use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex};
 use proto_splitter_core::{Error, ErrorKind};
@@ -27,8 +28,19 @@ use crate::merged::MergedMessage;
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
+/// The chunks of a file, and how many of their bytes are hashed.
+struct Chunks<'a, S> {
+    file: &'a ChunkedFile<S>,
+    meter: Meter,
+}
+
 /// The hashes of the `SavedModel` in a chunked file.
-pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>) -> Result<Hashes> {
+pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> Result<Hashes> {
+    let sizes = (0..file.len()).map(|chunk| file.size(chunk));
+    let chunks = &Chunks {
+        file,
+        meter: progress.meter(sizes.fold(0, u64::saturating_add)),
+    };
     let metadata = file.trailer().metadata();
     if metadata.extended_message.is_some() {
         let why = "it is of join version 1, which TensorFlow doesn't read";
@@ -37,7 +49,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>) -> Result<Hashes> {
     let nothing = ChunkedMessage::default();
     let root = metadata.message.as_ref().unwrap_or(&nothing);
     // To the hash of the chunks comes that of the message they were merged into: none was.
-    let checksum = fields_hash(file, root, &[], MergedInto::Other)?;
+    let checksum = fields_hash(chunks, root, &[], MergedInto::Other)?;
     let saved_model_checksum = fingerprint_cat64(checksum, fingerprint64(b""));
 
     let pruned = ChunkMetadata {
@@ -59,7 +71,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>) -> Result<Hashes> {
         let own = canonical.hash(&plan)?;
         Ok(fingerprint_cat64(
             own,
-            fields_hash(file, root, &target(field), into)?,
+            fields_hash(chunks, root, &target(field), into)?,
         ))
     };
     let graph_def_program_hash =
@@ -75,21 +87,21 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>) -> Result<Hashes> {
         SIGNATURE_DEF,
     )?;
     let mut signature_def_hash = 0;
-    let mut chunks = None;
+    let mut of_chunks = None;
     for (name, signature) in &signatures {
         let own = fingerprint_cat64(fingerprint64(text(name)), canonical.hash(signature)?);
         signature_def_hash = fingerprint_cat64(signature_def_hash, own);
         // The same for every signature; it is read once.
-        let chunks = match chunks {
+        let of_chunks = match of_chunks {
             Some(hash) => hash,
-            None => *chunks.insert(fields_hash(
-                file,
+            None => *of_chunks.insert(fields_hash(
+                chunks,
                 root,
                 &target(SIGNATURE_DEF),
                 MergedInto::Other,
             )?),
         };
-        signature_def_hash = fingerprint_cat64(signature_def_hash, chunks);
+        signature_def_hash = fingerprint_cat64(signature_def_hash, of_chunks);
     }
     Ok(Hashes {
         saved_model_checksum,
@@ -151,7 +163,7 @@ enum MergedInto {
 
 /// TensorFlow's `HashFields`: over the chunks at or below the target, in the order of the list.
 fn fields_hash<S: ReadAt>(
-    file: &ChunkedFile<S>,
+    chunks: &Chunks<'_, S>,
     message: &ChunkedMessage,
     target: &[FieldIndex],
     mut into: MergedInto,
@@ -164,18 +176,18 @@ fn fields_hash<S: ReadAt>(
         if matches == target.len() {
             let of_field = match below.chunk_index {
                 // What is below the chunk doesn't count.
-                Some(chunk) => chunk_hash(file, chunk)?,
-                None => fields_hash(file, below, target, into)?,
+                Some(chunk) => chunk_hash(chunks, chunk)?,
+                None => fields_hash(chunks, below, target, into)?,
             };
             hash = fingerprint_cat64(hash, of_field);
         } else if matches == field.field_tag.len() {
             if below.chunk_index.is_some() {
                 into = merged_into(&field.field_tag, into)?;
-                hash = fingerprint_cat64(hash, fields_hash(file, below, target, into)?);
+                hash = fingerprint_cat64(hash, fields_hash(chunks, below, target, into)?);
             } else {
                 for child in &below.chunked_fields {
                     let child = child.message.as_ref().unwrap_or(&nothing);
-                    hash = fingerprint_cat64(hash, fields_hash(file, child, target, into)?);
+                    hash = fingerprint_cat64(hash, fields_hash(chunks, child, target, into)?);
                 }
             }
         }
@@ -196,16 +208,17 @@ fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     }
 }
 
-fn chunk_hash<S: ReadAt>(file: &ChunkedFile<S>, chunk: u64) -> Result<u64> {
+fn chunk_hash<S: ReadAt>(chunks: &Chunks<'_, S>, chunk: u64) -> Result<u64> {
     let index = usize::try_from(chunk).unwrap_or(usize::MAX);
     let hash = || -> proto_splitter_core::Result<u64> {
-        let mut stream = file.stream(index)?;
-        let mut counted = stream.by_ref().take(file.size(index));
+        let mut stream = chunks.file.stream(index)?;
+        let mut counted = stream.by_ref().take(chunks.file.size(index));
         let hash = fingerprint_stream(&mut counted)?;
         if counted.limit() > 0 {
             let message = "the chunk is shorter than the trailer says";
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         }
+        chunks.meter.advance(chunks.file.size(index))?;
         Ok(hash)
     };
     Ok(hash().map_err(|error| error.in_chunk(chunk))?)

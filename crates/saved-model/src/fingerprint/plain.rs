@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use proto_splitter_core::Result;
+use proto_splitter_core::progress::Progress;
 use record_file::ReadAt;
 
 use super::regular::{node_edits, suffix_uid};
@@ -23,8 +24,12 @@ const LIBRARY: u32 = 2;
 const VERSIONS: u32 = 4;
 
 /// The hashes of the `SavedModel` in `source`.
-pub(crate) fn hashes(source: &dyn ReadAt, size: u64) -> Result<Hashes, FingerprintError> {
-    let mut canonical = Canonical::new(source, size);
+pub(crate) fn hashes(
+    source: &dyn ReadAt,
+    size: u64,
+    progress: &Progress,
+) -> Result<Hashes, FingerprintError> {
+    let mut canonical = Canonical::new(source, size).progress(progress);
     let whole = canonical.whole();
     let model = canonical.message(
         &descriptor("tensorflow.SavedModel")?,
