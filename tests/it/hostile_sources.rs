@@ -3,9 +3,13 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+use proto_splitter::path::{FieldPath, Step};
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
-use proto_splitter::{ErrorKind, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter::split::{
+    AddedChunk, ComposableSplitter, SizeSplitter, Source, SplitContext, SplitOptions,
+};
+use proto_splitter::{ErrorKind, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
 
 use crate::fixtures::{data, descriptor};
@@ -276,6 +280,17 @@ fn many_of_anything_cost_no_more_than_their_number() {
         let expected = kind.unwrap_or(ErrorKind::Uncuttable);
         assert_eq!(result.unwrap_err().kind(), expected);
     }
+    // Each twice: all of them could be sliced.
+    let mut fields = Vec::new();
+    for number in 2000..62_000 {
+        for _ in 0..2 {
+            proto_splitter::wire::put_varint(&mut fields, number << 3);
+            fields.push(1);
+        }
+    }
+    let options = SplitOptions::new().max_chunk_size(300 << 10).unwrap();
+    let source = Source::from_bytes(fields, kitchen_sink());
+    assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
     // Chunks of one size that are alike but for a few bytes where no sample is taken.
     let mut nodes = Vec::new();
     for index in 0..20_000u32 {
@@ -295,4 +310,36 @@ fn many_of_anything_cost_no_more_than_their_number() {
         .unwrap();
     assert!(written.chunks.len() > 20_000);
     assert!(written.chunks.iter().all(|chunk| chunk.same_as.is_none()));
+}
+
+/// As above, with what a splitter of one's own asks for.
+#[test]
+fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
+    struct Each;
+    impl ComposableSplitter for Each {
+        fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+            for (_, value) in cx.message().map("by_name")? {
+                cx.cut(&value)?;
+            }
+            for element in cx.message().repeated("children")? {
+                let blob = AddedChunk::Bytes(Bytes::from_static(b"blob"));
+                let path = FieldPath::root()
+                    .join(Step::index(5, 0))
+                    .join(Step::field(2));
+                cx.add_chunk(blob, &path, None)?;
+                cx.cut(&element)?;
+            }
+            Ok(())
+        }
+    }
+    let mut fields = b"\x2a\x02\x08\x01".repeat(100_000);
+    for index in 0..100_000 {
+        let key = format!("{index:06}");
+        fields.extend_from_slice(b"\x5a\x0c\x0a\x06");
+        fields.extend_from_slice(key.as_bytes());
+        fields.extend_from_slice(b"\x12\x02\x08\x01");
+    }
+    let source = Source::from_bytes(fields, kitchen_sink());
+    let plan = Each.plan(source, &SplitOptions::new()).unwrap();
+    assert_eq!(plan.chunks().len(), 1 + 3 * 100_000);
 }

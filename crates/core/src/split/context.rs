@@ -249,10 +249,12 @@ pub(super) fn plan(
         let last = chunks.len();
         // The base stays the first chunk.
         let place = index.unwrap_or(last).clamp(1, last);
-        for chunk in &mut chunks {
-            chunk.parent = chunk
-                .parent
-                .map(|parent| if parent >= place { parent + 1 } else { parent });
+        if place < last {
+            for chunk in &mut chunks {
+                chunk.parent = chunk
+                    .parent
+                    .map(|parent| if parent >= place { parent + 1 } else { parent });
+            }
         }
         chunks.insert(place, chunk);
     }

@@ -1,5 +1,6 @@
 //! Values of the source, found by hopping to them.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -211,25 +212,27 @@ impl View {
         let value_field = FieldRef::Field(entry.map_entry_value_field());
         let kind = self.view_kind(&value_field, true)?;
         let mut cursor = WireCursor::new(self.source.input());
-        let mut entries: Vec<(MapKey, View)> = Vec::new();
+        // What counts so far of each key, and where that stands among the entries.
+        let mut entries: Vec<Option<(MapKey, View)>> = Vec::new();
+        let mut places: HashMap<MapKey, usize> = HashMap::new();
         for chain in self.occurrences(&field)? {
             let range = content(&chain, &self.source);
             let Some(parsed) = parse_entry(&mut cursor, range, &entry)? else {
                 return Err(self.misused(name, "has an entry without one key and one value"));
             };
-            let path = self
-                .path
-                .join(Step::key(field.number(), parsed.key.clone()));
+            let key = parsed.key;
+            let path = self.path.join(Step::key(field.number(), key.clone()));
             let value = occurrence(parsed.value, &chain);
-            let superseded = entries.iter().position(|(key, _)| *key == parsed.key);
-            let superseded = superseded.map(|at| entries.remove(at));
+            let superseded = places
+                .insert(key.clone(), entries.len())
+                .and_then(|place| entries[place].take());
             // Were an earlier value empty, there would be two placeholders.
-            let addressable = key_is_addressable(&parsed.key, &entry.map_entry_key_field().kind())
+            let addressable = key_is_addressable(&key, &entry.map_entry_key_field().kind())
                 && superseded.is_none_or(|(_, view)| view.addressable && view.size() > 0);
             let view = self.view(path, vec![value], kind.clone(), addressable);
-            entries.push((parsed.key, view));
+            entries.push(Some((key, view)));
         }
-        Ok(entries)
+        Ok(entries.into_iter().flatten().collect())
     }
 
     fn view(&self, path: FieldPath, pieces: Vec<Chain>, kind: ViewKind, addressable: bool) -> View {

@@ -33,8 +33,11 @@ impl Engine<'_> {
         }
         let mut queue = BinaryHeap::new();
         (0..node.groups.len()).for_each(|at| self.queue(node, at, &mut queue));
+        let mut tails: BinaryHeap<_> = (0..node.groups.len())
+            .filter_map(|at| tail(node, at))
+            .collect();
         while node.size > limit {
-            let tail = self.best_tail(node);
+            let tail = best_tail(node, &mut tails);
             // What slices have taken along, or is cut already, is no candidate any more.
             while queue.peek().is_some_and(|best| !self.may_leave(node, best)) {
                 queue.pop();
@@ -47,6 +50,7 @@ impl Engine<'_> {
                     self.take_back(node, tail.group);
                     self.slice(node, tail.group, limit)?;
                     self.queue(node, tail.group, &mut queue);
+                    tails.extend(self::tail(node, tail.group));
                 }
                 _ => break,
             }
@@ -75,24 +79,6 @@ impl Engine<'_> {
         }
     }
 
-    /// The tail of a repeated field that gains most by leaving.
-    fn best_tail(&self, node: &Node) -> Option<Candidate> {
-        let groups = node.groups.iter().enumerate();
-        groups
-            .filter(|(_, group)| self.may_slice(node, group))
-            .filter_map(|(at, group)| {
-                let start = Reverse(group.runs.first()?.start);
-                let gain = group.total - first_size(group);
-                (gain > 0).then_some(Candidate {
-                    gain,
-                    start,
-                    group: at,
-                    child: usize::MAX,
-                })
-            })
-            .max()
-    }
-
     fn may_leave(&self, node: &Node, candidate: &Candidate) -> bool {
         let group = &node.groups[candidate.group];
         let child = &group.children[candidate.child];
@@ -111,10 +97,6 @@ impl Engine<'_> {
         let gain = before.saturating_sub(child.outer());
         group.total -= gain;
         node.size -= gain;
-    }
-
-    fn may_slice(&self, node: &Node, group: &Group) -> bool {
-        group.class.repeats() && node.sliceable && !node.siblings.after.contains(&group.number)
     }
 
     /// Puts back what left a group one by one; slices will take it along. What is over the maximum by itself stays cut.
@@ -236,6 +218,37 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// The tail of a repeated field, if something is gained by its leaving.
+fn tail(node: &Node, at: usize) -> Option<Candidate> {
+    let group = &node.groups[at];
+    let sliceable = group.class.repeats() && node.sliceable;
+    if !sliceable || node.siblings.after.contains(&group.number) {
+        return None;
+    }
+    let gain = group.total - first_size(group);
+    let start = Reverse(group.runs.first()?.start);
+    (gain > 0).then_some(Candidate {
+        gain,
+        start,
+        group: at,
+        child: usize::MAX,
+    })
+}
+
+/// The tail that gains most by leaving. What is gained gets less as members leave by themselves, so what stood in the queue before
+/// is looked at again once it is first.
+fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate> {
+    loop {
+        let first = *tails.peek()?;
+        let now = tail(node, first.group);
+        if now == Some(first) {
+            return now;
+        }
+        tails.pop();
+        tails.extend(now);
     }
 }
 
