@@ -1,3 +1,5 @@
+//! What is cut of a graph.
+
 use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 use proto_splitter_core::{Error, ErrorKind, Result};
 

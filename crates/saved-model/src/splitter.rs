@@ -1,3 +1,5 @@
+//! What is cut of a SavedModel.
+
 use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::GraphDefSplitter;

@@ -1,3 +1,5 @@
+//! Record chunks that several records share.
+
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 

@@ -1,3 +1,5 @@
+//! Chunks as streams that check what they give.
+
 use std::io::{self, Read};
 
 use crate::proto::ChunkInfo;

@@ -1,3 +1,5 @@
+//! The trailer: which chunks there are, and where they belong.
+
 use prost::Message;
 
 use super::ChunkKind;

@@ -1,3 +1,5 @@
+//! How chunks are compressed: each as it pays, or all alike.
+
 use std::fmt;
 use std::io::Read;
 use std::ops::Range;

@@ -1,3 +1,5 @@
+//! What splitters do their work with, and the plan that comes of it.
+
 use std::collections::BTreeSet;
 
 use bytes::Bytes;

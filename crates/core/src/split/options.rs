@@ -1,3 +1,5 @@
+//! How a message is split and written.
+
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 

@@ -1,3 +1,5 @@
+//! A message in memory, in pieces that are shared with whoever made it.
+
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! What was decided: the chunks, and the bytes that each is made of.
+
 use std::fmt;
 use std::ops::Range;
 

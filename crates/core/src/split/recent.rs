@@ -1,3 +1,5 @@
+//! The pages of a source that were read last.
+
 use std::io;
 use std::sync::{Mutex, PoisonError};
 

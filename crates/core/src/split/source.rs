@@ -1,3 +1,5 @@
+//! What is split: a message in memory, in a file, or wherever it can be read by position.
+
 use std::fs::{self, File, Metadata};
 use std::ops::Range;
 use std::path::{Path, PathBuf};

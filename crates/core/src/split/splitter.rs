@@ -1,3 +1,5 @@
+//! The trait that splitters implement, and the splitter for types that need none.
+
 use std::path::Path;
 
 use super::context::{self, SplitContext};

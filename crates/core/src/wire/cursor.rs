@@ -1,3 +1,5 @@
+//! Hopping from field to field.
+
 use std::ops::Range;
 
 use super::{FieldNumber, Input, MAX_VARINT_LEN, WireType, decode_varint};

@@ -1,3 +1,5 @@
+//! Where a cursor gets its bytes from: memory, a source with positioned reads, or a stream.
+
 use std::io::Read;
 
 use record_file::ReadAt;

@@ -1,3 +1,5 @@
+//! Varints: written as short as they can be, read as long as writers may pad them.
+
 /// The most bytes a varint of 64 bits takes.
 pub const MAX_VARINT_LEN: usize = 10;
 

@@ -1,3 +1,5 @@
+//! The message of a SavedModel, in either form that its folder can have it in.
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
