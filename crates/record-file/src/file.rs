@@ -257,7 +257,8 @@ impl<S: ReadAt> RecordFile<S> {
     /// As [`read_chunk`](Self::read_chunk), for a chunk whose header was read already.
     pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.with_decoders(|decoders| {
-            let data = self.read_data(chunk, decoders.memory.take())?;
+            let memory = decoders.memory.take(chunk.header.data_size);
+            let data = self.read_data(chunk, memory)?;
             crate::decoded::decode(chunk, data, decoders, &self.options, &self.projection)
         })
     }

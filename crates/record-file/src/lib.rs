@@ -36,10 +36,14 @@
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, one chunk and its compressed form; a reader without threads decodes chunks that are
-//! stored in more than [`DEFAULT_STREAM_FROM`] bytes as they are read. A record that is [streamed](RecordFile::record_stream), or
+//! A writer or reader holds, for each of its threads, one chunk and its compressed form; transposing takes once or twice as much again, for
+//! the fields in between. Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for those
+//! that are transposed or decoded by threads. A record that is [streamed](RecordFile::record_stream), or
 //! [read into a buffer](RecordFile::read_record_into), isn't held if it has a chunk of its own, and of an uncompressed one there is no copy in between.
-//! Large records are written from where they are.
+//!
+//! Large records are written from where they are, and only their compressed form is held; to hold neither, they are written
+//! [from a source](RecordWriter::write_record_from) or, where the underlying writer can't seek,
+//! [from one that is read twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format
 //!

@@ -340,7 +340,7 @@ impl<I: Input> RecordReader<I> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
         let size = chunk.header.data_size;
-        let mut data = self.decoders.memory.take();
+        let mut data = self.decoders.memory.take(size);
         data.clear();
         let trusted = if self.input.goes_back() {
             size

@@ -99,7 +99,7 @@ pub(crate) fn record_ends(
         check_limit(chunk, size, options.max_chunk_memory)?;
         let memory = std::mem::take(&mut decoders.sizes);
         decompressed = decoders
-            .decompress_to(memory, compression, stored, size, options.max_window_log)
+            .decompress_to(memory, compression, stored, size)
             .map_err(|error| error.or_at(begin))?;
         &decompressed[..]
     };
@@ -164,15 +164,9 @@ pub(crate) fn decode(
         ));
     }
     check_limit(chunk, size, options.max_chunk_memory)?;
-    let memory = decoders.memory.take();
+    let memory = decoders.memory.take(size);
     let values = decoders
-        .decompress_to(
-            memory,
-            front.compression,
-            values,
-            size,
-            options.max_window_log,
-        )
+        .decompress_to(memory, front.compression, values, size)
         .map_err(|error| error.or_at(begin))?;
     decoders.memory.give(data);
     Ok(DecodedChunk::new(values, 0, ends))
@@ -229,7 +223,7 @@ fn decode_pieces<I: Input + ?Sized>(
         return Err(wrong(Error::corrupt(begin, detail)));
     }
     check_limit(&chunk, size, options.max_chunk_memory).map_err(wrong)?;
-    let mut values = decoders.memory.take();
+    let mut values = decoders.memory.take(size);
     values.clear();
     // Sixteen bytes tell how large a window is.
     let mut start = Vec::new();
@@ -262,7 +256,7 @@ fn decode_pieces<I: Input + ?Sized>(
     reserve_trusted(&mut stored, payload.left(), input);
     payload.append(input, u64::MAX, &mut stored)?;
     let values = decoders
-        .decompress_to(values, kind, &stored, size, options.max_window_log)
+        .decompress_to(values, kind, &stored, size)
         .map_err(wrong)?;
     decoders.memory.give(stored);
     Ok(DecodedChunk::new(values, 0, ends))

@@ -292,7 +292,7 @@ impl Compressed {
         let begin = self.payload.chunk().begin;
         let left = self.payload.left();
         file.with_decoders(|decoders| {
-            let mut stored = decoders.memory.take();
+            let mut stored = decoders.memory.take(left);
             stored.clear();
             let mut source = &file.source;
             self.payload.append(&mut source, left, &mut stored)?;

@@ -27,7 +27,7 @@ use crate::position::RecordPosition;
 use crate::varint;
 use encode::{Encoder, Format, Gathered};
 use later::Begin;
-use pool::{Done, Pool};
+use pool::Pool;
 use sink::BlockSink;
 
 /// Writes records to a file, many small ones to a chunk.
@@ -286,16 +286,14 @@ impl<W: Write> RecordWriter<W> {
     fn add(&mut self, parts: &[&[u8]]) -> Result<()> {
         let len: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let added = len.saturating_add(RECORD_OVERHEAD);
-        let full = |counted: u64, more: u64| counted.saturating_add(more) > self.chunk_size;
-        if self.gathered.num_records > 0 && full(self.counted, added)
-            || self.gathered.num_records == MAX_RECORDS
+        if self.gathered.num_records == MAX_RECORDS
+            || self.gathered.num_records > 0 && self.overfull(self.counted, added)
         {
             self.close_chunk()?;
         }
-        let full = |counted: u64, more: u64| counted.saturating_add(more) > self.chunk_size;
         if self.format.transposed.is_none()
             && self.gathered.num_records == 0
-            && full(added, RECORD_OVERHEAD)
+            && self.overfull(added, RECORD_OVERHEAD)
         {
             // The chunk would be closed right after it: no need to gather it first.
             return if self.pool.is_some() && len <= self.options.max_copied {
@@ -316,12 +314,17 @@ impl<W: Write> RecordWriter<W> {
             begin: self.begin.clone(),
             index: self.gathered.num_records,
         });
-        self.gathered.add(len, parts);
+        self.gathered.add(len, parts, self.chunk_size);
         self.counted += added;
-        if self.counted.saturating_add(RECORD_OVERHEAD) > self.chunk_size {
+        if self.overfull(self.counted, RECORD_OVERHEAD) {
             self.close_chunk()?;
         }
         Ok(())
+    }
+
+    /// Whether a chunk that counts for so much has no room for `more`.
+    fn overfull(&self, counted: u64, more: u64) -> bool {
+        counted.saturating_add(more) > self.chunk_size
     }
 
     /// Where a chunk begins that follows all others.
@@ -356,72 +359,6 @@ impl<W: Write> RecordWriter<W> {
             index: 0,
         });
         RecordPosition::new(begin, 0)
-    }
-
-    /// Has a chunk of one record made by another thread.
-    fn submit_alone(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
-        let begin = self.next_begin();
-        self.last = Some(LaterPosition {
-            begin: begin.clone(),
-            index: 0,
-        });
-        self.submit(begin, |gathered| gathered.add_alone(len, parts))
-    }
-
-    /// Has a chunk made by another thread, of what `fill` puts in it, and writes the chunk that made room for it.
-    fn submit(&mut self, begin: Begin, fill: impl FnOnce(&mut Gathered)) -> Result<()> {
-        let usual = self.usual_size();
-        let Some(pool) = &mut self.pool else {
-            return Ok(());
-        };
-        let mut first = None;
-        let (mut gathered, mut out) = pool.spare();
-        if pool.is_full()
-            && let Some((begin, done)) = pool.next()
-        {
-            let mut done = done?;
-            // Its memory serves for the new one; only its data has to be kept.
-            std::mem::swap(&mut gathered, &mut done.gathered);
-            first = Some((begin, done));
-        }
-        gathered.clear(usual);
-        out.clear();
-        fill(&mut gathered);
-        pool.submit(gathered, out, begin)?;
-        match first {
-            Some((begin, done)) => self.write_done(&begin, done),
-            None => Ok(()),
-        }
-    }
-
-    /// Writes the chunk that was given to another thread first; false if there is none.
-    fn write_next(&mut self) -> Result<bool> {
-        let next = self.pool.as_mut().and_then(Pool::next);
-        if let Some((begin, done)) = next {
-            self.write_done(&begin, done?)?;
-        }
-        let more = self.pool.as_ref().is_some_and(|pool| !pool.is_empty());
-        if !more {
-            self.begin.set(self.sink.pos());
-        }
-        Ok(more)
-    }
-
-    fn write_done(&mut self, begin: &Begin, done: Done) -> Result<()> {
-        begin.set(self.sink.pos());
-        let mut data = done.data;
-        self.write_chunk(&done.header, &data, &[])?;
-        if let Some(pool) = &mut self.pool {
-            data.clear();
-            pool.recycle(done.gathered, data);
-        }
-        Ok(())
-    }
-
-    /// Writes all chunks that other threads have.
-    fn settle(&mut self) -> Result<()> {
-        while self.write_next()? {}
-        Ok(())
     }
 
     fn close_chunk(&mut self) -> Result<()> {

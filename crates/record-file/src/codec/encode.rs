@@ -96,6 +96,16 @@ impl std::fmt::Debug for Encoders {
     }
 }
 
+/// The most that `size` bytes take in a chunk, for the room that is made for them.
+pub(crate) fn most_compressed(compression: &Compression, size: usize) -> usize {
+    let stream = match compression {
+        Compression::None => return size,
+        Compression::Snappy { .. } => snap::raw::max_compress_len(size),
+        Compression::Zstd { .. } | Compression::Brotli { .. } => compress_bound(size),
+    };
+    varint::MAX_LEN + stream
+}
+
 /// One compressed stream, fed piece by piece.
 pub(crate) enum StreamEncoder {
     Zstd(CCtx<'static>),
@@ -152,7 +162,7 @@ fn run_zstd(context: &mut CCtx<'_>, input: &[u8], out: &mut Vec<u8>, end: bool) 
     let directive = if end { ZSTD_e_end } else { ZSTD_e_continue };
     let mut input = InBuffer::around(input);
     loop {
-        if out.capacity() - out.len() < STEP / 4 {
+        if out.capacity() == out.len() {
             out.reserve(STEP);
         }
         let start = out.len();

@@ -11,14 +11,19 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// The largest buffer there is, with what happens to be in it.
-    pub(crate) fn take(&mut self) -> Vec<u8> {
-        let largest = self.buffers.iter().enumerate();
-        let largest = largest.max_by_key(|(_, buffer)| buffer.capacity());
-        match largest.map(|(index, _)| index) {
-            Some(index) => self.buffers.swap_remove(index),
-            None => Vec::new(),
+    /// A buffer with room for `wanted` bytes and whatever happens to be in it, or an empty one without memory, to be given
+    /// some: growing one that is too small would copy what is in it, and hold both meanwhile.
+    pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
+        let rooms = || self.buffers.iter().map(Vec::capacity).enumerate();
+        let fits = |&(_, room): &(usize, usize)| room as u64 >= wanted;
+        if let Some((index, _)) = rooms().filter(fits).min_by_key(|&(_, room)| room) {
+            return self.buffers.swap_remove(index);
         }
+        // The one that is to be replaced by it is let go.
+        if let Some((index, _)) = rooms().max_by_key(|&(_, room)| room) {
+            self.buffers.swap_remove(index);
+        }
+        Vec::new()
     }
 
     /// Keeps a buffer, unless the ones there are are larger.

@@ -51,7 +51,7 @@ fn round_trips_whole_and_in_parts() {
             for stream in [&whole, &parts] {
                 let mut decoders = Decoders::default();
                 let out = decoders
-                    .decompress(kind, stream, sample.len() as u64, 27)
+                    .decompress(kind, stream, sample.len() as u64)
                     .unwrap();
                 assert!(out == sample);
                 let mut out = vec![1; sample.len()];
@@ -97,9 +97,7 @@ fn wrong_sizes_and_tails_are_refused() {
             let stored = stream(&compression, &[&sample]);
             let mut decoders = Decoders::default();
             for size in [0, sample.len() - 1, sample.len() + 1] {
-                let error = decoders
-                    .decompress(kind, &stored, size as u64, 27)
-                    .unwrap_err();
+                let error = decoders.decompress(kind, &stored, size as u64).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{kind} {size}");
                 let error = decoders
                     .decompress_into(kind, &stored, &mut vec![0; size])
@@ -111,7 +109,7 @@ fn wrong_sizes_and_tails_are_refused() {
             let twice = [&stored[..], &stored[..]].concat();
             for bad in [&stored[..stored.len() - 1], &longer, &twice, &[]] {
                 let size = sample.len() as u64;
-                assert!(decoders.decompress(kind, bad, size, 27).is_err(), "{kind}");
+                assert!(decoders.decompress(kind, bad, size).is_err(), "{kind}");
                 assert!(
                     decoders
                         .decompress_into(kind, bad, &mut vec![0; sample.len()])
@@ -130,9 +128,31 @@ fn a_claimed_size_alone_allocates_nothing_of_that_size() {
         CompressionKind::Snappy,
     ] {
         let error = Decoders::default()
-            .decompress(kind, b"\xff\xff\xff\xff\x7f\0", 1 << 42, 27)
+            .decompress(kind, b"\xff\xff\xff\xff\x7f\0", 1 << 42)
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+}
+
+#[test]
+fn the_blocks_of_a_frame_say_how_much_it_can_hold_at_most() {
+    for level in [-5, 1, 3, 19] {
+        for sample in samples() {
+            for parts in [vec![&sample[..]], sample.chunks(100_000).collect()] {
+                let frame = stream(&Compression::zstd(level), &parts);
+                let size = sample.len() as u64;
+                let most = frame::most_content(&frame).unwrap();
+                assert!(most >= size && most <= size + (128 << 10), "{most} {size}");
+                // What it can't hold is refused before memory is taken for it.
+                let error = Decoders::default()
+                    .decompress(CompressionKind::Zstd, &frame, 1 << 42)
+                    .unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Corrupt);
+                for cut in 0..frame.len().min(100) {
+                    assert_eq!(frame::most_content(&frame[..cut]), None);
+                }
+            }
+        }
     }
 }
 

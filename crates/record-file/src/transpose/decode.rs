@@ -50,7 +50,7 @@ pub(crate) fn decode(
     // Memory is taken at once only up to a bound that doesn't depend on what the file claims.
     let trusted = TRUSTED_SIZE.max((data.len() as u64).saturating_mul(16));
     let at_once = usize::try_from(trusted.min(size)).unwrap_or(in_memory) + SLACK;
-    let mut memory = decoders.memory.take();
+    let mut memory = decoders.memory.take(at_once as u64);
     memory.resize(at_once, 0);
     let mut arena = std::mem::take(&mut decoders.arena);
     let places = machine.decompress_buckets(&mut arena, begin, decoders, options)?;

@@ -18,11 +18,13 @@ use fields::Fields;
 use machine::Machine;
 
 use super::{tag, wire};
-use crate::codec::Encoders;
+use crate::codec::{Encoders, most_compressed};
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::varint;
 
+/// Bytes of most headers.
+const HEADER: usize = 4 << 10;
 /// Memory that is kept for the next chunk even if this one needed less.
 const KEPT: usize = 4 << 20;
 
@@ -34,8 +36,6 @@ pub(crate) struct ChunkEncoder {
     chain: Chain,
     /// The buffers of a bucket, joined to be compressed.
     joined: Vec<u8>,
-    /// Buckets, compressed.
-    body: Vec<u8>,
 }
 
 impl ChunkEncoder {
@@ -84,30 +84,36 @@ impl ChunkEncoder {
             return Ok(());
         }
 
-        self.body.clear();
+        // The header comes first, but says how long the buckets are: it is put in front of them in the end.
+        let front = out.len();
+        let room = |size| most_compressed(compression, size);
+        out.reserve_exact(room(columns.total_size()) + room(transitions.len()) + room(HEADER));
         let mut buckets = Vec::new();
         for group in columns.groups(&order) {
             for bucket in split_into_buckets(&group, bucket_size.max(1)) {
-                self.joined.clear();
-                for column in bucket {
-                    self.joined.extend_from_slice(column.bytes());
-                }
-                let begin = self.body.len();
-                encoders.compress(compression, &[&self.joined], &mut self.body)?;
-                buckets.push((self.body.len() - begin) as u64);
+                let bytes = if let [one] = bucket {
+                    one.bytes()
+                } else {
+                    self.joined.clear();
+                    for column in bucket {
+                        self.joined.extend_from_slice(column.bytes());
+                    }
+                    &self.joined
+                };
+                let begin = out.len();
+                encoders.compress(compression, &[bytes], out)?;
+                buckets.push((out.len() - begin) as u64);
             }
         }
-        let header = self.header(&machine, &order, &buckets);
-        self.joined.clear();
-        encoders.compress(compression, &[&header], &mut self.joined)?;
-        varint::push(out, self.joined.len() as u64);
-        out.extend_from_slice(&self.joined);
-        out.extend_from_slice(&self.body);
+        let mut header = Vec::new();
+        let plain = self.header(&machine, &order, &buckets);
+        encoders.compress(compression, &[&plain], &mut header)?;
+        let mut len = Vec::with_capacity(varint::MAX_LEN);
+        varint::push(&mut len, header.len() as u64);
+        out.splice(front..front, len.into_iter().chain(header));
         encoders.compress(compression, &[&transitions], out)?;
-        for memory in [&mut self.joined, &mut self.body] {
-            if memory.capacity() > KEPT.max(values.len().saturating_mul(4)) {
-                *memory = Vec::new();
-            }
+        if self.joined.capacity() > KEPT.max(values.len().saturating_mul(4)) {
+            self.joined = Vec::new();
         }
         Ok(())
     }

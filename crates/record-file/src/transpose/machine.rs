@@ -95,7 +95,7 @@ impl<'a> Machine<'a> {
                 return Err(limit(begin, size));
             }
             decompressed = decoders
-                .decompress(compression, stored, size, options.max_window_log)
+                .decompress(compression, stored, size)
                 .map_err(|error| error.or_at(begin))?;
             &decompressed[..]
         };
@@ -173,7 +173,7 @@ impl<'a> Machine<'a> {
             return Err(limit(begin, size));
         }
         decoders
-            .decompress(self.compression, stored, size, options.max_window_log)
+            .decompress(self.compression, stored, size)
             .map(Some)
             .map_err(|error| error.or_at(begin))
     }
@@ -242,12 +242,7 @@ impl<'a> Machine<'a> {
             return Err(limit(begin, bucket.size));
         }
         decoders
-            .decompress(
-                self.compression,
-                bucket.stored,
-                bucket.size,
-                options.max_window_log,
-            )
+            .decompress(self.compression, bucket.stored, bucket.size)
             .map(Some)
             .map_err(|error| error.or_at(begin))
     }

@@ -157,17 +157,30 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    pub(super) fn add(&mut self, len: u64, parts: &[&[u8]]) {
+    /// Adds a record; `most` is how many bytes of records a chunk has, unless it is of one that is larger.
+    pub(super) fn add(&mut self, len: u64, parts: &[&[u8]], most: u64) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);
+        self.make_room(len, most);
         for part in parts {
             self.values.extend_from_slice(part);
         }
     }
 
+    /// Grows as a vector does, but not beyond what a chunk has.
+    fn make_room(&mut self, len: u64, most: u64) {
+        let room = self.values.capacity() - self.values.len();
+        if len > room as u64 {
+            let doubled = (2 * self.values.capacity() as u64).min(most);
+            let more = len.max(doubled.saturating_sub(self.values.len() as u64));
+            self.values
+                .reserve_exact(usize::try_from(more).unwrap_or(0));
+        }
+    }
+
     /// The only record of a chunk.
     pub(super) fn add_alone(&mut self, len: u64, parts: &[&[u8]]) {
-        self.add(len, &[]);
+        self.add(len, &[], 0);
         for part in parts {
             self.values.extend_from_slice(part);
             self.joints.push(self.values.len());

@@ -1,7 +1,7 @@
 //! Filling a file from several places at once.
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 
-use super::sink::{BlockSink, Frame};
+use super::sink::BlockSink;
 use super::streamed::{encode_record, plain_header, read_pieces, too_long};
 use super::{RecordWriter, WriterOptions};
 use crate::block::is_chunk_boundary;
@@ -9,7 +9,6 @@ use crate::chunk::ChunkHeader;
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
 /// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at `begin`: where the next one can.
@@ -149,7 +148,7 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-impl<W: Write + Seek> RecordWriter<W> {
+impl<W: Write> RecordWriter<W> {
     /// Writes a record that was encoded before, whose data is read from `data`, and returns its position.
     ///
     /// # Errors
@@ -163,26 +162,9 @@ impl<W: Write + Seek> RecordWriter<W> {
         data: &mut dyn Read,
     ) -> Result<RecordPosition> {
         self.attempt(|writer| {
-            writer.close_chunk()?;
-            writer.settle()?;
-            let begin = writer.sink.pos();
-            let end = record.header.end(begin);
-            let frame = Frame::Known { begin, end };
-            writer.emit(frame, &[&record.header.encode()])?;
-            let mut hasher = Hasher::new();
-            read_pieces(data, record.header.data_size, |piece| {
-                hasher.update(piece);
-                writer.emit(frame, &[piece])
-            })?;
-            if hasher.finish() != record.header.data_hash {
-                let message = "the data is not what was encoded";
-                return Err(Error::plain(ErrorKind::ChecksumMismatch, message));
-            }
-            writer
-                .sink
-                .pad(frame, end)
-                .map_err(|error| writer.io(error))?;
-            Ok(writer.wrote_alone(begin))
+            writer.write_framed(&record.header, |emit| {
+                read_pieces(data, record.header.data_size, emit)
+            })
         })
     }
 }

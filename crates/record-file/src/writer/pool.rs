@@ -1,8 +1,10 @@
 //! Threads that encode chunks.
 use std::collections::VecDeque;
+use std::io::Write;
 
+use super::RecordWriter;
 use super::encode::{Encoder, Format, Gathered};
-use super::later::Begin;
+use super::later::{Begin, LaterPosition};
 use crate::chunk::ChunkHeader;
 use crate::error::Result;
 use crate::threads::Threads;
@@ -77,5 +79,73 @@ impl Pool {
         let begin = self.begins.pop_front()?;
         let done = self.threads.next()?;
         Some((begin, done.and_then(|done| done)))
+    }
+}
+
+impl<W: Write> RecordWriter<W> {
+    /// Has a chunk of one record made by another thread.
+    pub(super) fn submit_alone(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
+        let begin = self.next_begin();
+        self.last = Some(LaterPosition {
+            begin: begin.clone(),
+            index: 0,
+        });
+        self.submit(begin, |gathered| gathered.add_alone(len, parts))
+    }
+
+    /// Has a chunk made by another thread, of what `fill` puts in it, and writes the chunk that made room for it.
+    pub(super) fn submit(&mut self, begin: Begin, fill: impl FnOnce(&mut Gathered)) -> Result<()> {
+        let usual = self.usual_size();
+        let Some(pool) = &mut self.pool else {
+            return Ok(());
+        };
+        let mut first = None;
+        let (mut gathered, mut out) = pool.spare();
+        if pool.is_full()
+            && let Some((begin, done)) = pool.next()
+        {
+            let mut done = done?;
+            // Its memory serves for the new one; only its data has to be kept.
+            std::mem::swap(&mut gathered, &mut done.gathered);
+            first = Some((begin, done));
+        }
+        gathered.clear(usual);
+        out.clear();
+        fill(&mut gathered);
+        pool.submit(gathered, out, begin)?;
+        match first {
+            Some((begin, done)) => self.write_done(&begin, done),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the chunk that was given to another thread first; false if there is none.
+    pub(super) fn write_next(&mut self) -> Result<bool> {
+        let next = self.pool.as_mut().and_then(Pool::next);
+        if let Some((begin, done)) = next {
+            self.write_done(&begin, done?)?;
+        }
+        let more = self.pool.as_ref().is_some_and(|pool| !pool.is_empty());
+        if !more {
+            self.begin.set(self.sink.pos());
+        }
+        Ok(more)
+    }
+
+    fn write_done(&mut self, begin: &Begin, done: Done) -> Result<()> {
+        begin.set(self.sink.pos());
+        let mut data = done.data;
+        self.write_chunk(&done.header, &data, &[])?;
+        if let Some(pool) = &mut self.pool {
+            data.clear();
+            pool.recycle(done.gathered, data);
+        }
+        Ok(())
+    }
+
+    /// Writes all chunks that other threads have.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        while self.write_next()? {}
+        Ok(())
     }
 }

@@ -1,5 +1,5 @@
 //! Writing a record that never is in memory as a whole.
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
 use super::sink::Frame;
@@ -19,7 +19,8 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// Writes a record of `len` bytes read from `source`, in a chunk of its own, and returns its position.
     ///
     /// The record is streamed: a few MiB are held, whatever its length (except with snappy, which has no
-    /// streams). What the source has beyond `len` bytes is not read.
+    /// streams). What the source has beyond `len` bytes is not read. For an underlying writer that can't seek there is
+    /// [`write_record_from_seekable`](Self::write_record_from_seekable), or an [`EncodedRecord`](crate::EncodedRecord).
     ///
     /// # Errors
     ///
@@ -122,6 +123,91 @@ impl<W: Write + Seek> RecordWriter<W> {
             .pad(Frame::Known { begin, end }, end)
             .and_then(|()| self.sink.patch(begin, &header, true))
             .map_err(|error| self.io(error))
+    }
+}
+
+impl<W: Write> RecordWriter<W> {
+    /// As [`write_record_from`](Self::write_record_from), where the underlying writer can't seek but the source can: it is read twice,
+    /// and compressed twice, since the header in front of a record tells how long it gets and what its hash is.
+    ///
+    /// The bytes are the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_record_from`](Self::write_record_from); [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source
+    /// gives other bytes when it is read again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    ///
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut source = Cursor::new(vec![7; 1_000_000]);
+    /// let mut pipe = Vec::new();
+    /// let mut writer = RecordWriter::with_defaults(&mut pipe)?;
+    /// let position = writer.write_record_from_seekable(&mut source, 1_000_000, Compression::ZSTD)?;
+    /// writer.finish()?;
+    ///
+    /// let file = RecordFile::open(pipe, ReaderOptions::new())?;
+    /// assert_eq!(file.read_record(position)?, source.into_inner());
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    pub fn write_record_from_seekable<R: Read + Seek>(
+        &mut self,
+        source: &mut R,
+        len: u64,
+        compression: Compression,
+    ) -> Result<RecordPosition> {
+        compression.validate()?;
+        self.attempt(|writer| {
+            let read = |error| Error::io(None, error);
+            let start = source.stream_position().map_err(read)?;
+            let mut encoders = std::mem::take(&mut writer.encoder.codecs);
+            let planned = encode_record(&mut encoders, source, len, &compression, &mut |_| Ok(()))?;
+            source.seek(SeekFrom::Start(start)).map_err(read)?;
+            let position = writer.write_framed(&planned, |emit| {
+                encode_record(&mut encoders, source, len, &compression, emit)?;
+                Ok(())
+            })?;
+            writer.encoder.codecs = encoders;
+            Ok(position)
+        })
+    }
+
+    /// Writes a chunk whose header is known: `data` gives its data to what it is called with, and must come to what the header says.
+    pub(super) fn write_framed(
+        &mut self,
+        header: &ChunkHeader,
+        data: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()>,
+    ) -> Result<RecordPosition> {
+        self.close_chunk()?;
+        self.settle()?;
+        let begin = self.sink.pos();
+        let end = header.end(begin);
+        if end == u64::MAX {
+            return Err(too_long());
+        }
+        let frame = Frame::Known { begin, end };
+        self.emit(frame, &[&header.encode()])?;
+        let other = || {
+            let message = "the data of a record is not what it was before";
+            Error::plain(ErrorKind::ChecksumMismatch, message)
+        };
+        let mut hasher = Hasher::new();
+        let mut left = header.data_size;
+        data(&mut |piece| {
+            // Before it is written: no block header can be behind the end.
+            left = left.checked_sub(piece.len() as u64).ok_or_else(other)?;
+            hasher.update(piece);
+            self.emit(frame, &[piece])
+        })?;
+        if left > 0 || hasher.finish() != header.data_hash {
+            return Err(other());
+        }
+        self.sink.pad(frame, end).map_err(|error| self.io(error))?;
+        Ok(self.wrote_alone(begin))
     }
 
     pub(super) fn emit(&mut self, frame: Frame, parts: &[&[u8]]) -> Result<()> {

@@ -80,3 +80,37 @@ fn a_window_beyond_the_limit_is_refused_by_streams_alone_and_the_error_names_the
         assert!(read == record);
     }
 }
+
+#[test]
+fn what_is_decoded_whole_needs_no_window_however_much_it_expands() {
+    // More than memory is taken for on a chunk's word, and far more than is stored.
+    let record = [&[0x12, 0x80, 0x80, 0x80, 0x0c][..], &vec![1; 24 << 20]].concat();
+    let compression = zstd(1, Some(25));
+    for transpose in [false, true] {
+        let options = WriterOptions::new()
+            .compression(compression)
+            .transpose(transpose);
+        let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+        writer.write_record(&record).unwrap();
+        let position = writer.last_position().unwrap();
+        let bytes = writer.finish().unwrap();
+        assert!(bytes.len() < record.len() / 100);
+        for stream_from in [0, 8 << 20] {
+            for threads in [0, 2] {
+                let options = ReaderOptions::new()
+                    .max_window_log(10)
+                    .stream_from(stream_from)
+                    .parallelism(threads);
+                let mut reader = RecordReader::new(&bytes, options);
+                assert!(reader.read_record().unwrap() == Some(&record[..]));
+                let mut reader = RecordReader::from_read(&bytes[..], options);
+                assert!(reader.read_record().unwrap() == Some(&record[..]));
+                let file = RecordFile::open(&bytes, options).unwrap();
+                assert!(file.read_record(position).unwrap() == record);
+                let mut read = vec![0; record.len()];
+                file.read_record_into(position, &mut read).unwrap();
+                assert!(read == record);
+            }
+        }
+    }
+}

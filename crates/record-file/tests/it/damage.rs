@@ -7,7 +7,8 @@ use record_file::{
     RecordWriter, WriterOptions,
 };
 
-use crate::support::{Fixture, noise};
+use crate::support::message::{bytes_field, group, varint_field};
+use crate::support::{Fixture, formats, noise};
 
 type Records = Vec<(RecordPosition, Vec<u8>)>;
 
@@ -46,24 +47,21 @@ fn small_files() -> Vec<Subject> {
     .into_iter()
     .map(|name| Subject::new(name, Fixture::load(name).bytes))
     .collect();
-    for compression in [
-        Compression::None,
-        Compression::zstd(1),
-        Compression::brotli(1),
-        Compression::SNAPPY,
-    ] {
-        let options = WriterOptions::new()
-            .compression(compression)
-            .chunk_size(60)
-            .final_padding(120);
+    for options in formats() {
+        let name = format!("written with {options}");
+        let options = options.chunk_size(60).final_padding(120);
         let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
         for len in [0, 3, 50, 0, 0, 100, 1] {
             writer.write_record(&noise(len, 9)).unwrap();
         }
         writer.flush().unwrap();
-        writer.write_record(b"after the padding").unwrap();
-        let bytes = writer.finish().unwrap();
-        subjects.push(Subject::new(format!("written with {compression}"), bytes));
+        // Messages, for chunks that take them apart.
+        for index in 0..3 {
+            let inner = [varint_field(1, index * 1000), bytes_field(2, b"\x07text")].concat();
+            let message = [bytes_field(1, &inner), group(2, &inner)].concat();
+            writer.write_record(&message).unwrap();
+        }
+        subjects.push(Subject::new(name, writer.finish().unwrap()));
     }
     subjects
 }

@@ -7,11 +7,11 @@ use record_file::{
 };
 
 use crate::support::io::{Fault, Hostile, KIND, Manner, io_kind};
-use crate::support::{Fixture, noise};
+use crate::support::{Fixture, formats, noise};
 
 type Records = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Files of several chunks, one with blocks in between.
+/// Files of several chunks, with blocks in between, in every format.
 fn files() -> Vec<Vec<u8>> {
     let mut files: Vec<_> = [
         "cpp_pad1000_flush.riegeli",
@@ -29,6 +29,9 @@ fn files() -> Vec<Vec<u8>> {
         writer.write_record(&noise(len, 1)).unwrap();
     }
     files.push(writer.finish().unwrap());
+    for options in formats() {
+        files.push(write_on(Vec::new(), options).unwrap());
+    }
     files
 }
 
@@ -250,15 +253,11 @@ fn a_source_that_ends_before_its_size_is_cut_short() {
 
 /// Writes records in all ways a plain sink takes them, with a flush in between.
 fn write<W: io::Write>(sink: W) -> Result<W, record_file::Error> {
-    write_on(sink, 0)
+    write_on(sink, WriterOptions::new().compression(Compression::zstd(1)))
 }
 
-fn write_on<W: io::Write>(sink: W, threads: u32) -> Result<W, record_file::Error> {
-    let options = WriterOptions::new()
-        .parallelism(threads)
-        .compression(Compression::zstd(1))
-        .chunk_size(200)
-        .final_padding(100);
+fn write_on<W: io::Write>(sink: W, options: WriterOptions) -> Result<W, record_file::Error> {
+    let options = options.chunk_size(200).final_padding(100);
     let mut writer = RecordWriter::new(sink, options)?;
     for index in 0..12 {
         writer.write_record(&noise(index * 9, 5))?;
@@ -267,6 +266,10 @@ fn write_on<W: io::Write>(sink: W, threads: u32) -> Result<W, record_file::Error
     let record = noise(70_000, 6);
     writer.write_record_slices_alone(&[&record[..100], &record[100..]], Compression::None)?;
     writer.write_record_slices(&[b"a", b"", &record[..40_000]])?;
+    for compression in [Compression::None, Compression::zstd(1)] {
+        let source = &mut Cursor::new(&record[..300]);
+        writer.write_record_from_seekable(source, 300, compression)?;
+    }
     writer.finish()
 }
 
@@ -295,11 +298,13 @@ fn write_offsets(len: usize) -> impl Iterator<Item = u64> {
 
 #[test]
 fn short_and_interrupted_writes_write_the_same_file() {
-    let expected = write(Vec::new()).unwrap();
     let streamed = write_streams(Cursor::new(Vec::new())).unwrap().into_inner();
     for manner in Manner::harmless() {
-        let written = write(Hostile::new(Vec::new(), manner)).unwrap();
-        assert!(written.into_inner() == expected, "{manner:?}");
+        for options in formats() {
+            let expected = write_on(Vec::new(), options.clone()).unwrap();
+            let written = write_on(Hostile::new(Vec::new(), manner), options).unwrap();
+            assert!(written.into_inner() == expected, "{manner:?}");
+        }
         let written = write_streams(Hostile::new(Cursor::new(Vec::new()), manner)).unwrap();
         assert!(written.into_inner().into_inner() == streamed, "{manner:?}");
     }
@@ -326,6 +331,13 @@ fn a_sink_that_fails_at_any_byte_is_an_error_with_its_place() {
             let sink = Hostile::new(Vec::new(), Manner::failing(at, fault));
             check(write(sink).unwrap_err(), fault, at);
         }
+        for options in formats() {
+            let len = write_on(Vec::new(), options.clone()).unwrap().len();
+            for at in write_offsets(len).step_by(61) {
+                let sink = Hostile::new(Vec::new(), Manner::failing(at, fault));
+                check(write_on(sink, options.clone()).unwrap_err(), fault, at);
+            }
+        }
         for at in write_offsets(streamed_len) {
             let sink = Hostile::new(Cursor::new(Vec::new()), Manner::failing(at, fault));
             check(write_streams(sink).unwrap_err(), fault, at);
@@ -335,15 +347,18 @@ fn a_sink_that_fails_at_any_byte_is_an_error_with_its_place() {
 
 #[test]
 fn a_sink_that_fails_under_a_writer_with_threads_is_an_error_by_the_end() {
-    let expected = write(Vec::new()).unwrap();
-    for at in write_offsets(expected.len()).step_by(29) {
-        let mut written = Vec::new();
-        let manner = Manner::failing(at, Fault::Error);
-        let error = write_on(Hostile::new(&mut written, manner), 2).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Io, "{at}: {error}");
-        assert_eq!(io_kind(&error), Some(KIND), "{at}: {error}");
-        assert!(error.offset().is_some(), "{at}: {error}");
-        assert!(expected.starts_with(&written), "{at}");
+    for options in formats() {
+        let options = options.parallelism(2);
+        let expected = write_on(Vec::new(), options.clone()).unwrap();
+        for at in write_offsets(expected.len()).step_by(97) {
+            let mut written = Vec::new();
+            let sink = Hostile::new(&mut written, Manner::failing(at, Fault::Error));
+            let error = write_on(sink, options.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{at}: {error}");
+            assert_eq!(io_kind(&error), Some(KIND), "{at}: {error}");
+            assert!(error.offset().is_some(), "{at}: {error}");
+            assert!(expected.starts_with(&written), "{at}");
+        }
     }
 }
 

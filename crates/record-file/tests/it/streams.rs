@@ -91,6 +91,60 @@ fn a_stream_and_a_slice_give_the_same_bytes_uncompressed() {
 }
 
 #[test]
+fn a_sink_that_cannot_seek_gets_the_same_bytes_from_a_source_that_is_read_twice() {
+    for compression in compressions() {
+        let (bytes, written) = streamed(compression);
+        let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+        for (index, (position, record)) in written.iter().enumerate() {
+            writer.write_record(&noise(index * 11, 3)).unwrap();
+            // From where the source stands.
+            let mut source = Cursor::new([b"before", &record[..], b"behind"].concat());
+            source.set_position(6);
+            let len = record.len() as u64;
+            let again = writer
+                .write_record_from_seekable(&mut source, len, compression)
+                .unwrap();
+            assert_eq!(again, *position);
+            assert_eq!(source.position(), 6 + len);
+        }
+        assert!(writer.finish().unwrap() == bytes, "{compression}");
+    }
+}
+
+#[test]
+fn a_source_that_changes_while_it_is_read_twice_is_an_error() {
+    /// Other bytes from the first time it is sent back.
+    struct Changing(Cursor<Vec<u8>>, Vec<u8>);
+    impl Read for Changing {
+        fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+            self.0.read(buf)
+        }
+    }
+    impl std::io::Seek for Changing {
+        fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+            if to != std::io::SeekFrom::Current(0) {
+                *self.0.get_mut() = std::mem::take(&mut self.1);
+            }
+            self.0.seek(to)
+        }
+    }
+    let len = 100_000;
+    let samples = [noise(len, 1), noise(len, 2), vec![0; len]];
+    for compression in compressions() {
+        for (first, second) in [(0, 1), (0, 2), (2, 0)] {
+            let mut source = Changing(Cursor::new(samples[first].clone()), samples[second].clone());
+            let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+            let error = writer
+                .write_record_from_seekable(&mut source, len as u64, compression)
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{compression}");
+            let error = writer.write_record(b"more").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Closed);
+        }
+    }
+}
+
+#[test]
 fn files_and_memory_read_alike() {
     let (bytes, written) = streamed(Compression::zstd(1));
     let mut temporary = tempfile::tempfile().unwrap();

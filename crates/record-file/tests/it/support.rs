@@ -6,7 +6,7 @@ pub(crate) mod message;
 use std::fs;
 use std::path::PathBuf;
 
-use record_file::{ReaderOptions, RecordFile, RecordPosition};
+use record_file::{Compression, ReaderOptions, RecordFile, RecordPosition, WriterOptions};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -111,6 +111,19 @@ pub(crate) fn valid() -> Vec<Fixture> {
 pub(crate) fn sha256(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Simple and transposed chunks, with each compression.
+pub(crate) fn formats() -> Vec<WriterOptions> {
+    let compressions = [
+        Compression::None,
+        Compression::zstd(1),
+        Compression::brotli(1),
+        Compression::SNAPPY,
+    ];
+    let options = compressions.map(|compression| WriterOptions::new().compression(compression));
+    let both = |options: WriterOptions| [options.clone(), options.transpose(true)];
+    options.into_iter().flat_map(both).collect()
 }
 
 /// Bytes that don't compress, the same for the same seed.

@@ -60,6 +60,8 @@ pub(crate) struct Column {
     group: Group,
     buf: Vec<u8>,
     start: usize,
+    /// The most it can get, since all records together have no more bytes.
+    most: usize,
 }
 
 /// What can be in front of a column that is not part of it: small values are moved with as much around them.
@@ -70,9 +72,10 @@ const SMALL: usize = 16;
 const KEPT: usize = 4 << 20;
 
 impl Column {
-    fn reset(&mut self, node: u32, group: Group) {
+    fn reset(&mut self, node: u32, group: Group, most: usize) {
         self.node = node;
         self.group = group;
+        self.most = most;
         self.start = self.buf.len();
     }
 
@@ -98,7 +101,8 @@ impl Column {
     #[cold]
     fn grow(&mut self, len: usize) {
         let filled = self.len();
-        let size = (filled + len + SLACK).max(2 * self.buf.len()).max(256);
+        let twice = (2 * self.buf.len()).min(self.most);
+        let size = (filled + len + SLACK).max(twice).max(256);
         let mut buf = vec![0; size];
         buf[size - filled..].copy_from_slice(self.bytes());
         self.buf = buf;
@@ -161,6 +165,8 @@ pub(crate) struct Columns {
     used: usize,
     /// Of records that are no messages, the last one first, as varints.
     lengths: Column,
+    /// Bytes of all records.
+    size: usize,
     events: Vec<Event>,
     /// What happens, one event after the other.
     chain: Vec<u32>,
@@ -177,7 +183,8 @@ impl Columns {
         self.nodes.clear();
         self.node_numbers.clear(size / 8);
         self.used = 0;
-        self.lengths.reset(NONE, Group::Other);
+        self.size = size;
+        self.lengths.reset(NONE, Group::Other, usize::MAX);
         self.events.clear();
         self.chain.clear();
     }
@@ -301,7 +308,7 @@ impl Columns {
         if self.used == self.columns.len() {
             self.columns.push(Column::default());
         }
-        self.columns[self.used].reset(node, group);
+        self.columns[self.used].reset(node, group, self.size);
         self.used += 1;
         self.nodes[node as usize].column = column;
         column

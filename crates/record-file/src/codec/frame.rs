@@ -1,0 +1,67 @@
+//! What the headers in a zstd frame say, before anything is decompressed.
+use zstd::zstd_safe::find_frame_compressed_size;
+
+use super::{bad_stream, zstd_name};
+use crate::error::Result;
+
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The bit of a frame's descriptor that says that it has no window but its content.
+const SINGLE_SEGMENT: u8 = 0x20;
+/// The most that a block decompresses to.
+const MAX_BLOCK: u64 = 128 << 10;
+
+/// A chunk has one zstd frame per stream; zstd itself would go on with a second one.
+pub(super) fn check_single(stream: &[u8]) -> Result<()> {
+    if !stream.starts_with(&MAGIC) {
+        return Err(bad_stream("not a zstd frame"));
+    }
+    match find_frame_compressed_size(stream) {
+        Ok(size) if size == stream.len() => Ok(()),
+        Ok(_) => Err(bad_stream("bytes after the zstd frame")),
+        Err(code) => Err(bad_stream(format!("zstd: {}", zstd_name(code)))),
+    }
+}
+
+/// Bytes of the window that a zstd frame announces; `None` if it is as large as the content, or can't be told.
+pub(super) fn window(start: &[u8]) -> Option<u64> {
+    let [descriptor, window, ..] = *start.strip_prefix(&MAGIC)? else {
+        return None;
+    };
+    if descriptor & SINGLE_SEGMENT != 0 {
+        return None;
+    }
+    let base = 1u64 << (10 + (window >> 3));
+    Some(base + base / 8 * u64::from(window & 7))
+}
+
+/// The most that a frame can decompress to, by the headers of its blocks; `None` if it isn't one.
+///
+/// Its content size, if it has one, is a claim like any other.
+pub(super) fn most_content(frame: &[u8]) -> Option<u64> {
+    let (&descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
+    let single_segment = descriptor & SINGLE_SEGMENT != 0;
+    let window = usize::from(!single_segment);
+    let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+    let content_size = match descriptor >> 6 {
+        0 => usize::from(single_segment),
+        log => 1 << log,
+    };
+    let mut blocks = rest.get(window + dictionary + content_size..)?;
+    let mut most = 0;
+    loop {
+        let (&[a, b, c], rest) = blocks.split_first_chunk()?;
+        let header = u32::from_le_bytes([a, b, c, 0]);
+        let size = header >> 3;
+        let (stored, content) = match header >> 1 & 3 {
+            // As it is, or one byte over and over.
+            0 => (size, u64::from(size)),
+            1 => (1, u64::from(size)),
+            _ => (size, MAX_BLOCK),
+        };
+        most += content;
+        blocks = rest.get(usize::try_from(stored).ok()?..)?;
+        if header & 1 != 0 {
+            return Some(most);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Decompressing a stream piece by piece, through a window that is limited.
+use brotlic::decode::{BrotliDecoder, BrotliDecoderOptions, DecoderInfo};
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
+
+use super::{bad_stream, zstd_name};
+use crate::compression::CompressionKind;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The least that memory grows by.
+pub(super) const GROWTH: usize = 1 << 20;
+/// How far a buffer is filled ahead of what brotli puts there.
+const BROTLI_STEP: usize = 256 << 10;
+
+/// One compressed stream, decoded piece by piece.
+pub(crate) enum StreamDecoder {
+    Zstd {
+        context: DCtx<'static>,
+        ended: bool,
+    },
+    // The window is checked once two bytes are known.
+    Brotli {
+        decoder: BrotliDecoder,
+        ended: bool,
+        start: Vec<u8>,
+        max_window_log: u32,
+    },
+}
+
+/// How far one step of decoding came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Progress {
+    pub(crate) read: usize,
+    pub(crate) written: usize,
+}
+
+impl StreamDecoder {
+    /// A decoder for zstd or brotli that allows windows of up to 2^`max_window_log` bytes.
+    pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
+        match kind {
+            CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
+            CompressionKind::Brotli => {
+                let decoder = BrotliDecoderOptions::new()
+                    .large_window_size(true)
+                    .build()
+                    .map_err(|_| Error::config("brotli: parameters refused"))?;
+                Ok(StreamDecoder::Brotli {
+                    decoder,
+                    ended: false,
+                    start: Vec::new(),
+                    max_window_log,
+                })
+            }
+            CompressionKind::None | CompressionKind::Snappy => Err(Error::config(format!(
+                "{kind} can't be decompressed as a stream"
+            ))),
+        }
+    }
+
+    pub(super) fn with_zstd(context: Option<DCtx<'static>>, max_window_log: u32) -> Result<Self> {
+        let mut context = match context {
+            Some(context) => context,
+            None => DCtx::try_create().ok_or_else(no_memory)?,
+        };
+        context
+            .reset(ResetDirective::SessionAndParameters)
+            .and_then(|_| {
+                context.set_parameter(DParameter::WindowLogMax(max_window_log.clamp(10, 31)))
+            })
+            .map_err(|code| Error::config(format!("zstd: {}", zstd_name(code))))?;
+        Ok(StreamDecoder::Zstd {
+            context,
+            ended: false,
+        })
+    }
+
+    /// Decodes all of `input`, appending to `out`, which must not get longer than `size`.
+    pub(crate) fn run_to(&mut self, input: &[u8], out: &mut Vec<u8>, size: u64) -> Result<()> {
+        let most = usize::try_from(size).map_err(|_| too_large(size))?;
+        let mut read = 0;
+        // As long as the room is used up, there may be more to come without input.
+        let mut more = false;
+        while read < input.len() || more {
+            if self.ended() || out.len() == most {
+                read += self.finish_step(&input[read..], size)?;
+                if read < input.len() {
+                    return Err(bad_stream("bytes after the compressed stream"));
+                }
+                break;
+            }
+            if out.len() == out.capacity() {
+                // Memory grows as data arrives.
+                let grown = out.len().max(GROWTH).min(most - out.len());
+                out.try_reserve_exact(grown).map_err(|_| too_large(size))?;
+            }
+            let before = out.len();
+            let room = (out.capacity() - before).min(most - before);
+            let progress = match self {
+                StreamDecoder::Zstd { context, ended } => {
+                    let mut input = InBuffer::around(&input[read..]);
+                    let mut output = OutBuffer::around_pos(out, before);
+                    let hint = context
+                        .decompress_stream(&mut output, &mut input)
+                        .map_err(|code| bad_zstd(code, size))?;
+                    *ended = hint == 0;
+                    Progress {
+                        read: input.pos(),
+                        written: output.pos() - before,
+                    }
+                }
+                StreamDecoder::Brotli { .. } => {
+                    out.resize(before + room.min(BROTLI_STEP), 0);
+                    let progress = self.step(&input[read..], &mut out[before..])?;
+                    out.truncate(before + progress.written);
+                    progress
+                }
+            };
+            if out.len() > most {
+                return Err(size_differs(size));
+            }
+            read += progress.read;
+            more = progress.written > 0 && !self.ended();
+            if progress.read == 0 && progress.written == 0 && read < input.len() {
+                return Err(bad_stream("compressed stream doesn't go on"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes until `input` is used up, `output` is full, or the stream ends.
+    pub(crate) fn run(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress> {
+        let mut read = 0;
+        let mut written = 0;
+        while !self.ended() && written < output.len() {
+            let step = self.step(&input[read..], &mut output[written..])?;
+            read += step.read;
+            written += step.written;
+            if step.read == 0 && step.written == 0 {
+                break;
+            }
+        }
+        Ok(Progress { read, written })
+    }
+
+    pub(crate) fn ended(&self) -> bool {
+        match self {
+            StreamDecoder::Zstd { ended, .. } | StreamDecoder::Brotli { ended, .. } => *ended,
+        }
+    }
+
+    /// Takes more input after all output has come, up to the end of the stream, and says how much.
+    pub(crate) fn finish_step(&mut self, input: &[u8], size: u64) -> Result<usize> {
+        let mut read = 0;
+        while !self.ended() {
+            let mut more = [0; 1];
+            let step = self.step(&input[read..], &mut more)?;
+            read += step.read;
+            if step.written > 0 {
+                return Err(size_differs(size));
+            }
+            if step.read == 0 && !self.ended() {
+                break;
+            }
+        }
+        Ok(read)
+    }
+
+    /// Checks that the stream ends where `rest` does, without more output.
+    pub(crate) fn expect_end(&mut self, rest: &[u8], size: u64) -> Result<()> {
+        let read = self.finish_step(rest, size)?;
+        if !self.ended() {
+            return Err(bad_stream("compressed stream ends early"));
+        }
+        if read < rest.len() {
+            return Err(bad_stream("bytes after the compressed stream"));
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress> {
+        match self {
+            StreamDecoder::Zstd { context, ended } => {
+                let mut input = InBuffer::around(input);
+                let mut output = OutBuffer::around(output);
+                let hint = context
+                    .decompress_stream(&mut output, &mut input)
+                    .map_err(|code| bad_zstd(code, 0))?;
+                *ended = hint == 0;
+                Ok(Progress {
+                    read: input.pos(),
+                    written: output.pos(),
+                })
+            }
+            StreamDecoder::Brotli {
+                decoder,
+                ended,
+                start,
+                max_window_log,
+            } => {
+                if start.len() < 2 {
+                    start.extend(input.iter().take(2 - start.len()));
+                    check_brotli_window(start, *max_window_log)?;
+                }
+                let result = decoder
+                    .decompress(input, output)
+                    .map_err(|error| bad_stream(format!("brotli: {error}")))?;
+                *ended = matches!(result.info, DecoderInfo::Finished);
+                Ok(Progress {
+                    read: result.bytes_read,
+                    written: result.bytes_written,
+                })
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for StreamDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("StreamDecoder")
+    }
+}
+
+/// A large window is announced by the first 14 bits of a brotli stream; smaller ones need no check.
+fn check_brotli_window(start: &[u8], max_window_log: u32) -> Result<()> {
+    if let [0x11, second, ..] = start {
+        let window_log = u32::from(second & 0x3f);
+        if window_log > max_window_log.max(24) {
+            return Err(window_too_large());
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn bad_zstd(code: usize, size: u64) -> Error {
+    let name = zstd_name(code);
+    if name.contains("too much memory") {
+        return window_too_large();
+    }
+    if name.contains("buffer is too small") {
+        return size_differs(size);
+    }
+    bad_stream(format!("zstd: {name}"))
+}
+
+fn window_too_large() -> Error {
+    Error::plain(
+        ErrorKind::LimitExceeded,
+        "compressed with a window larger than max_window_log allows",
+    )
+}
+
+pub(super) fn size_differs(size: u64) -> Error {
+    bad_stream(format!(
+        "compressed stream doesn't decode to the {size} bytes it claims"
+    ))
+}
+
+pub(super) fn too_large(size: u64) -> Error {
+    Error::plain(
+        ErrorKind::LimitExceeded,
+        format!("{size} bytes don't fit in memory"),
+    )
+}
+
+pub(super) fn no_memory() -> Error {
+    Error::plain(ErrorKind::LimitExceeded, "zstd: out of memory")
+}

@@ -1,0 +1,234 @@
+//! How much memory readers and writers hold at most. Alone in its process: the allocator counts for all of it. What zstd and brotli
+//! allocate themselves, in C, isn't counted: a context for each thread, and a window, which an option limits.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
+
+use peak_alloc::PeakAlloc;
+use record_file::{
+    Compression, Input, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
+    WriterOptions,
+};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+const MIB: usize = 1 << 20;
+/// What is held whatever the size of chunks and records: buffers for input, output, and streams.
+const FIXED: usize = 3 * MIB;
+const CHUNK: usize = 4 * MIB;
+const LARGE: usize = 72 * MIB;
+
+/// The most that was allocated at once while `work` ran.
+fn most(work: impl FnOnce()) -> usize {
+    let before = MEMORY.current_usage();
+    MEMORY.reset_peak_usage();
+    work();
+    MEMORY.peak_usage() - before
+}
+
+/// Counts the bytes, and forgets them.
+#[derive(Default)]
+struct Counted {
+    pos: u64,
+    size: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.pos += buf.len() as u64;
+        self.size = self.size.max(self.pos);
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Counted {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        if let SeekFrom::Current(by) = to {
+            self.pos = self.pos.checked_add_signed(by).unwrap();
+        }
+        Ok(self.pos)
+    }
+}
+
+/// A file that isn't in memory, as far as a reader can tell.
+struct Elsewhere<'a>(&'a [u8]);
+
+impl ReadAt for Elsewhere<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+/// Bytes that compress to no less.
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut out = Vec::with_capacity(len + 8);
+    while out.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        out.extend(state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+    }
+    out.truncate(len);
+    out
+}
+
+#[test]
+fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
+    let noise = noise(LARGE);
+    for compression in [Compression::None, Compression::zstd(1)] {
+        for transpose in [false, true] {
+            small_records(&noise, compression, transpose);
+        }
+        large_record(&noise, compression);
+    }
+}
+
+fn check(what: &str, used: usize, bound: usize) {
+    assert!(used <= bound, "{what}: {used} bytes, not {bound}");
+}
+
+/// Messages of two fields, 1000 bytes each.
+fn messages(noise: &[u8]) -> Vec<Vec<u8>> {
+    let field = |tag: u8, bytes: &[u8]| [&[tag, 0xf4, 0x03], bytes].concat();
+    let message = |bytes: &[u8]| [field(0x0a, &bytes[..500]), field(0x12, &bytes[500..])].concat();
+    noise.chunks_exact(1000).map(message).collect()
+}
+
+/// Many records to a chunk.
+fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
+    let records = messages(noise);
+    let options = WriterOptions::new()
+        .compression(compression)
+        .transpose(transpose)
+        .chunk_size(CHUNK as u64);
+    // Beside a chunk and its compressed form: the values of each field, and of those that are compressed together.
+    let columns = if transpose { 2 } else { 0 };
+    let write = |threads: u32| {
+        let options = options.clone().parallelism(threads);
+        let mut writer = RecordWriter::new(Counted::default(), options).unwrap();
+        for record in &records {
+            writer.write_record(record).unwrap();
+        }
+        writer.finish().unwrap();
+    };
+    for threads in [0, 1, 3] {
+        let used = most(|| write(threads));
+        // The caller's thread has the chunk that is being gathered.
+        let bound = (threads as usize + 1) * (2 + columns) * CHUNK + FIXED;
+        check(
+            &format!("writing on {threads} threads, {options}"),
+            used,
+            bound,
+        );
+    }
+    let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
+    for record in &records {
+        writer.write_record(record).unwrap();
+    }
+    let file = writer.finish().unwrap();
+    // As it is stored and as it is decoded, and the fields in between if they were compressed.
+    let forms = if transpose && compression != Compression::None {
+        3
+    } else {
+        2
+    };
+    for threads in [0, 1, 3] {
+        let bound = threads.max(1) as usize * forms * CHUNK + FIXED;
+        let reading = ReaderOptions::new().parallelism(threads);
+        let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
+        check(
+            &format!("reading on {threads} threads, {options}"),
+            used,
+            bound,
+        );
+        let used = most(|| read(RecordReader::from_read(&file[..], reading)));
+        check(
+            &format!("streaming on {threads} threads, {options}"),
+            used,
+            bound,
+        );
+    }
+}
+
+fn read<I: Input>(mut reader: RecordReader<I>) {
+    while reader.read_record().unwrap().is_some() {}
+}
+
+/// One record, far larger than what may be held.
+fn large_record(noise: &[u8], compression: Compression) {
+    let len = noise.len() as u64;
+    let new = || RecordWriter::with_defaults(Counted::default()).unwrap();
+    let used = most(|| {
+        let mut writer = new();
+        writer
+            .write_record_from(&mut &noise[..], len, compression)
+            .unwrap();
+        writer.finish().unwrap();
+    });
+    check(&format!("writing a stream, {compression}"), used, FIXED);
+    let used = most(|| {
+        let mut writer = new();
+        writer
+            .write_record_from_seekable(&mut Cursor::new(noise), len, compression)
+            .unwrap();
+        writer.finish().unwrap();
+    });
+    check(
+        &format!("writing a stream twice, {compression}"),
+        used,
+        FIXED,
+    );
+    let used = most(|| {
+        let mut writer = new();
+        writer.write_record_alone(noise, compression).unwrap();
+        writer.finish().unwrap();
+    });
+    let stored = if compression == Compression::None {
+        0
+    } else {
+        LARGE
+    };
+    check(
+        &format!("writing a slice, {compression}"),
+        used,
+        stored + FIXED,
+    );
+
+    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let position = writer.write_record_alone(noise, compression).unwrap();
+    let file = writer.finish().unwrap();
+    let mut place = vec![0; noise.len()];
+    let used = most(|| {
+        let file = RecordFile::open(Elsewhere(&file), ReaderOptions::new()).unwrap();
+        let mut stream = file.record_stream(position).unwrap();
+        let mut at = 0;
+        while at < place.len() {
+            at += stream.read(&mut place[at..]).unwrap();
+        }
+    });
+    assert!(place == noise);
+    check(&format!("reading a stream, {compression}"), used, FIXED);
+    let used = most(|| {
+        let file = RecordFile::open(Elsewhere(&file), ReaderOptions::new()).unwrap();
+        file.read_record_into(position, &mut place).unwrap();
+    });
+    check(&format!("reading into place, {compression}"), used, FIXED);
+    let used = most(|| {
+        read(RecordReader::new(Elsewhere(&file), ReaderOptions::new()));
+    });
+    check(
+        &format!("reading in sequence, {compression}"),
+        used,
+        LARGE + FIXED,
+    );
+}
