@@ -1,15 +1,14 @@
-//! Chunks with the right hashes and the wrong content.
+//! Simple chunks, and chunks without records, with the right hashes and the wrong content.
 use record_file::{
-    ChunkOffset, Error, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordPosition,
-    RecordReader,
+    ChunkOffset, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
 };
 
 use crate::support::frame::{self, Frame, varint_of};
 
-const BEGIN: u64 = 64;
+pub(crate) const BEGIN: u64 = 64;
 
 /// Reads the only chunk of a file in all ways, which must agree, and returns its records.
-fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
+pub(crate) fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
     let bytes = frame::file(std::slice::from_ref(frame));
     let options = ReaderOptions::new();
     let file = RecordFile::open(&bytes, options).unwrap();
@@ -62,7 +61,7 @@ fn read(frame: &Frame<'_>) -> Result<Vec<Vec<u8>>, Error> {
 }
 
 /// Expects the chunk to be refused, for a reason that has this in it.
-fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
+pub(crate) fn refused(what: &str, frame: &Frame<'_>, kind: ErrorKind, reason: &str) {
     let error = read(frame).expect_err(what);
     assert_eq!(error.kind(), kind, "{what}: {error}");
     assert!(error.to_string().contains(reason), "{what}: {error}");
@@ -231,6 +230,14 @@ fn compressed_parts_that_are_not_what_they_claim() {
             ),
             ("huge sizes", with((u64::MAX, &sizes), (3, &values))),
             ("huge values", with((2, &sizes), (u64::MAX, &values))),
+            (
+                "values of a size that is right in 32 bits",
+                with((2, &sizes), (1 << 32 | 3, &values)),
+            ),
+            (
+                "sizes of a size that is right in 32 bits",
+                with((1 << 32 | 2, &sizes), (3, &values)),
+            ),
             ("sizes of 0 bytes", with((0, &sizes), (3, &values))),
             ("noise", with((2, &sizes), (3, b"\x00\xff\x81noise"))),
         ];
@@ -346,250 +353,5 @@ fn hashes_are_of_what_is_stored_even_where_it_is_of_no_use() {
             read(&bytes).unwrap_err().kind(),
             ErrorKind::ChecksumMismatch
         );
-    }
-}
-
-/// A transposed chunk that isn't compressed, part by part.
-#[derive(Debug, Clone)]
-struct Machine {
-    buckets: Vec<Vec<u8>>,
-    buffers: Vec<u64>,
-    tags: Vec<u64>,
-    next: Vec<u64>,
-    kinds: Vec<u8>,
-    state_buffers: Vec<u64>,
-    first: u64,
-    transitions: Vec<u8>,
-}
-
-impl Machine {
-    /// Two records that are no messages: "b" and "aa", the last one first.
-    fn raw() -> Self {
-        Machine {
-            buckets: vec![b"aab\x02\x01".to_vec()],
-            buffers: vec![3, 2],
-            tags: vec![1],
-            next: vec![0],
-            kinds: vec![],
-            state_buffers: vec![0],
-            first: 0,
-            transitions: vec![0],
-        }
-    }
-
-    /// One message in another: fields 1 and 2, of which field 2 is a message with field 1.
-    ///
-    /// States go backwards: the end of the submessage, its field, its beginning, field 1, the beginning of all.
-    fn nested() -> Self {
-        let implicit = |state: u64| 5 + state;
-        Machine {
-            buckets: vec![vec![0x2c, 0x02]],
-            buffers: vec![2],
-            tags: vec![2 << 3 | 6, 1 << 3, 2, 1 << 3, 3],
-            next: vec![implicit(1), implicit(2), implicit(3), implicit(4), 0],
-            // Two bytes out of the buffer, and a value that is in the state.
-            kinds: vec![1, 10 + 5],
-            state_buffers: vec![0],
-            first: 0,
-            transitions: vec![],
-        }
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut header = Vec::new();
-        let mut push = |values: &[u64]| {
-            values
-                .iter()
-                .for_each(|&value| frame::varint(&mut header, value));
-        };
-        push(&[self.buckets.len() as u64, self.buffers.len() as u64]);
-        let lens: Vec<_> = self
-            .buckets
-            .iter()
-            .map(|bucket| bucket.len() as u64)
-            .collect();
-        push(&lens);
-        push(&self.buffers);
-        push(&[self.tags.len() as u64]);
-        push(&self.tags);
-        push(&self.next);
-        header.extend(&self.kinds);
-        for &buffer in &self.state_buffers {
-            frame::varint(&mut header, buffer);
-        }
-        frame::varint(&mut header, self.first);
-        self.around(&header)
-    }
-
-    /// With another header.
-    fn around(&self, header: &[u8]) -> Vec<u8> {
-        [
-            &[0],
-            &varint_of(header.len() as u64)[..],
-            header,
-            &self.buckets.concat(),
-            &self.transitions,
-        ]
-        .concat()
-    }
-}
-
-type Change = fn(&mut Machine);
-
-#[test]
-fn transposed_chunks_that_contradict_themselves() {
-    let data = Machine::raw().encode();
-    let records = read(&Frame::new(b't', 2, 3, &data)).unwrap();
-    assert_eq!(records, [&b"b"[..], b"aa"]);
-    let data = Machine::nested().encode();
-    let message = b"\x08\x05\x12\x03\x08\xac\x02";
-    let records = read(&Frame::new(b't', 1, 7, &data)).unwrap();
-    assert_eq!(records, [&message[..]]);
-
-    let raw: &[(&str, Change)] = &[
-        ("buffers without buckets", |m| m.buckets.clear()),
-        ("a bucket too many", |m| m.buckets.push(b"x".to_vec())),
-        ("a buffer larger than its bucket", |m| m.buffers[0] = 4),
-        ("a huge buffer", |m| m.buffers[0] = u64::MAX),
-        ("a buffer smaller than its bucket", |m| m.buffers[1] = 1),
-        ("a buffer that isn't used", |m| m.buffers.push(0)),
-        ("an unknown tag", |m| m.tags[0] = 4),
-        ("a tag of wire type 7", |m| m.tags[0] = 1 << 3 | 7),
-        ("a tag of 33 bits", |m| m.tags[0] = 1 << 32 | 1),
-        ("a state beyond the last", |m| m.next[0] = 2),
-        ("a first state beyond the last", |m| m.first = 1),
-        ("no states", |m| {
-            m.tags.clear();
-            m.next.clear();
-            m.state_buffers.clear();
-        }),
-        ("a buffer beyond the last", |m| m.state_buffers[0] = 2),
-        ("no buffer for a state", |m| m.state_buffers.clear()),
-        ("a state that leads to itself", |m| m.next[0] = 1),
-        ("a transition out of the machine", |m| m.transitions[0] = 4),
-        ("more records than claimed", |m| m.transitions.push(0)),
-        ("fewer records than claimed", |m| m.transitions.clear()),
-        ("lengths that are missing", |m| {
-            m.buckets[0].pop();
-            m.buffers[1] = 1;
-        }),
-        ("lengths that end in the middle", |m| m.buckets[0][4] = 0x81),
-        ("a length of 33 bits", |m| {
-            m.buckets[0].truncate(4);
-            m.buckets[0].extend(varint_of(1 << 32 | 1));
-            m.buffers[1] = 6;
-        }),
-        ("lengths beyond the buffer", |m| m.buckets[0][4] = 2),
-        ("bytes that nobody takes", |m| m.buckets[0][4] = 0),
-    ];
-    for (what, change) in raw {
-        let mut machine = Machine::raw();
-        change(&mut machine);
-        let data = machine.encode();
-        refused(what, &Frame::new(b't', 2, 3, &data), ErrorKind::Corrupt, "");
-    }
-    let nested: &[(&str, Change)] = &[
-        ("a kind of varint above 137", |m| m.kinds[1] = 138),
-        ("no kinds of varints", |m| m.kinds.clear()),
-        ("a varint longer than its buffer", |m| m.kinds[0] = 2),
-        ("a submessage that begins and didn't end", |m| m.first = 1),
-        ("a record inside a submessage", |m| m.next[1] = 5 + 4),
-        ("a record that never begins", |m| m.next[3] = 3),
-        ("states in a circle", |m| m.next[3] = 5),
-        ("a submessage in a record that has ended", |m| {
-            m.transitions = vec![8];
-        }),
-    ];
-    for (what, change) in nested {
-        let mut machine = Machine::nested();
-        change(&mut machine);
-        let data = machine.encode();
-        refused(what, &Frame::new(b't', 1, 7, &data), ErrorKind::Corrupt, "");
-    }
-    for (what, num_records, decoded) in [
-        ("no records", 0, 7),
-        ("more records", 2, 7),
-        ("a smaller size", 1, 6),
-        ("a larger size", 1, 8),
-    ] {
-        let data = Machine::nested().encode();
-        let frame = Frame::new(b't', num_records, decoded, &data);
-        refused(what, &frame, ErrorKind::Corrupt, "");
-    }
-    // What can never be in memory meets a limit first.
-    let data = Machine::nested().encode();
-    let frame = Frame::new(b't', 1, u64::MAX, &data);
-    refused(
-        "a huge size",
-        &frame,
-        ErrorKind::LimitExceeded,
-        "max_chunk_memory",
-    );
-}
-
-#[test]
-fn headers_of_transposed_chunks_that_are_none() {
-    let machine = Machine::raw();
-    let whole = machine.encode();
-    let header = &whole[2..2 + usize::from(whole[1])];
-    let huge = varint_of(u64::from(u32::MAX));
-    let mut headers: Vec<Vec<u8>> = (0..header.len())
-        .map(|cut| header[..cut].to_vec())
-        .collect();
-    headers.extend([
-        [header, b"\0"].concat(),
-        // More buckets, buffers and states than there is room for.
-        [&huge, &header[1..]].concat(),
-        [&header[..1], &huge, &header[2..]].concat(),
-        [&header[..5], &huge, &header[6..]].concat(),
-        [&[0xff; 10][..], header].concat(),
-    ]);
-    for header in headers {
-        let data = machine.around(&header);
-        let frame = Frame::new(b't', 2, 3, &data);
-        refused("a header", &frame, ErrorKind::Corrupt, "transposed chunk");
-    }
-    for (data, kind) in [
-        (&b""[..], ErrorKind::Corrupt),
-        (b"\0", ErrorKind::Corrupt),
-        (b"\0\x05ab", ErrorKind::Corrupt),
-        (
-            &[
-                0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
-            ],
-            ErrorKind::Corrupt,
-        ),
-        (b"?\0", ErrorKind::Unsupported),
-    ] {
-        refused("a chunk", &Frame::new(b't', 2, 3, data), kind, "");
-    }
-}
-
-#[test]
-fn projection_finds_the_same_faults_in_what_it_looks_at() {
-    let all = FieldProjection::all();
-    let project = |data: &[u8], projection: &FieldProjection| {
-        let bytes = frame::file(&[Frame::new(b't', 1, 7, data)]);
-        let file = RecordFile::open(bytes, ReaderOptions::new())?
-            .with_field_projection(projection.clone());
-        let chunk = file.read_chunk(ChunkOffset(BEGIN))?;
-        Ok::<_, Error>(chunk.record(0).unwrap_or_default().to_vec())
-    };
-    let good = Machine::nested().encode();
-    assert_eq!(
-        project(&good, &all).unwrap(),
-        b"\x08\x05\x12\x03\x08\xac\x02"
-    );
-    for change in [
-        |m: &mut Machine| m.next[1] = 5 + 4,
-        |m: &mut Machine| m.first = 1,
-        |m: &mut Machine| m.next[3] = 3,
-        |m: &mut Machine| m.kinds[0] = 2,
-        |m: &mut Machine| m.transitions = vec![8],
-    ] {
-        let mut machine = Machine::nested();
-        change(&mut machine);
-        let error = project(&machine.encode(), &all).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }
 }

@@ -166,12 +166,18 @@ impl ReadAt for Sparse {
 
 #[test]
 fn a_record_of_more_than_4_gib_is_written_and_read_as_a_stream() {
+    for compression in [Compression::None, Compression::zstd(1)] {
+        beyond_4_gib(compression);
+    }
+}
+
+fn beyond_4_gib(compression: Compression) {
     let len = (4 << 30) + 12_345;
     let mut writer = RecordWriter::new(Sparse::default(), WriterOptions::new()).unwrap();
     writer.write_record(b"before").unwrap();
     let mut source = io::repeat(0).take(len - 7).chain(&b"the end"[..]);
     let position = writer
-        .write_record_from(&mut source, len, Compression::None)
+        .write_record_from(&mut source, len, compression)
         .unwrap();
     writer.write_record(b"after").unwrap();
     let after = writer.last_position().unwrap();

@@ -1,4 +1,20 @@
-//! Behaviour through the public API.
+//! Behaviour through the public API, and which module has what:
+//!
+//! | behaviour | tests |
+//! | --- | --- |
+//! | blocks, headers, where chunks end | `layout`, `writing`, `fixtures` |
+//! | when a writer closes a chunk; its failures, its options | `writing`, `flushing`, `options`, `hostile_io` |
+//! | padding, appending, concatenated files | `padding`, `appending`, `walking` |
+//! | records of any size and number, chunks without records, files that grow | `reading`, `streams`, `large`, `walking`, `properties` |
+//! | positions, seeking, the last record | `positions`, `seeking`, `walking` |
+//! | search | `seeking`, `walking`, `properties` |
+//! | recovery | `reading`, `recovering`, `damage` |
+//! | cut files, flipped bytes, sources and sinks that fail | `damage`, `recovering`, `hostile_io`, `parallel_reading` |
+//! | chunks that lie, bombs | `hostile_chunks`, `hostile_transposed`, `mutations` |
+//! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
+//! | metadata | `metadata`, `reading`, `recovering`, `damage` |
+//! | `array_record` files | `fixtures`; the package `record-file-peers` asks `array_record` itself |
+//! | levels, windows, threads | `codecs`, `streams`, `parallel`, `parallel_reading`, and `tests/memory.rs` |
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod appending;
@@ -8,7 +24,9 @@ mod fixtures;
 mod flushing;
 mod hostile_chunks;
 mod hostile_io;
+mod hostile_transposed;
 mod large;
+mod layout;
 mod metadata;
 mod mutations;
 mod options;
