@@ -6,8 +6,8 @@ use prost_reflect::Kind;
 
 use super::tree::{NodeId, PathTree};
 use crate::path::{MapKey, Select};
-use crate::wire::{FieldNumber, WireType, decode_varint, put_varint, tag};
-use crate::{Error, ErrorKind, Result};
+use crate::wire::{Field, FieldNumber, WireCursor, WireType, decode_varint, put_varint, tag};
+use crate::{Error, Result};
 
 /// How a map's keys are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,73 +285,73 @@ pub(crate) enum EntryKey<'a> {
 ///
 /// The key that counts is the last. Writers put it first; how much of the entry is looked at is for the caller to bound.
 pub(crate) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
-    let cut = |at: usize| {
-        Err(
-            Error::new(ErrorKind::InvalidMessage, "a map entry that is cut short")
-                .at_offset(at as u64),
-        )
-    };
     let mut key = EntryKey::Absent;
-    let mut at = 0;
-    while (at as u64) < len {
-        let start = at;
-        let whole = window.len() as u64 >= len;
-        let Some((field, tag_len)) = window.get(at..).and_then(decode_varint) else {
-            return if whole {
-                cut(at)
-            } else {
-                Ok((key, start as u64))
-            };
-        };
-        at += tag_len;
-        let rest = window.get(at..).unwrap_or_default();
-        let (value, value_len, skip) = match WireType::from_bits(field) {
-            Some(WireType::Varint) => match decode_varint(rest) {
-                Some((value, value_len)) => {
-                    (EntryKey::Number(WireType::Varint, value), value_len, 0)
-                }
-                None if whole => return cut(at),
-                None => return Ok((key, start as u64)),
-            },
-            Some(WireType::Fixed32) => match rest.first_chunk::<4>() {
-                Some(bytes) => (
-                    EntryKey::Number(WireType::Fixed32, u32::from_le_bytes(*bytes).into()),
-                    4,
-                    0,
-                ),
-                None if whole => return cut(at),
-                None => return Ok((key, start as u64)),
-            },
-            Some(WireType::Fixed64) => match rest.first_chunk::<8>() {
-                Some(bytes) => (
-                    EntryKey::Number(WireType::Fixed64, u64::from_le_bytes(*bytes)),
-                    8,
-                    0,
-                ),
-                None if whole => return cut(at),
-                None => return Ok((key, start as u64)),
-            },
-            Some(WireType::Len) => match decode_varint(rest) {
-                Some((value_len, len_len)) => {
-                    let end = usize::try_from(value_len)
-                        .ok()
-                        .and_then(|len| len.checked_add(len_len));
-                    match end.and_then(|end| rest.get(len_len..end)) {
-                        Some(bytes) => (EntryKey::Bytes(bytes), bytes.len(), len_len),
-                        None if whole => return cut(at),
-                        None => return Ok((key, start as u64)),
-                    }
-                }
-                None if whole => return cut(at),
-                None => return Ok((key, start as u64)),
-            },
-            // Groups in entries are unknown fields; what lies behind one is found while the entry is walked.
-            _ => return Ok((key, start as u64)),
-        };
-        at += skip + value_len;
-        if field >> 3 == 1 {
-            key = value;
+    let mut cursor = WireCursor::new(window);
+    loop {
+        let at = cursor.position();
+        match cursor.next() {
+            Ok(Some(field)) if field.number.0 == 1 => {
+                key = value_of(window, &field).unwrap_or(key);
+            }
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok((key, at)),
+            Err(_) if (window.len() as u64) < len => return Ok((key, at)),
+            Err(error) => {
+                let offset = error.offset().unwrap_or(at);
+                let message = "a map entry that is cut short";
+                return Err(Error::new(error.kind(), message).at_offset(offset));
+            }
         }
     }
-    Ok((key, len))
+}
+
+/// The value of a field in `window`; none of a group, which is no key.
+fn value_of<'a>(window: &'a [u8], field: &Field) -> Option<EntryKey<'a>> {
+    let [start, end] = [field.value.start, field.value.end].map(usize::try_from);
+    let bytes = window.get(start.ok()?..end.ok()?)?;
+    let number = match field.wire_type {
+        WireType::Len => return Some(EntryKey::Bytes(bytes)),
+        WireType::Varint => decode_varint(bytes)?.0,
+        WireType::Fixed32 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
+        WireType::Fixed64 => u64::from_le_bytes(*bytes.first_chunk()?),
+        WireType::StartGroup | WireType::EndGroup => return None,
+    };
+    Some(EntryKey::Number(field.wire_type, number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn the_key_of_an_entry_is_the_last_wherever_it_stands() {
+        let two = EntryKey::Number(WireType::Varint, 2);
+        for (entry, expected) in [
+            (&b"\x08\x02\x12\x01v"[..], two),
+            (b"\x12\x01v\x08\x02", two),
+            (b"\x08\x01\x08\x02", two),
+            (b"\x88\x80\x00\x82\x00", two),
+            // A group, with what looks like a key in it, in front.
+            (b"\x1b\x08\x01\x1c\x08\x02", two),
+            (b"\x08\x02\x1b\x08\x01\x1c", two),
+            (b"\x12\x01v", EntryKey::Absent),
+            (b"\x0b\x0c", EntryKey::Absent),
+            (b"", EntryKey::Absent),
+            (b"\x0a\x03key", EntryKey::Bytes(b"key")),
+        ] {
+            let len = entry.len() as u64;
+            assert_eq!(
+                entry_key(entry, len).unwrap(),
+                (expected, len),
+                "{entry:x?}"
+            );
+            for end in 0..entry.len() {
+                let (_, looked) = entry_key(&entry[..end], len).unwrap();
+                assert!(looked <= end as u64, "{entry:x?} up to {end}");
+            }
+        }
+        let cut = entry_key(b"\x08\x02\x12\x05v", 5).unwrap_err();
+        assert_eq!(cut.kind(), ErrorKind::InvalidMessage);
+    }
 }
