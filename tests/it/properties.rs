@@ -64,12 +64,7 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
 
 #[test]
 fn messages_as_most_writers_write_them_come_back_byte_for_byte() {
-    let tally = round_trips(1 << 32, |random| Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 200 + random.below(5000),
-    });
+    let tally = round_trips(1 << 32, |random| Habits::plain(200 + random.below(5000)));
     assert_eq!(tally.cut, tally.byte_exact, "{tally:?}");
     assert!(
         tally.cut > cases() / 2 && tally.uncuttable < cases() / 4,
@@ -81,9 +76,7 @@ fn messages_as_most_writers_write_them_come_back_byte_for_byte() {
 fn messages_in_descending_order_come_back_byte_for_byte() {
     let tally = round_trips(2 << 32, |random| Habits {
         order: Order::Descending,
-        odd_wire: false,
-        repeats: false,
-        size: 200 + random.below(5000),
+        ..Habits::plain(200 + random.below(5000))
     });
     assert_eq!(tally.cut, tally.byte_exact, "{tally:?}");
 }
@@ -92,9 +85,7 @@ fn messages_in_descending_order_come_back_byte_for_byte() {
 fn messages_with_their_fields_mixed_up_come_back_equal() {
     let tally = round_trips(3 << 32, |random| Habits {
         order: Order::Shuffled,
-        odd_wire: false,
-        repeats: false,
-        size: 200 + random.below(5000),
+        ..Habits::plain(200 + random.below(5000))
     });
     assert!(
         tally.byte_exact > cases() / 20 && tally.byte_exact < tally.cut,

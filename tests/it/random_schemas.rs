@@ -1,10 +1,14 @@
 //! What holds of splits and merges of messages made at random, of types made at random.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 use proto_splitter::merge::{MergeOptions, Merger};
-use proto_splitter::split::{SizeSplitter, Source, SplitOptions};
+use proto_splitter::split::{
+    ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitOptions, View,
+};
+use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 use proto_splitter_testkit::splits::{self, Outcome};
@@ -57,12 +61,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
     };
     let descriptor = &schema.root;
     let bytes = message(descriptor, random, &habits);
-    let max = 30 + random.below(bytes.len() as u64 + 10);
-    let value = (!random.one_in(2)).then(|| 1 + random.below(400));
-    let options = SplitOptions::new()
-        .max_chunk_size(max)
-        .unwrap()
-        .value_chunk_size(value);
+    let options = options(random, bytes.len());
     let source = Source::from_bytes(bytes.clone(), descriptor.clone());
     // Bounds, no cut too many, and a merge by reflection.
     let Outcome::Split(split) = splits::check(&SizeSplitter, &source, &bytes, &options) else {
@@ -76,18 +75,147 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         tally.byte_exact += u64::from(split.byte_exact());
     }
     assert!(split.byte_exact() || !plain, "{habits:?}\n{schema:?}");
+    check_merge(&split, &bytes, random, descriptor);
+}
+
+fn options(random: &mut Random, size: usize) -> SplitOptions {
+    let max = match random.one_in(8) {
+        true => 1 + random.below(30),
+        false => 30 + random.below(size as u64 + 10),
+    };
+    let value = (!random.one_in(2)).then(|| 1 + random.below(400));
+    let options = SplitOptions::new()
+        .max_chunk_size(max)
+        .unwrap()
+        .value_chunk_size(value);
+    if !random.one_in(3) {
+        return options;
+    }
+    let value = (!random.one_in(3)).then(|| 1 + random.below(100));
+    options
+        .profile(Profile::Extended)
+        .max_value_size(value)
+        .unwrap()
+}
+
+/// The chunks, merged with or without their type, are the message: the same bytes if that was said.
+fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &MessageDescriptor) {
     let options = match random.one_in(2) {
         true => MergeOptions::new(),
         false => MergeOptions::new().descriptor(descriptor.clone()),
     };
     let merged = Merger::merge(&split.bytes(), &split.metadata, &options)
-        .unwrap_or_else(|error| panic!("{error}\n{schema:?}"));
+        .unwrap_or_else(|error| panic!("{error}: {bytes:x?}"));
     if split.byte_exact() {
-        assert!(merged == bytes, "{habits:?}\n{schema:?}");
+        assert!(merged == bytes, "{bytes:x?}");
     } else {
         let decode = |bytes: &[u8]| DynamicMessage::decode(descriptor.clone(), bytes).unwrap();
-        assert!(decode(&merged) == decode(&bytes), "{habits:?}\n{schema:?}");
+        assert!(decode(&merged) == decode(bytes), "{bytes:x?}");
     }
+}
+
+/// Cuts and fits what it comes by, and leaves what is inside to another of its kind, all at random.
+struct Whimsical<'a> {
+    random: &'a RefCell<Random>,
+    fits: bool,
+    depth: u32,
+}
+
+impl Whimsical<'_> {
+    fn one_in(&self, n: u64) -> bool {
+        self.random.borrow_mut().one_in(n)
+    }
+}
+
+/// The values in a message that can be looked at.
+fn values(message: &View) -> Result<Vec<View>> {
+    let mut found = Vec::new();
+    let has_value = |kind| matches!(kind, Kind::Message(_) | Kind::Bytes | Kind::String);
+    let fields = message.descriptor().into_iter().flat_map(|d| d.fields());
+    for field in fields.filter(|field| has_value(field.kind())) {
+        match field.kind() {
+            Kind::Message(entry) if field.is_map() => {
+                if has_value(entry.map_entry_value_field().kind()) {
+                    // One that is written in pieces has no path.
+                    let entries = message.map(field.name()).unwrap_or_default();
+                    found.extend(entries.into_iter().map(|(_, value)| value));
+                }
+            }
+            _ if field.is_list() => found.extend(message.repeated(field.name())?),
+            _ => found.extend(message.get(field.name())?),
+        }
+    }
+    Ok(found)
+}
+
+impl ComposableSplitter for Whimsical<'_> {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        if self.fits && self.one_in(4) {
+            cx.fit()?;
+        }
+        for value in values(&cx.message())? {
+            if self.one_in(3) {
+                match cx.cut(&value) {
+                    Err(error) if error.kind() == ErrorKind::Uncuttable => {}
+                    cut => cut?,
+                }
+            }
+            if value.descriptor().is_some() && self.depth < 5 && self.one_in(2) {
+                let child = Whimsical {
+                    depth: self.depth + 1,
+                    ..*self
+                };
+                cx.compose(&child, &value)?;
+            }
+        }
+        match self.fits && self.depth == 0 {
+            true => cx.fit(),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn whatever_a_splitter_cuts_and_fits_in_any_order_comes_back() {
+    let (mut cut, mut uncuttable) = (0, 0);
+    let cases = cases() / 4;
+    for seed in 0..cases.div_ceil(OF_ONE_SCHEMA) {
+        let random = &mut Random::new(seed ^ 9 << 32);
+        let schema = schema(random);
+        for _ in 0..OF_ONE_SCHEMA {
+            let habits = Habits {
+                order: *random.choose(&[Order::Ascending, Order::Shuffled]),
+                odd_wire: random.one_in(3),
+                repeats: random.one_in(3),
+                size: 100 + random.below(1500),
+            };
+            let bytes = message(&schema.root, random, &habits);
+            let fits = random.one_in(2);
+            let options = match fits {
+                true => options(random, bytes.len()),
+                false => SplitOptions::new(),
+            };
+            let whims = RefCell::new(Random::new(random.number()));
+            let splitter = Whimsical {
+                random: &whims,
+                fits,
+                depth: 0,
+            };
+            let source = Source::from_bytes(bytes.clone(), schema.root.clone());
+            match splitter.split_with(source, &options) {
+                Ok(split) => {
+                    cut += u64::from(split.chunks.len() > 1);
+                    check_merge(&split, &bytes, random, &schema.root);
+                }
+                Err(error) if error.kind() == ErrorKind::Uncuttable => uncuttable += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(
+        cut > cases / 2 && uncuttable < cases / 4,
+        "{cut} {uncuttable}"
+    );
 }
 
 #[test]

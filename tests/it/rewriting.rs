@@ -181,12 +181,7 @@ fn a_value_replaced_in_chunks_or_in_one_piece_is_the_value_merged_replaced_and_s
 
 #[test]
 fn chunks_that_do_not_change_are_copied_as_they_are_stored() {
-    let habits = Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 20_000,
-    };
+    let habits = Habits::plain(20_000);
     let model = message(&kitchen_sink(), &mut Random::new(5), &habits);
     let folder = tempfile::tempdir().unwrap();
     let file = split(&model, folder.path(), 2000);
@@ -219,12 +214,7 @@ fn chunks_that_do_not_change_are_copied_as_they_are_stored() {
 
 #[test]
 fn what_was_below_a_replaced_value_goes() {
-    let habits = Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 8000,
-    };
+    let habits = Habits::plain(8000);
     let model = message(&kitchen_sink(), &mut Random::new(9), &habits);
     let folder = tempfile::tempdir().unwrap();
     let file = split(&model, folder.path(), 500);
@@ -250,12 +240,7 @@ fn what_was_below_a_replaced_value_goes() {
 
 #[test]
 fn recompressing_changes_nothing_but_how_chunks_are_stored() {
-    let habits = Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 20_000,
-    };
+    let habits = Habits::plain(20_000);
     let model = message(&kitchen_sink(), &mut Random::new(6), &habits);
     let folder = tempfile::tempdir().unwrap();
     let file = split(&model, folder.path(), 2000);
@@ -299,12 +284,7 @@ fn recompressing_changes_nothing_but_how_chunks_are_stored() {
 #[test]
 fn what_is_no_chunk_stays_in_the_file() {
     let folder = tempfile::tempdir().unwrap();
-    let habits = Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 5000,
-    };
+    let habits = Habits::plain(5000);
     let model = message(&kitchen_sink(), &mut Random::new(8), &habits);
     let file = split(&model, folder.path(), 1000);
     // The same file with metadata, and a record that is nobody's in front.
@@ -343,12 +323,7 @@ fn what_is_no_chunk_stays_in_the_file() {
 #[test]
 fn what_cannot_be_replaced_says_why() {
     let folder = tempfile::tempdir().unwrap();
-    let habits = Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 5000,
-    };
+    let habits = Habits::plain(5000);
     let model = message(&kitchen_sink(), &mut Random::new(8), &habits);
     let file = split(&model, folder.path(), 1000);
     let failed = |path: &FieldPath, new: &[u8]| replaced(&file, path, new).unwrap_err();

@@ -6,15 +6,10 @@ use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions, Written};
 use proto_splitter::{ErrorKind, Result};
-use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
+use proto_splitter_testkit::generate::{Habits, Random, kitchen_sink, message};
 
 fn model() -> Vec<u8> {
-    let habits = Habits {
-        order: Order::Ascending,
-        odd_wire: false,
-        repeats: false,
-        size: 20_000,
-    };
+    let habits = Habits::plain(20_000);
     message(&kitchen_sink(), &mut Random::new(7), &habits)
 }
 

@@ -100,12 +100,25 @@ pub enum Order {
 pub struct Habits {
     /// The order of fields.
     pub order: Order,
-    /// Length prefixes of up to ten bytes, and unknown fields.
+    /// Varints longer than they need be, in tags, lengths and values; unknown fields; map entries with more or less in them than a key
+    /// and a value.
     pub odd_wire: bool,
     /// Values that occur again, superseded members of oneofs, duplicate keys, submessages in pieces.
     pub repeats: bool,
     /// Roughly how many bytes a message should have.
     pub size: u64,
+}
+
+impl Habits {
+    /// Those of most writers.
+    pub fn plain(size: u64) -> Habits {
+        Habits {
+            order: Order::Ascending,
+            odd_wire: false,
+            repeats: false,
+            size,
+        }
+    }
 }
 
 /// A message of this type, in bytes.
@@ -226,44 +239,48 @@ fn content(
 fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u8> {
     let mut out = Vec::new();
     let wire_type = *random.choose(&[2, 2, 2, 0, 1, 3, 5]);
-    put_varint(&mut out, u64::from(number) << 3 | wire_type);
+    tag(&mut out, number, wire_type, random, habits);
     match wire_type {
         0 => put_varint(&mut out, random.number() >> random.below(64)),
         1 => out.extend(random.text(8)),
         2 => {
-            length(&mut out, len, random, habits);
+            varint(&mut out, len, 10, random, habits);
             out.extend(random.text(len));
         }
         3 => {
             let inner = random.text(len);
             tagged(&mut out, 1, &inner, random, habits);
-            put_varint(&mut out, u64::from(number) << 3 | 4);
+            tag(&mut out, number, 4, random, habits);
         }
         _ => out.extend(random.text(4)),
     }
     out
 }
 
-fn length(out: &mut Vec<u8>, len: u64, random: &mut Random, habits: &Habits) {
+/// A varint, now and then longer than it need be, but of at most so many bytes.
+fn varint(out: &mut Vec<u8>, value: u64, most: usize, random: &mut Random, habits: &Habits) {
     if !(habits.odd_wire && random.one_in(10)) {
-        return put_varint(out, len);
+        return put_varint(out, value);
     }
-    let wide = varint_len(len) + usize::try_from(random.below(10)).expect("small");
-    let wide = wide.min(10);
+    let shortest = varint_len(value);
+    let wide = shortest + usize::try_from(random.below(10)).expect("small");
+    let wide = wide.min(most).max(shortest);
     for at in 0..wide {
-        let bits = u8::try_from(
-            len.checked_shr(7 * u32::try_from(at).expect("small"))
-                .unwrap_or(0)
-                & 0x7f,
-        )
-        .expect("seven bits");
+        let shift = 7 * u32::try_from(at).expect("small");
+        let bits = value.checked_shr(shift).unwrap_or(0) & 0x7f;
+        let bits = u8::try_from(bits).expect("seven bits");
         out.push(if at + 1 < wide { bits | 0x80 } else { bits });
     }
 }
 
+/// Readers take tags of up to five bytes.
+fn tag(out: &mut Vec<u8>, number: u32, wire_type: u64, random: &mut Random, habits: &Habits) {
+    varint(out, u64::from(number) << 3 | wire_type, 5, random, habits);
+}
+
 fn tagged(out: &mut Vec<u8>, number: u32, content: &[u8], random: &mut Random, habits: &Habits) {
-    put_varint(out, u64::from(number) << 3 | 2);
-    length(out, content.len() as u64, random, habits);
+    tag(out, number, 2, random, habits);
+    varint(out, content.len() as u64, 10, random, habits);
     out.extend_from_slice(content);
 }
 
@@ -288,7 +305,13 @@ fn value(
             let mut parts = Vec::new();
             if !random.one_in(10) {
                 let mut key = Vec::new();
-                scalar(&mut key, &entry.map_entry_key_field().kind(), 1, random);
+                scalar(
+                    &mut key,
+                    &entry.map_entry_key_field().kind(),
+                    1,
+                    random,
+                    habits,
+                );
                 parts.push(key);
             }
             let mut part = Vec::new();
@@ -301,6 +324,14 @@ fn value(
                 depth,
             );
             parts.push(part);
+            if habits.odd_wire && random.one_in(20) {
+                // More than an entry has, or less: such a value has no path.
+                match random.below(3) {
+                    0 => parts.push(unknown(3, 1 + size / 4, random, habits)),
+                    1 => parts.insert(0, parts[0].clone()),
+                    _ => parts.truncate(parts.len() - 1),
+                }
+            }
             if habits.odd_wire && random.one_in(8) {
                 parts.reverse();
             }
@@ -308,9 +339,9 @@ fn value(
             tagged(out, number, &bytes, random, habits);
         }
         Kind::Message(descriptor) if slot.group => {
-            put_varint(out, u64::from(number) << 3 | 3);
+            tag(out, number, 3, random, habits);
             out.extend(inner(random, descriptor));
-            put_varint(out, u64::from(number) << 3 | 4);
+            tag(out, number, 4, random, habits);
         }
         Kind::Message(descriptor) => {
             let bytes = inner(random, descriptor);
@@ -325,49 +356,48 @@ fn value(
         kind if slot.repeated && slot.packed != random.one_in(6) => {
             let mut bytes = Vec::new();
             for _ in 0..random.below(1 + size / 4) {
-                bare(&mut bytes, kind, random);
+                bare(&mut bytes, kind, random, habits);
             }
             tagged(out, number, &bytes, random, habits);
         }
-        kind => scalar(out, kind, number, random),
+        kind => scalar(out, kind, number, random, habits),
     }
 }
 
 /// A scalar with its tag. Keys of maps are scalars too: few different ones, so that some are there twice.
-fn scalar(out: &mut Vec<u8>, kind: &Kind, number: u32, random: &mut Random) {
+fn scalar(out: &mut Vec<u8>, kind: &Kind, number: u32, random: &mut Random, habits: &Habits) {
     let wire_type = match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,
         Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => 5,
         Kind::String | Kind::Bytes => 2,
         _ => 0,
     };
-    put_varint(out, u64::from(number) << 3 | wire_type);
+    tag(out, number, wire_type, random, habits);
     if wire_type == 2 {
         let len = random.below(4);
         let key = random.text(len);
         put_varint(out, len);
         out.extend(key);
     } else {
-        bare(out, kind, random);
+        bare(out, kind, random, habits);
     }
 }
 
-fn bare(out: &mut Vec<u8>, kind: &Kind, random: &mut Random) {
+fn bare(out: &mut Vec<u8>, kind: &Kind, random: &mut Random, habits: &Habits) {
     let small = random.below(50);
-    match kind {
-        Kind::Double => out.extend((small as f64).to_le_bytes()),
-        Kind::Float => out.extend((f32::from(u8::try_from(small).expect("small"))).to_le_bytes()),
-        Kind::Fixed64 | Kind::Sfixed64 => out.extend(small.to_le_bytes()),
+    let number = match kind {
+        Kind::Double => return out.extend((small as f64).to_le_bytes()),
+        Kind::Float => {
+            return out.extend(f32::from(u8::try_from(small).expect("small")).to_le_bytes());
+        }
+        Kind::Fixed64 | Kind::Sfixed64 => return out.extend(small.to_le_bytes()),
         Kind::Fixed32 | Kind::Sfixed32 => {
-            out.extend(u32::try_from(small).expect("small").to_le_bytes());
+            return out.extend(u32::try_from(small).expect("small").to_le_bytes());
         }
-        Kind::Bool | Kind::Enum(_) => put_varint(out, small % 2),
-        Kind::Int32 | Kind::Int64 if random.one_in(5) => {
-            put_varint(out, (small + 1).wrapping_neg())
-        }
-        Kind::Uint64 | Kind::Int64 | Kind::Sint64 if random.one_in(5) => {
-            put_varint(out, 1 << 40 | small)
-        }
-        _ => put_varint(out, small),
-    }
+        Kind::Bool | Kind::Enum(_) => small % 2,
+        Kind::Int32 | Kind::Int64 if random.one_in(5) => (small + 1).wrapping_neg(),
+        Kind::Uint64 | Kind::Int64 | Kind::Sint64 if random.one_in(5) => 1 << 40 | small,
+        _ => small,
+    };
+    varint(out, number, 10, random, habits);
 }
