@@ -1,13 +1,15 @@
-//! Reading a chunk: its header, and its data past the block headers that cut into it.
+//! Reading the data of a chunk past the block headers that cut into it.
 use std::io::IoSliceMut;
 
 use crate::block::{
     BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, PAYLOAD, block_of, is_boundary,
-    is_chunk_boundary, payload_end, payload_position,
+    payload_end, payload_position,
 };
-use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader};
+use crate::chunk::{CHUNK_HEADER, Chunk};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::{Fault, Place};
 use crate::hash::Hasher;
+use crate::headers::other_chunk;
 use crate::input::Input;
 use crate::varint;
 
@@ -16,184 +18,6 @@ const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
 /// Block headers in as much payload as so many blocks have.
 const MOST_HEADERS: usize = 5;
-
-/// What is wrong with a chunk, in the terms that resynchronising needs.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) error: Error,
-    pub(crate) place: Place,
-}
-
-/// What the damage leaves to go by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Nothing is known about where the chunk ends.
-    ChunkHeader,
-    /// A block header that can't be trusted.
-    BlockHeader { block: u64 },
-    /// A block header that can be trusted, and says that the chunk isn't where it was looked for.
-    OtherChunk { block: u64, header: BlockHeader },
-    /// The chunk's header is fine, its data isn't.
-    Data { end: u64 },
-    /// The file ends inside the chunk.
-    Truncated,
-    /// The source failed, which says nothing about what is stored.
-    Io,
-}
-
-impl Fault {
-    pub(crate) fn io(offset: u64, error: std::io::Error) -> Self {
-        Fault {
-            error: Error::io(Some(offset), error),
-            place: Place::Io,
-        }
-    }
-
-    pub(crate) fn truncated(begin: u64, detail: String) -> Self {
-        Fault {
-            error: Error::truncated(begin, detail),
-            place: Place::Truncated,
-        }
-    }
-
-    pub(crate) fn ends_inside(chunk: &Chunk, end: u64) -> Self {
-        Fault::truncated(
-            chunk.begin,
-            format!(
-                "the file ends at {end:#x}, inside a chunk that goes on to {:#x}",
-                chunk.end
-            ),
-        )
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        fault.error
-    }
-}
-
-/// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the header of the
-/// block that `pos` is in.
-pub(crate) fn chunk_before<I: Input + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
-    let block = block_of(pos);
-    let header = read_block_header(input, block)?;
-    // A chunk that begins with the block begins there; else one reaches into the block, and the next one
-    // begins where it says.
-    let next = block.checked_add(header.next_chunk);
-    let before = block.checked_sub(header.previous_chunk);
-    let begin = match (header.previous_chunk, next, before) {
-        (0, ..) => Some(block),
-        (_, Some(next), _) if next <= pos => Some(next),
-        (_, Some(_), before) => before,
-        _ => None,
-    };
-    begin
-        .filter(|&begin| is_chunk_boundary(begin))
-        .ok_or_else(|| Fault {
-            error: Error::corrupt(block, "block header of an impossible chunk"),
-            place: Place::BlockHeader { block },
-        })
-}
-
-/// Reads the header of the block that begins at `block`.
-pub(crate) fn read_block_header<I: Input + ?Sized>(
-    input: &mut I,
-    block: u64,
-) -> Result<BlockHeader, Fault> {
-    let mut stored = [0; BLOCK_HEADER_LEN];
-    let got = input
-        .read_full(block, &mut stored)
-        .map_err(|error| Fault::io(block, error))?;
-    if got < stored.len() {
-        return Err(Fault::truncated(
-            block,
-            "the file ends inside a block header".to_owned(),
-        ));
-    }
-    BlockHeader::decode(&stored, block).map_err(|error| Fault {
-        error,
-        place: Place::BlockHeader { block },
-    })
-}
-
-/// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.
-pub(crate) fn read_header<I: Input + ?Sized>(
-    input: &mut I,
-    begin: u64,
-) -> Result<Option<Chunk>, Fault> {
-    // The header, and the block header that may lie in front of it or in it.
-    let mut raw = [0; CHUNK_HEADER_LEN + BLOCK_HEADER_LEN];
-    let raw_end = payload_end(begin, CHUNK_HEADER);
-    let raw_len = if raw_end - begin > CHUNK_HEADER {
-        raw.len()
-    } else {
-        CHUNK_HEADER_LEN
-    };
-    let got = input
-        .read_full(begin, &mut raw[..raw_len])
-        .map_err(|error| Fault::io(begin, error))?;
-    if got == 0 {
-        return Ok(None);
-    }
-    let truncated = || {
-        Fault::truncated(
-            begin,
-            format!("the file ends after {got} bytes of a chunk header"),
-        )
-    };
-    let mut bytes = [0; CHUNK_HEADER_LEN];
-    let mut block_header = None;
-    if raw_len == raw.len() {
-        // Less than a block away, so it fits.
-        let block = crate::block::next_boundary(begin);
-        let at = usize::try_from(block - begin).unwrap_or(0);
-        if got < at + BLOCK_HEADER_LEN {
-            return Err(truncated());
-        }
-        let mut stored = [0; BLOCK_HEADER_LEN];
-        stored.copy_from_slice(&raw[at..at + BLOCK_HEADER_LEN]);
-        let header = BlockHeader::decode(&stored, block).map_err(|error| Fault {
-            error,
-            place: Place::BlockHeader { block },
-        })?;
-        if header.previous_chunk != block - begin {
-            return Err(other_chunk(block, header, begin, None));
-        }
-        block_header = Some((block, header));
-        bytes[..at].copy_from_slice(&raw[..at]);
-        bytes[at..].copy_from_slice(&raw[at + BLOCK_HEADER_LEN..]);
-    } else {
-        bytes.copy_from_slice(&raw[..CHUNK_HEADER_LEN]);
-    }
-    if got < raw_len {
-        return Err(truncated());
-    }
-    let header = ChunkHeader::decode(&bytes, begin).map_err(|error| Fault {
-        error,
-        place: Place::ChunkHeader,
-    })?;
-    let end = header.end(begin);
-    if let Some((block, stored)) = block_header
-        && stored != BlockHeader::within(block, begin, end)
-    {
-        return Err(other_chunk(block, stored, begin, Some(end)));
-    }
-    Ok(Some(Chunk { header, begin, end }))
-}
-
-#[cold]
-fn other_chunk(block: u64, header: BlockHeader, begin: u64, end: Option<u64>) -> Fault {
-    let end = end.unwrap_or_else(|| block.saturating_add(header.next_chunk));
-    let error = header
-        .check(block, begin, end)
-        .err()
-        .unwrap_or_else(|| Error::corrupt(block, "block header of another chunk"));
-    Fault {
-        error,
-        place: Place::OtherChunk { block, header },
-    }
-}
 
 /// The data of a chunk, piece by piece, every block header on the way compared with what it must be.
 #[derive(Debug)]

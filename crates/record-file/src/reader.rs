@@ -1,5 +1,6 @@
 //! Reading one record after the other.
 mod ahead;
+mod metadata;
 mod recover;
 mod search;
 mod seek;
@@ -16,9 +17,11 @@ use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::decoded::{self, DecodedChunk};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::{Fault, Place};
+use crate::headers::read_header;
 use crate::input::{Input, ReadAhead, Sequential};
 use crate::options::ReaderOptions;
-use crate::payload::{Fault, Payload, Place, check_limit, read_header};
+use crate::payload::{Payload, check_limit};
 use crate::position::RecordPosition;
 use crate::simple;
 use crate::transpose::FieldProjection;
@@ -387,51 +390,6 @@ impl<I: Input> RecordReader<I> {
             loaded.records.recycle(&mut self.decoders.memory);
         }
         self.index = 0;
-    }
-
-    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is none. The reader
-    /// must be at the beginning, and then is behind it.
-    ///
-    /// # Errors
-    ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; as
-    /// [`read_record`](Self::read_record).
-    pub fn read_metadata(&mut self) -> Result<Option<Bytes>> {
-        if self.begin != 0 || self.index != 0 {
-            return Err(Error::at(
-                ErrorKind::InvalidPosition,
-                self.begin,
-                "metadata is at the beginning of a file only",
-            ));
-        }
-        loop {
-            match self.load_metadata() {
-                Ok(metadata) => return Ok(metadata),
-                Err(fault) => {
-                    if !self.recover(fault)? || self.begin > 64 {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-    }
-
-    fn load_metadata(&mut self) -> Result<Option<Bytes>, Fault> {
-        if self.begin == 0 {
-            let Some(signature) = self.header_at(0)? else {
-                return Ok(None);
-            };
-            self.begin = signature.end;
-        }
-        let Some(chunk) = self.header_at(self.begin)? else {
-            return Ok(None);
-        };
-        if chunk.header.kind != ChunkKind::Metadata {
-            return Ok(None);
-        }
-        let metadata = self.decode(&chunk)?.record_bytes(0);
-        self.begin = chunk.end;
-        Ok(metadata)
     }
 }
 

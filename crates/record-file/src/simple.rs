@@ -14,9 +14,10 @@ use crate::codec::{Decoders, Encoders, TRUSTED_SIZE};
 use crate::compression::{Compression, CompressionKind};
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::{Fault, Place};
 use crate::input::Input;
 use crate::options::ReaderOptions;
-use crate::payload::{Fault, Payload, Place, check_limit};
+use crate::payload::{Payload, check_limit};
 use crate::varint;
 
 /// The compression that the first byte of a chunk's data names.

@@ -6,10 +6,11 @@ use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::Decoders;
 use crate::decoded::{self, DecodedChunk};
 use crate::error::Result;
+use crate::fault::{Fault, Place};
 use crate::hash::hash;
 use crate::input::Input;
 use crate::options::ReaderOptions;
-use crate::payload::{Fault, Payload, Place};
+use crate::payload::Payload;
 use crate::threads::Threads;
 use crate::transpose::FieldProjection;
 

@@ -5,8 +5,9 @@
 use super::RecordReader;
 use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::{Fault, Place};
+use crate::headers::read_block_header;
 use crate::input::Input;
-use crate::payload::{Fault, Place, read_block_header};
 
 /// A part of a file that was skipped because it is damaged.
 #[derive(Debug)]

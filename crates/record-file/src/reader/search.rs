@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use super::RecordReader;
 use crate::chunk::Chunk;
 use crate::error::Result;
-use crate::payload::Fault;
+use crate::fault::Fault;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 

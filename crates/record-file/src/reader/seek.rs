@@ -2,7 +2,8 @@
 use super::RecordReader;
 use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::payload::{Fault, chunk_before};
+use crate::fault::Fault;
+use crate::headers::chunk_before;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 

@@ -2,8 +2,11 @@
 //!
 //! Values are moved in whole words, with whatever stands beside them: output grows downwards, so what a word
 //! brings along in front of its value is written over by what comes next.
-use super::states::{Emit, State};
+mod step;
+
+use super::states::State;
 use crate::varint;
+use step::{Kind, Step};
 
 /// Room in front of the output that is only ever written by accident.
 pub(crate) const SLACK: usize = 128;
@@ -23,42 +26,6 @@ pub(crate) const NOT_OPEN: &str = "transposed chunk: a message begins that didn'
 pub(crate) const LEFT_OPEN: &str = "transposed chunk: a message ends that doesn't begin";
 pub(crate) const STILL_OPEN: &str = "transposed chunk: a record begins inside a message";
 pub(crate) const MESSAGE_TOO_LARGE: &str = "transposed chunk: a message of more than 4 GiB";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A value of at most 8 bytes, perhaps none, and a tag, perhaps none.
-    Small,
-    /// A varint of 9 or 10 bytes.
-    LongVarint,
-    Bytes,
-    SubmessageStart,
-    SubmessageEnd,
-    MessageStart,
-    NonProto,
-}
-
-/// A state, prepared: what to do is data as far as possible, rather than a choice that may be foreseen wrongly.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    /// Of the next 8 bytes of the buffer, the bits that belong to the value.
-    keep: u64,
-    /// Bits of the value that are not in the buffer.
-    set: u64,
-    /// The tag, at the upper end.
-    tag: u64,
-    next: u32,
-    buffer: u32,
-    kind: Kind,
-    tag_len: u8,
-    /// Bytes of the value; of the tag that is put in front later, where a submessage ends.
-    len: u8,
-    /// How many of them come from the buffer.
-    advance: u8,
-    /// Brings the value to the upper end.
-    shift: u8,
-    /// 1 if the next state follows without a transition.
-    implicit: u8,
-}
 
 /// What is left of a buffer: a range of the bytes that all buffers lie in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -330,81 +297,6 @@ fn long_prefixed(mut cursor: Cursor, bytes: &[u8]) -> Found<usize> {
     let begin = cursor.at;
     let len = cursor.take_length(bytes)?;
     len.checked_add(cursor.at - begin).ok_or(BUFFER_ENDS)
-}
-
-impl Step {
-    fn new(state: &State, none: u32) -> Self {
-        let mut tag = [0; 8];
-        let tag_len = usize::from(state.tag_len);
-        tag[8 - tag_len..].copy_from_slice(&state.tag[..tag_len]);
-        let mut step = Step {
-            keep: 0,
-            set: 0,
-            tag: u64::from_le_bytes(tag),
-            next: state.next,
-            buffer: none,
-            kind: Kind::Small,
-            tag_len: state.tag_len,
-            len: 0,
-            advance: 0,
-            shift: 0,
-            implicit: u8::from(state.implicit),
-        };
-        let mut from_buffer = |buffer: u32, len: u8| {
-            step.buffer = buffer;
-            step.len = len;
-            step.advance = len;
-            if (1..=8).contains(&len) {
-                step.shift = 64 - 8 * len;
-                step.keep = u64::MAX >> step.shift;
-            }
-        };
-        match state.emit {
-            Emit::Nothing => step.tag_len = 0,
-            Emit::StartGroup | Emit::EndGroup => {}
-            Emit::Varint { buffer, len } => {
-                from_buffer(buffer, len);
-                if len <= 8 {
-                    step.keep &= 0x7f7f_7f7f_7f7f_7f7f;
-                    // The last byte doesn't say that another one follows.
-                    step.set = (u64::MAX >> step.shift >> 8) & 0x8080_8080_8080_8080;
-                } else {
-                    step.kind = Kind::LongVarint;
-                }
-            }
-            Emit::Inline(value) => {
-                step.set = u64::from(value);
-                step.len = 1;
-                step.shift = 56;
-            }
-            Emit::Fixed32 { buffer } => from_buffer(buffer, 4),
-            Emit::Fixed64 { buffer } => from_buffer(buffer, 8),
-            Emit::Bytes { buffer } => {
-                step.buffer = buffer;
-                step.kind = Kind::Bytes;
-            }
-            Emit::SubmessageStart => {
-                step.kind = Kind::SubmessageStart;
-                step.tag_len = 0;
-            }
-            Emit::SubmessageEnd => {
-                // The tag comes in front of the message, which only ends here.
-                step.kind = Kind::SubmessageEnd;
-                step.len = step.tag_len;
-                step.tag_len = 0;
-            }
-            Emit::MessageStart => {
-                step.kind = Kind::MessageStart;
-                step.tag_len = 0;
-            }
-            Emit::NonProto { buffer } => {
-                step.buffer = buffer;
-                step.kind = Kind::NonProto;
-                step.tag_len = 0;
-            }
-        }
-        step
-    }
 }
 
 #[inline]

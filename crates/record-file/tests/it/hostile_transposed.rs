@@ -292,7 +292,7 @@ fn a_state_that_stands_for_two_fields_is_wanted_by_where_it_is_met() {
         } else {
             [&field[..], group].concat()
         };
-        assert_eq!(read(&frame).unwrap(), [both.clone()]);
+        assert_eq!(read(&frame).unwrap(), std::slice::from_ref(&both));
         let bytes = frame::file(&[frame]);
         for (projection, expected) in [
             (none().field(&[1]), &field[..]),

@@ -1,0 +1,96 @@
+//! Finding chunks and records by headers alone.
+use super::{RecordFile, no_record};
+use crate::chunk::Chunk;
+use crate::error::{Error, Result};
+use crate::headers::chunk_before;
+use crate::position::{ChunkOffset, RecordPosition};
+use crate::read_at::ReadAt;
+
+impl<S: ReadAt> RecordFile<S> {
+    /// All chunks in order, of every kind, by their headers alone.
+    pub fn chunks(&self) -> Chunks<'_, S> {
+        self.chunks_from(0)
+    }
+
+    pub(crate) fn chunks_from(&self, begin: u64) -> Chunks<'_, S> {
+        Chunks {
+            file: self,
+            next: Some(begin),
+        }
+    }
+
+    /// The position of the record with this number.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no record has it, or any that reading headers can give.
+    pub fn locate(&self, numeric: u64) -> Result<RecordPosition> {
+        if numeric < self.size {
+            for chunk in self.chunks_from(self.chunk_before(numeric)?) {
+                let chunk = chunk?;
+                if numeric - chunk.begin < chunk.header.num_records {
+                    return Ok(RecordPosition::new(chunk.begin, numeric - chunk.begin));
+                }
+                if numeric < chunk.end {
+                    break;
+                }
+            }
+        }
+        Err(no_record(numeric))
+    }
+
+    /// The last record; `None` if there is none. Only headers near the end are read.
+    ///
+    /// # Errors
+    ///
+    /// If the file doesn't end exactly where a chunk ends, or any that reading headers can give.
+    pub fn last_record(&self) -> Result<Option<RecordPosition>> {
+        let mut end = self.size;
+        while end > 0 {
+            let start = self.chunk_before(end - 1)?;
+            let mut last = None;
+            let mut begin = start;
+            while begin < end {
+                let chunk = self.chunk_header_at(ChunkOffset(begin))?;
+                if chunk.header.num_records > 0 {
+                    last = Some(RecordPosition::new(begin, chunk.header.num_records - 1));
+                }
+                begin = chunk.end;
+            }
+            if begin > end {
+                return Err(Error::corrupt(start, "chunks that overlap"));
+            }
+            if last.is_some() {
+                return Ok(last);
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    fn chunk_before(&self, pos: u64) -> Result<u64> {
+        Ok(chunk_before(&mut &self.source, pos)?)
+    }
+}
+
+/// The chunks of a file, in order. After an error there are no more.
+#[derive(Debug)]
+pub struct Chunks<'a, S> {
+    file: &'a RecordFile<S>,
+    next: Option<u64>,
+}
+
+impl<S: ReadAt> Iterator for Chunks<'_, S> {
+    type Item = Result<Chunk>;
+
+    fn next(&mut self) -> Option<Result<Chunk>> {
+        let begin = self.next.take().filter(|&begin| begin < self.file.size)?;
+        let chunk = self.file.chunk_header_at(ChunkOffset(begin));
+        if let Ok(chunk) = &chunk {
+            self.next = Some(chunk.end);
+        }
+        Some(chunk)
+    }
+}
+
+impl<S: ReadAt> std::iter::FusedIterator for Chunks<'_, S> {}

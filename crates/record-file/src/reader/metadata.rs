@@ -1,0 +1,55 @@
+//! Reading what a file says of itself.
+use bytes::Bytes;
+
+use super::RecordReader;
+use crate::chunk::ChunkKind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::fault::Fault;
+use crate::input::Input;
+
+impl<I: Input> RecordReader<I> {
+    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is none. The reader
+    /// must be at the beginning, and then is behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; as
+    /// [`read_record`](Self::read_record).
+    pub fn read_metadata(&mut self) -> Result<Option<Bytes>> {
+        if self.begin != 0 || self.index != 0 {
+            return Err(Error::at(
+                ErrorKind::InvalidPosition,
+                self.begin,
+                "metadata is at the beginning of a file only",
+            ));
+        }
+        loop {
+            match self.load_metadata() {
+                Ok(metadata) => return Ok(metadata),
+                Err(fault) => {
+                    if !self.recover(fault)? || self.begin > 64 {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn load_metadata(&mut self) -> Result<Option<Bytes>, Fault> {
+        if self.begin == 0 {
+            let Some(signature) = self.header_at(0)? else {
+                return Ok(None);
+            };
+            self.begin = signature.end;
+        }
+        let Some(chunk) = self.header_at(self.begin)? else {
+            return Ok(None);
+        };
+        if chunk.header.kind != ChunkKind::Metadata {
+            return Ok(None);
+        }
+        let metadata = self.decode(&chunk)?.record_bytes(0);
+        self.begin = chunk.end;
+        Ok(metadata)
+    }
+}

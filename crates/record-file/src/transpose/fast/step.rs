@@ -1,0 +1,113 @@
+//! States, prepared for the fast way.
+use super::super::states::{Emit, State};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A value of at most 8 bytes, perhaps none, and a tag, perhaps none.
+    Small,
+    /// A varint of 9 or 10 bytes.
+    LongVarint,
+    Bytes,
+    SubmessageStart,
+    SubmessageEnd,
+    MessageStart,
+    NonProto,
+}
+
+/// A state, prepared: what to do is data as far as possible, rather than a choice that may be foreseen wrongly.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// Of the next 8 bytes of the buffer, the bits that belong to the value.
+    pub(super) keep: u64,
+    /// Bits of the value that are not in the buffer.
+    pub(super) set: u64,
+    /// The tag, at the upper end.
+    pub(super) tag: u64,
+    pub(super) next: u32,
+    pub(super) buffer: u32,
+    pub(super) kind: Kind,
+    pub(super) tag_len: u8,
+    /// Bytes of the value; of the tag that is put in front later, where a submessage ends.
+    pub(super) len: u8,
+    /// How many of them come from the buffer.
+    pub(super) advance: u8,
+    /// Brings the value to the upper end.
+    pub(super) shift: u8,
+    /// 1 if the next state follows without a transition.
+    pub(super) implicit: u8,
+}
+
+impl Step {
+    pub(super) fn new(state: &State, none: u32) -> Self {
+        let mut tag = [0; 8];
+        let tag_len = usize::from(state.tag_len);
+        tag[8 - tag_len..].copy_from_slice(&state.tag[..tag_len]);
+        let mut step = Step {
+            keep: 0,
+            set: 0,
+            tag: u64::from_le_bytes(tag),
+            next: state.next,
+            buffer: none,
+            kind: Kind::Small,
+            tag_len: state.tag_len,
+            len: 0,
+            advance: 0,
+            shift: 0,
+            implicit: u8::from(state.implicit),
+        };
+        let mut from_buffer = |buffer: u32, len: u8| {
+            step.buffer = buffer;
+            step.len = len;
+            step.advance = len;
+            if (1..=8).contains(&len) {
+                step.shift = 64 - 8 * len;
+                step.keep = u64::MAX >> step.shift;
+            }
+        };
+        match state.emit {
+            Emit::Nothing => step.tag_len = 0,
+            Emit::StartGroup | Emit::EndGroup => {}
+            Emit::Varint { buffer, len } => {
+                from_buffer(buffer, len);
+                if len <= 8 {
+                    step.keep &= 0x7f7f_7f7f_7f7f_7f7f;
+                    // The last byte doesn't say that another one follows.
+                    step.set = (u64::MAX >> step.shift >> 8) & 0x8080_8080_8080_8080;
+                } else {
+                    step.kind = Kind::LongVarint;
+                }
+            }
+            Emit::Inline(value) => {
+                step.set = u64::from(value);
+                step.len = 1;
+                step.shift = 56;
+            }
+            Emit::Fixed32 { buffer } => from_buffer(buffer, 4),
+            Emit::Fixed64 { buffer } => from_buffer(buffer, 8),
+            Emit::Bytes { buffer } => {
+                step.buffer = buffer;
+                step.kind = Kind::Bytes;
+            }
+            Emit::SubmessageStart => {
+                step.kind = Kind::SubmessageStart;
+                step.tag_len = 0;
+            }
+            Emit::SubmessageEnd => {
+                // The tag comes in front of the message, which only ends here.
+                step.kind = Kind::SubmessageEnd;
+                step.len = step.tag_len;
+                step.tag_len = 0;
+            }
+            Emit::MessageStart => {
+                step.kind = Kind::MessageStart;
+                step.tag_len = 0;
+            }
+            Emit::NonProto { buffer } => {
+                step.buffer = buffer;
+                step.kind = Kind::NonProto;
+                step.tag_len = 0;
+            }
+        }
+        step
+    }
+}
