@@ -68,6 +68,34 @@ pub(crate) fn zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<
     Ok(total)
 }
 
+/// As [`zstd_compress`], and hashes what comes out, as a file of this format has to.
+pub(crate) fn zstd_compress_and_hash(
+    pieces: &[Vec<u8>],
+    level: i32,
+    out: &mut Vec<u8>,
+) -> Outcome<u64> {
+    let mut compressor = zstd::bulk::Compressor::new(level)?;
+    let mut sum = 0u64;
+    for piece in pieces {
+        out.clear();
+        compressor.compress_to_buffer(piece, out)?;
+        sum = sum.wrapping_add(hasher().hash64(out));
+    }
+    Ok(sum)
+}
+
+/// As [`zstd_decompress`], and hashes what goes in.
+pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) -> Outcome<u64> {
+    let mut decompressor = zstd::bulk::Decompressor::new()?;
+    let mut total = 0;
+    for piece in pieces {
+        std::hint::black_box(hasher().hash64(piece));
+        out.clear();
+        total += decompressor.decompress_to_buffer(piece, out)? as u64;
+    }
+    Ok(total)
+}
+
 /// Each piece, compressed with the C library of brotli.
 pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8>>> {
     use std::io::Write;

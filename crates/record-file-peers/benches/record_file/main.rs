@@ -191,6 +191,9 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
         let piece = RefCell::new(Vec::with_capacity(2 * sizes.record));
         let contest = Contest::new(format!("{name} zstd:{LEVEL}, write"), bytes);
         writing(contest, records, &ours, Some(settings.theirs()), &memory)
+            .by("limit: zstd and hash", || {
+                limits::zstd_compress_and_hash(records, LEVEL, &mut piece.borrow_mut())
+            })
             .by("limit: zstd alone", || {
                 limits::zstd_compress(records, LEVEL, &mut piece.borrow_mut())
             })
@@ -211,6 +214,9 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
                 sides::read_ours(&file[..], 0)
             })
             .by_reading("riegeli crate", || sides::read_theirs_of(&file))
+            .by_reading("limit: zstd and hash", || {
+                limits::hash_and_zstd_decompress(&pieces, &mut piece.borrow_mut())
+            })
             .by_reading("limit: zstd alone", || {
                 limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
             })
@@ -254,9 +260,13 @@ fn small_records(
         Codec::None => contest = limits(contest, &values, &place),
         Codec::Zstd(level) => {
             let (values, piece) = (&values, &piece);
-            contest = contest.by("limit: zstd alone", move || {
-                limits::zstd_compress(values, level, &mut piece.borrow_mut())
-            });
+            contest = contest
+                .by("limit: zstd and hash", move || {
+                    limits::zstd_compress_and_hash(values, level, &mut piece.borrow_mut())
+                })
+                .by("limit: zstd alone", move || {
+                    limits::zstd_compress(values, level, &mut piece.borrow_mut())
+                });
         }
         _ => {}
     }
@@ -270,9 +280,13 @@ fn small_records(
     match codec {
         Codec::None => contest = limits(contest, &values, &place),
         Codec::Zstd(_) => {
-            contest = contest.by_reading("limit: zstd alone", || {
-                limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
-            });
+            contest = contest
+                .by_reading("limit: zstd and hash", || {
+                    limits::hash_and_zstd_decompress(&pieces, &mut piece.borrow_mut())
+                })
+                .by_reading("limit: zstd alone", || {
+                    limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
+                });
         }
         _ => {}
     }
