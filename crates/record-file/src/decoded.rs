@@ -61,12 +61,10 @@ impl DecodedChunk {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Gives the memory back to be used again, as far as nobody shares it.
+    /// Gives the memory back to be used again, with what is in it, as far as nobody shares it.
     pub(crate) fn recycle(self, memory: &mut Memory) {
         memory.give_ends(self.ends);
-        if let Ok(mut data) = self.data.try_into_mut() {
-            // Without content, or that would be moved to the front.
-            data.clear();
+        if let Ok(data) = self.data.try_into_mut() {
             memory.give(data.into());
         }
     }

@@ -23,7 +23,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no record has it, or any that reading headers can give.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any that reading headers can give.
     pub fn locate(&self, numeric: u64) -> Result<RecordPosition> {
         if numeric < self.size {
             for chunk in self.chunks_from(self.chunk_before(numeric)?) {
