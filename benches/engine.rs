@@ -19,31 +19,15 @@ use proto_splitter::record_file::Compression;
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
 use proto_splitter::wire::WireCursor;
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
-use proto_splitter_testkit::models::{ModelSize, Parts, constant, saved_model, small_node};
+use proto_splitter_testkit::models::Parts;
+use proto_splitter_testkit::workloads::{Workload, small_nodes};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 5;
 
-/// W1: four float constants of 256 MiB, cut at 64 MiB.
-const W1: ModelSize = ModelSize {
-    constants: 4,
-    functions: 0,
-    constant_bytes: 256 << 20,
-    small_nodes: 1000,
-};
-const W1_MAX: u64 = 64 << 20;
-
-/// W2: a graph of small nodes only, cut at 16 MiB.
-const W2_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
-const W2_MAX: u64 = 16 << 20;
-
-/// W3: functions of small nodes and constants, cut at 64 KiB.
-const W3_FUNCTIONS: u64 = 1000;
-const W3_NODES: u64 = 400;
-const W3_CONSTANTS: u64 = 8;
-const W3_CONSTANT: u64 = 64 << 10;
-const W3_MAX: u64 = 64 << 10;
+/// How many nodes are planned: W2, smaller and larger.
+const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
 /// TensorFlow's fixtures, which are small: planned many times, and cut at 10 KiB.
 const FIXTURES: [(&str, &str); 6] = [
@@ -60,14 +44,10 @@ const FIXTURE_TURNS: u64 = 500;
 /// How much smaller everything is with `--quick`, to see that it runs.
 const QUICK: u64 = 64;
 
-/// `cargo bench --bench engine -- [--quick] [--keep FOLDER]`: with a folder, the chunked files of the merges stay there, for
-/// `benches/peers.py`.
+/// `cargo bench --bench engine -- [--quick]`.
 fn main() -> Outcome<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let quick = std::env::args().any(|argument| argument == "--quick");
     let scale = if quick { QUICK } else { 1 };
-    let kept = arguments.iter().position(|argument| argument == "--keep");
-    let kept = kept.and_then(|at| arguments.get(at + 1)).map(PathBuf::from);
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
     fs::create_dir_all(&target)?;
     let folder = tempfile::tempdir_in(target)?;
@@ -76,52 +56,14 @@ fn main() -> Outcome<()> {
     fixtures()?;
     plans(folder.path(), scale)?;
     files(folder.path(), scale)?;
-    let kept = kept.as_deref().unwrap_or(folder.path());
-    fs::create_dir_all(kept)?;
-    merges(kept, scale)
-}
-
-/// The workloads' messages, their types, and what they are cut at.
-fn workload(name: &str, scale: u64) -> (Parts, &'static str, u64) {
-    let mut graph = Parts::new();
-    match name {
-        "w1" => {
-            let size = ModelSize {
-                constant_bytes: W1.constant_bytes / scale,
-                ..W1
-            };
-            (saved_model(&size), SAVED_MODEL, W1_MAX / scale)
-        }
-        "w2" => {
-            for index in 0..2_000_000 / scale {
-                graph = graph.message(1, small_node(index));
-            }
-            (graph, GRAPH_DEF, W2_MAX / scale)
-        }
-        _ => {
-            let mut library = Parts::new();
-            for index in 0..W3_FUNCTIONS / scale {
-                let name = Parts::new().text(1, &format!("__inference_layer_{index}"));
-                let mut function = Parts::new().message(1, name);
-                for node in 0..W3_NODES {
-                    function = function.message(3, small_node(node));
-                }
-                for at in 0..W3_CONSTANTS {
-                    let seed = index * W3_CONSTANTS + at;
-                    let kernel = constant(&format!("kernel_{at}"), seed, W3_CONSTANT);
-                    function = function.message(3, kernel);
-                }
-                library = library.message(1, function);
-            }
-            (graph.message(2, library), GRAPH_DEF, W3_MAX)
-        }
-    }
+    merges(folder.path(), scale)
 }
 
 /// Merges to memory: fresh, and touched before; and one constant of the largest file.
 fn merges(folder: &Path, scale: u64) -> Outcome<()> {
-    for name in ["w1", "w2", "w3"] {
-        let (message, type_name, max) = workload(name, scale);
+    for workload in Workload::MERGED {
+        let (name, type_name) = (workload.name(), workload.type_name());
+        let message = workload.message(scale);
         let source = folder.join(format!("{name}.source"));
         write(&message, &source)?;
         let size = message.len();
@@ -135,10 +77,7 @@ fn merges(folder: &Path, scale: u64) -> Outcome<()> {
             let prefix = folder.join(format!("{name}.{what}"));
             let chunked = folder.join(format!("{name}.{what}.cpb"));
             remove(&chunked)?;
-            let options = SplitOptions::new()
-                .max_chunk_size(max)?
-                .value_chunk_size(Some(max.min(W3_CONSTANT)))
-                .compression(how);
+            let options = workload.split_options(scale).compression(how);
             let open = Source::open(&source, descriptor(type_name)?)?;
             match type_name {
                 SAVED_MODEL => SavedModelSplitter.write_with(open, &prefix, &options)?,
@@ -167,12 +106,16 @@ fn merges(folder: &Path, scale: u64) -> Outcome<()> {
             let work = format!("{name} {what} merge to fresh memory");
             row(&work, size, &mut fresh, "a copy in memory", &mut memcpy)?;
             if type_name == SAVED_MODEL {
-                let path = format!("2[0].2.1[{}].5[\"value\"].8.4", W1.small_nodes + 1).parse()?;
+                let path = format!(
+                    "2[0].2.1[{}].5[\"value\"].8.4",
+                    Workload::W1_SMALL_NODES + 1
+                )
+                .parse()?;
                 let mut get = || -> Outcome<()> {
                     black_box(file.get(&path)?);
                     Ok(())
                 };
-                let constant = W1.constant_bytes / scale;
+                let constant = Workload::W1_CONSTANT_BYTES / scale;
                 let part = from[..usize::try_from(constant)?].to_vec();
                 let mut sum = || -> Outcome<()> {
                     black_box(crc32c::crc32c(black_box(&part)));
@@ -196,15 +139,10 @@ fn merges(folder: &Path, scale: u64) -> Outcome<()> {
 
 fn plans(folder: &Path, scale: u64) -> Outcome<()> {
     let descriptor = descriptor(GRAPH_DEF)?;
-    let options = SplitOptions::new().max_chunk_size(W2_MAX / scale)?;
-    for nodes in W2_NODES.map(|nodes| nodes / scale) {
-        let mut graph = Parts::new();
-        for index in 0..nodes {
-            graph = graph.message(1, small_node(index));
-        }
+    let options = Workload::W2.split_options(scale);
+    for nodes in PLANNED_NODES.map(|nodes| nodes / scale) {
         let path = folder.join("graph.pb");
-        write(&graph, &path)?;
-        drop(graph);
+        write(&small_nodes(nodes), &path)?;
         let bytes = bytes::Bytes::from(fs::read(&path)?);
         let mut walk = || -> Outcome<()> {
             let mut cursor = WireCursor::new(&bytes[..]);
@@ -288,11 +226,11 @@ fn fixtures() -> Outcome<()> {
 
 fn files(folder: &Path, scale: u64) -> Outcome<()> {
     let source = folder.join("saved_model.pb");
-    write(&workload("w1", scale).0, &source)?;
+    write(&Workload::W1.message(scale), &source)?;
     let size = fs::metadata(&source)?.len();
     let descriptor = descriptor(SAVED_MODEL)?;
-    let options = SplitOptions::new()
-        .max_chunk_size(W1_MAX / scale)?
+    let options = Workload::W1
+        .split_options(scale)
         .compression(Compression::None);
     let [prefix, merged, copy] = ["model", "merged.pb", "copy.pb"].map(|name| folder.join(name));
     let chunked = prefix.with_extension("cpb");

@@ -20,6 +20,8 @@ mod hostile_sources;
 mod merge_fixtures;
 /// What holds of every split and merge, on messages made at random.
 mod properties;
+/// The same in files: several, and trailers in chunks, by every way and on any number of threads.
+mod random_files;
 /// What holds of them of types made at random, too.
 mod random_schemas;
 /// What is read, and how often.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
+use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::Compression;
@@ -39,14 +40,20 @@ fn constant(name: &str, len: u64) -> Sparse {
         .field(1)
 }
 
-#[test]
-fn three_gib_of_constants_are_planned_by_reading_less_than_a_mib() {
+/// A SavedModel with twelve constants of 256 MiB, all of them zeros.
+fn three_gib() -> Sparse {
     let mut graph = Sparse::default();
     for index in 0..12 {
         graph = graph.and(constant(&format!("weights_{index}"), 256 << 20));
     }
     let model = Sparse::default().bytes([8, 1]).and(graph.field(2).field(2));
     assert!(model.len() > 3 << 30);
+    model
+}
+
+#[test]
+fn three_gib_of_constants_are_planned_by_reading_less_than_a_mib() {
+    let model = three_gib();
     let size = model.len();
     let (watched, reads) = Watched::new(model);
     let source = Source::from_reader(Arc::new(watched), size, descriptor());
@@ -114,6 +121,35 @@ fn a_scalar_is_read_without_any_constant() {
     assert_eq!(&file.get(&path).unwrap()[..], b"layer_3/add_3");
     let read = bytes_read(&reads.take());
     assert!(opened + read < 400 << 10, "{opened} to open and {read}");
+}
+
+#[test]
+fn a_scalar_of_three_gib_is_read_by_reading_less_than_two_mib() {
+    let name: FieldPath = "2[0].2.1[11].1".parse().unwrap();
+    let is_name = |value: &[u8]| assert_eq!(value, b"weights_11");
+    let model = three_gib();
+    let size = model.len();
+    let (plain, reads) = Watched::new(model.clone());
+    let view = MessageView::of_plain(&plain, MergeOptions::new()).unwrap();
+    is_name(&view.get(&name).unwrap());
+    assert!(bytes_read(&reads.take()) < 2 << 20);
+
+    // The constants are alike, and stored once; a reader doesn't know that.
+    let folder = tempfile::tempdir().unwrap();
+    let options = SplitOptions::new()
+        .max_chunk_size(64 << 20)
+        .unwrap()
+        .compression(Compression::None);
+    let source = Source::from_reader(Arc::new(model), size, descriptor());
+    let written = SavedModelSplitter
+        .write_with(source, folder.path().join("model"), &options)
+        .unwrap();
+    assert_eq!(written.chunks.len(), 13);
+    let (watched, reads) = Watched::new(fs::File::open(written.path).unwrap());
+    let file = ChunkedFile::from_source(watched, &Limits::default()).unwrap();
+    is_name(&file.get(&name).unwrap());
+    let reads = reads.take();
+    assert!(bytes_read(&reads) < 2 << 20, "{reads:?}");
 }
 
 #[test]

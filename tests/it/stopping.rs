@@ -9,10 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::lazy::MessageView;
+use proto_splitter::merge::{Limits, MergeOptions, Merger};
 use proto_splitter::progress::{CancelToken, Progress};
-use proto_splitter::record_file::Compression;
-use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter::record_file::{Compression, ReadAt};
+use proto_splitter::rewrite::{RewriteOptions, recompress, replace, replace_plain};
+use proto_splitter::split::{ComposableSplitter, Profile, Source, SplitOptions};
 use proto_splitter::{ErrorKind, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 use proto_splitter_testkit::sources::Guarded;
@@ -52,8 +55,7 @@ fn is_empty(folder: &Path) -> bool {
 /// Splits again and again, with `guard` before each read; the read that it is told to stop at comes later each time, until a split
 /// is done before it. Gives how many were stopped.
 fn stop_at_every_read(
-    threads: usize,
-    compression: Compression,
+    options: &SplitOptions,
     stop: impl Fn(&CancelToken) -> io::Result<()> + Clone + Send + Sync + 'static,
     stopped_by: ErrorKind,
 ) -> u64 {
@@ -69,8 +71,9 @@ fn stop_at_every_read(
             false => Ok(()),
         });
         let source = Source::from_reader(Arc::new(guarded), bytes.len() as u64, descriptor());
-        let options =
-            options(threads, compression).progress(Progress::default().cancelled_by(&token));
+        let options = options
+            .clone()
+            .progress(Progress::default().cancelled_by(&token));
         let result = SavedModelSplitter.write_with(source, folder.path().join("model"), &options);
         match result {
             Ok(_) => break stopped,
@@ -83,31 +86,34 @@ fn stop_at_every_read(
     }
 }
 
+/// Ways to write a file, and one to write several.
+fn ways() -> [SplitOptions; 4] {
+    let several = options(3, Compression::None).profile(Profile::Extended);
+    [
+        options(1, Compression::None),
+        options(3, Compression::None),
+        options(2, Compression::zstd(1)),
+        several.max_file_size(Some(2 << 20)).unwrap(),
+    ]
+}
+
 #[test]
 fn a_split_that_is_cancelled_at_any_read_leaves_nothing() {
-    for (threads, compression) in [
-        (1, Compression::None),
-        (3, Compression::None),
-        (2, Compression::zstd(1)),
-    ] {
+    for options in ways() {
         let cancel = |token: &CancelToken| {
             token.cancel();
             Ok(())
         };
-        let stopped = stop_at_every_read(threads, compression, cancel, ErrorKind::Cancelled);
+        let stopped = stop_at_every_read(&options, cancel, ErrorKind::Cancelled);
         assert!(stopped > 20, "{stopped}");
     }
 }
 
 #[test]
 fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
-    for (threads, compression) in [
-        (1, Compression::None),
-        (3, Compression::None),
-        (2, Compression::zstd(1)),
-    ] {
+    for options in ways() {
         let fail = |_: &CancelToken| Err(io::Error::other("the disk is gone"));
-        let stopped = stop_at_every_read(threads, compression, fail, ErrorKind::Io);
+        let stopped = stop_at_every_read(&options, fail, ErrorKind::Io);
         assert!(stopped > 20, "{stopped}");
     }
 }
@@ -227,4 +233,78 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
         assert_eq!(error.kind(), ErrorKind::Io, "{room}");
     }
     Merger::merge_to(&mut Full(size), &prefix).unwrap();
+}
+
+/// What else reads a file and writes another, or a part of it.
+type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
+
+const OTHER_WORK: [(&str, bool, Work); 5] = [
+    ("recompress", true, |source, progress| {
+        let file = ChunkedFile::from_source(source, &Limits::default())?;
+        let options = RewriteOptions::new()
+            .compression(Compression::None)
+            .progress(progress.clone());
+        recompress(&file, &tempfile::tempfile()?, &options).map(drop)
+    }),
+    ("replace", true, |source, progress| {
+        let file = ChunkedFile::from_source(source, &Limits::default())?;
+        let options = RewriteOptions::new().progress(progress.clone());
+        let reading = MergeOptions::new().progress(progress.clone());
+        let target = tempfile::tempfile()?;
+        replace(&file, &NAME.parse()?, b"new", &target, &reading, &options).map(drop)
+    }),
+    ("get", true, |source, progress| {
+        let file = ChunkedFile::from_source(source, &Limits::default())?;
+        let view = file.view(MergeOptions::new().progress(progress.clone()));
+        view.get_to(&"2[0]".parse()?, &mut io::sink()).map(drop)
+    }),
+    ("replace in one piece", false, |source, progress| {
+        let reading = MergeOptions::new().progress(progress.clone());
+        replace_plain(&source, &NAME.parse()?, b"new", &mut io::sink(), &reading).map(drop)
+    }),
+    ("get from one piece", false, |source, progress| {
+        let reading = MergeOptions::new().progress(progress.clone());
+        let view = MessageView::of_plain(&source, reading)?;
+        view.get_to(&"2[0]".parse()?, &mut io::sink()).map(drop)
+    }),
+];
+
+/// The name of a node.
+const NAME: &str = "2[0].2.1[3].1";
+
+#[test]
+fn rewriting_and_reading_parts_stop_at_whatever_read_is_cancelled_or_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::from_bytes(model(), descriptor());
+    let options = options(2, Compression::zstd(1));
+    let written = SavedModelSplitter
+        .write_with(&source, folder.path().join("model"), &options)
+        .unwrap();
+    let chunked: Bytes = fs::read(written.path).unwrap().into();
+    for (name, in_chunks, work) in OTHER_WORK {
+        let bytes = if in_chunks { chunked.clone() } else { model() };
+        for kind in [ErrorKind::Cancelled, ErrorKind::Io] {
+            let (mut at, mut stopped) = (0, 0);
+            loop {
+                let token = CancelToken::new();
+                let guard = token.clone();
+                let guarded = Guarded::new(bytes.clone(), move |read| match read >= at {
+                    true if kind == ErrorKind::Io => Err(io::Error::other("the disk is gone")),
+                    true => {
+                        guard.cancel();
+                        Ok(())
+                    }
+                    false => Ok(()),
+                });
+                let progress = Progress::default().cancelled_by(&token);
+                match work(&guarded, &progress) {
+                    Ok(()) => break,
+                    Err(error) => assert_eq!(error.kind(), kind, "{name} at {at}: {error}"),
+                }
+                stopped += 1;
+                at += 1 + at / 10;
+            }
+            assert!(stopped > 5, "{name}: {stopped}");
+        }
+    }
 }

@@ -9,10 +9,12 @@
     reason = "tests fail by panicking"
 )]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -47,11 +49,15 @@ fn graph(dir: &Path, bytes: usize) {
     fs::write(dir.join("graph.pb"), graph).unwrap();
 }
 
+const SPLIT: &str =
+    "split graph.pb -o out/graph --message tensorflow.GraphDef --max-chunk-size 256KiB";
+
 #[test]
 fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     let folder = TempDir::new().unwrap();
     let dir = folder.path();
     graph(dir, 2_000_000);
+    fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
     // So large may a file get, in blocks of 512 bytes or a KiB; a write beyond is an error once the signal is ignored.
     let limited = |blocks: u32, arguments: &str| {
         let script = format!(
@@ -62,28 +68,98 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         command.args(["-c", &script]).current_dir(dir);
         command.output().unwrap()
     };
-    let split = "split graph.pb -o out/graph --message tensorflow.GraphDef --max-chunk-size 256KiB";
-    fs::create_dir(dir.join("out")).unwrap();
-    for how in ["none", "zstd:1"] {
-        for threads in [1, 3] {
-            for blocks in [0, 1, 100, 500, 1000] {
-                let arguments = format!("{split} --compression {how} --threads {threads}");
-                let output = limited(blocks, &arguments);
-                assert_eq!(output.status.code(), Some(2), "{blocks}: {output:?}");
-                assert!(names(&dir.join("out")).is_empty(), "{blocks}");
-            }
+    let out = dir.join("out");
+    fs::create_dir(&out).unwrap();
+    let whole = limited(1_000_000, &format!("{SPLIT} --compression zstd:1"));
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
+    fs::rename(out.join("graph.cpb"), dir.join("graph.cpb")).unwrap();
+    let in_files = "--profile extended --max-file-size 1500KiB --compression none";
+    let replace = "--with value -o out/other --compression none";
+    for command in [
+        format!("{SPLIT} --compression none --threads 1"),
+        format!("{SPLIT} --compression none --threads 3"),
+        format!("{SPLIT} --compression zstd:1 --threads 1"),
+        format!("{SPLIT} --compression zstd:1 --threads 3"),
+        format!("{SPLIT} {in_files} --threads 1"),
+        format!("{SPLIT} {in_files} --threads 3"),
+        "merge graph.cpb -o out/graph.pb --threads 1".to_owned(),
+        "merge graph.cpb -o out/graph.pb --threads 3".to_owned(),
+        "recompress graph.cpb -o out/other.cpb --compression none".to_owned(),
+        format!("replace graph.cpb node[1].name {replace}"),
+        format!("replace graph.pb node[1].name {replace} --message tensorflow.GraphDef"),
+        "get graph.cpb '' -o out/part".to_owned(),
+        "get graph.pb '' -o out/part".to_owned(),
+    ] {
+        for blocks in [0, 1, 100, 500, 1000] {
+            let output = limited(blocks, &command);
+            assert_eq!(
+                output.status.code(),
+                Some(2),
+                "{blocks}, {command}: {output:?}"
+            );
+            assert!(names(&out).is_empty(), "{blocks}, {command}");
+        }
+        // It was the disk that it failed for.
+        let output = limited(1_000_000, &command);
+        assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
+        for name in names(&out) {
+            fs::remove_file(out.join(name)).unwrap();
         }
     }
-    let whole = limited(1_000_000, &format!("{split} --compression zstd:1"));
-    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
-    fs::rename(dir.join("out/graph.cpb"), dir.join("graph.cpb")).unwrap();
-    for threads in [1, 3] {
-        for blocks in [0, 1, 100, 500, 1000] {
-            let arguments = format!("merge graph.cpb -o out/graph.pb --threads {threads}");
-            let output = limited(blocks, &arguments);
-            assert_eq!(output.status.code(), Some(2), "{blocks}: {output:?}");
-            assert!(names(&dir.join("out")).is_empty(), "{blocks}");
+}
+
+#[test]
+fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path();
+    let out = dir.join("out");
+    fs::create_dir(&out).unwrap();
+    // One value of many zeros that are nowhere on the disk, and take long to be compressed or to be copied.
+    let sparse = |name: &str, front: &[u8], len: u64| {
+        fs::write(dir.join(name), front).unwrap();
+        let file = File::options().append(true).open(dir.join(name)).unwrap();
+        file.set_len(front.len() as u64 + len).unwrap();
+    };
+    let len = 2_u64 << 30;
+    let mut front = vec![0x22];
+    prost_reflect::prost::encoding::encode_varint(len, &mut front);
+    sparse("tensor.pb", &front, len);
+    sparse("value", b"", len);
+    let type_name = "--message tensorflow.TensorProto";
+    let split = "split tensor.pb -o tensor --compression zstd:1 --max-chunk-size 64MiB";
+    let output = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(split.split(' ').chain(type_name.split(' ')))
+        .current_dir(dir)
+        .output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    for command in [
+        "merge tensor.cpb -o out/tensor.pb",
+        "recompress tensor.cpb -o out/other.cpb --compression none",
+        "replace tensor.cpb tensor_content --with value -o out/other.cpb --compression none",
+        "replace tensor.pb tensor_content --with value -o out/other.pb",
+        "get tensor.cpb tensor_content -o out/part",
+        "get tensor.pb tensor_content -o out/part",
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+        child.args(command.split(' ')).current_dir(dir);
+        if !command.starts_with("recompress") {
+            child.args(type_name.split(' '));
         }
+        let mut child = child
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        while names(&out).is_empty() {
+            assert_eq!(child.try_wait().unwrap(), None, "{command}");
+            sleep(Duration::from_millis(1));
+        }
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(sent.success());
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{command}");
+        assert!(names(&out).is_empty(), "{command}");
     }
 }
 

@@ -75,6 +75,14 @@ impl Random {
         self.below(n) == 0
     }
 
+    /// Puts these in another order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            let other = self.below(at as u64 + 1);
+            items.swap(at, usize::try_from(other).unwrap_or(at));
+        }
+    }
+
     /// Bytes of printable text.
     #[allow(clippy::missing_panics_doc, reason = "95 letters fit in a byte")]
     pub fn text(&mut self, len: u64) -> Vec<u8> {
@@ -223,14 +231,7 @@ fn content(
     match habits.order {
         Order::Ascending => items.sort_by_key(|(number, _)| *number),
         Order::Descending => items.sort_by_key(|(number, _)| std::cmp::Reverse(*number)),
-        Order::Shuffled => {
-            for at in (1..items.len()).rev() {
-                items.swap(
-                    at,
-                    usize::try_from(random.below(at as u64 + 1)).expect("small"),
-                );
-            }
-        }
+        Order::Shuffled => random.shuffle(&mut items),
     }
     items.into_iter().flat_map(|(_, item)| item).collect()
 }

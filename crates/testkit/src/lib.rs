@@ -7,8 +7,11 @@
 )]
 
 pub mod generate;
+pub mod memory;
 pub mod models;
 pub mod reference;
 pub mod schemas;
 pub mod sources;
 pub mod splits;
+pub mod turns;
+pub mod workloads;

@@ -69,11 +69,17 @@ impl Parts {
         self
     }
 
-    /// Adds a string or bytes field.
+    /// Adds a string field.
     #[must_use]
-    pub fn text(mut self, number: u32, value: &str) -> Self {
+    pub fn text(self, number: u32, value: &str) -> Self {
+        self.bytes(number, value.as_bytes())
+    }
+
+    /// Adds a bytes field.
+    #[must_use]
+    pub fn bytes(mut self, number: u32, value: &[u8]) -> Self {
         self.header(number, value.len() as u64);
-        self.put(value.as_bytes());
+        self.put(value);
         self
     }
 

@@ -1,0 +1,215 @@
+//! What each way to compress makes of weights, quantised weights, text and graph nodes: `cargo bench --bench compression`.
+//!
+//! Each message is split to a file, synced, and merged into memory that was touched before. The ways take turns. `-- --quick` makes the
+//! messages 16 times smaller, to see that it runs.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::f64::consts::TAU;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
+
+use bytes::Bytes;
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitOptions};
+use proto_splitter::{GRAPH_DEF, GraphDefSplitter};
+use proto_splitter_testkit::generate::Random;
+use proto_splitter_testkit::models::Parts;
+use proto_splitter_testkit::turns::{Contestant, in_turns};
+use proto_splitter_testkit::workloads::small_nodes;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const ROUNDS: u64 = 3;
+const QUICK: usize = 16;
+
+/// Bytes of each kind of data, and of the constants that they are in: each is a chunk.
+const KIND_BYTES: usize = 64 << 20;
+const CONSTANT_BYTES: usize = 4 << 20;
+
+/// Nodes that make about as many bytes.
+const NODES: u64 = 700_000;
+
+const MAX_CHUNK_SIZE: u64 = 16 << 20;
+
+const WAYS: [&str; 7] = [
+    "auto", "none", "snappy", "zstd:1", "zstd:3", "zstd:9", "brotli:6",
+];
+
+/// The deviation of the weights from 0, as of a trained layer.
+const DEVIATION: f64 = 0.05;
+
+fn main() -> Outcome<()> {
+    let quick = std::env::args().any(|argument| argument == "--quick");
+    let scale = if quick { QUICK } else { 1 };
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    fs::create_dir_all(&target)?;
+    let folder = tempfile::tempdir_in(target)?;
+    println!("On {} threads.\n", thread::available_parallelism()?);
+    println!("| message | compression | bytes | of the message | split s | merge s |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    let bytes = KIND_BYTES / scale;
+    let constant = CONSTANT_BYTES / scale;
+    let weights = constants("weights", &weights(bytes), constant);
+    let quantised = constants("quantised", &quantised(bytes), constant);
+    let text = constants("text", &text(bytes)?, constant);
+    let nodes = small_nodes(NODES / scale as u64);
+    let all =
+        [&weights, &quantised, &text, &nodes]
+            .into_iter()
+            .fold(Vec::new(), |mut all, graph| {
+                // The fields of one graph and then of the next are those of both.
+                all.extend(written(graph));
+                all
+            });
+    for (name, message) in [
+        ("float32 weights", written(&weights)),
+        ("int8 weights", written(&quantised)),
+        ("text", written(&text)),
+        ("graph nodes", written(&nodes)),
+        ("all of them", all),
+    ] {
+        let options = SplitOptions::new()
+            .max_chunk_size(MAX_CHUNK_SIZE / scale as u64)?
+            .value_chunk_size(Some(constant as u64));
+        measure(name, &message.into(), &options, folder.path())?;
+    }
+    Ok(())
+}
+
+/// Splits and merges a message in all ways, and prints a line for each.
+fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -> Outcome<()> {
+    let descriptor = proto_splitter::proto::graph_def::descriptor_pool()
+        .get_message_by_name(GRAPH_DEF)
+        .ok_or("a type of the schema")?;
+    let source = &Source::from_bytes(message.clone(), descriptor);
+    let prefixes: Vec<PathBuf> = WAYS
+        .iter()
+        .map(|way| folder.join(way.replace(':', "-")))
+        .collect();
+    let mut contestants = Vec::new();
+    for (way, prefix) in WAYS.iter().zip(&prefixes) {
+        let compression: ChunkCompression = way.parse()?;
+        let options = options.clone().compression(compression).force(true);
+        let mut buffer = vec![1; message.len()];
+        contestants.push(Contestant::timed([*way, ""], move || {
+            let start = Instant::now();
+            let written = GraphDefSplitter.write_with(source, prefix, &options)?;
+            let split = start.elapsed();
+            let start = Instant::now();
+            ChunkedFile::open(&written.path)?.merge_into(&mut buffer, &MergeOptions::new())?;
+            let merged = start.elapsed();
+            match buffer == *message {
+                true => Ok(vec![split, merged]),
+                false => Err("the merge is another message".into()),
+            }
+        }));
+    }
+    let times = in_turns(ROUNDS, &mut contestants)?;
+    for ((way, prefix), times) in WAYS.iter().zip(&prefixes).zip(times.chunks(2)) {
+        let file = prefix.with_extension("cpb");
+        let size = fs::metadata(&file)?.len();
+        let share = size as f64 * 100.0 / message.len() as f64;
+        let [split, merge] = [&times[0], &times[1]].map(|times| times.best());
+        println!("| {name} | {way} | {size} | {share:.1}% | {split:.3} | {merge:.3} |");
+        fs::remove_file(file)?;
+    }
+    Ok(())
+}
+
+fn written(message: &Parts) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Writing to memory doesn't fail.
+    let _ = message.write_to(&mut bytes);
+    bytes
+}
+
+/// A graph with the data in constants of so many bytes.
+fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
+    let mut graph = Parts::new();
+    for (at, content) in data.chunks(bytes).enumerate() {
+        let value = Parts::new().message(8, Parts::new().bytes(4, content));
+        let attribute = Parts::new().text(1, "value").message(2, value);
+        let node = Parts::new()
+            .text(1, &format!("{name}_{at}"))
+            .text(2, "Const")
+            .message(5, attribute);
+        graph = graph.message(1, node);
+    }
+    graph
+}
+
+/// A number of a normal distribution with this deviation, of 24 random bits like that of any training.
+#[allow(clippy::cast_possible_truncation, reason = "to the nearest float")]
+fn normal(random: &mut Random, deviation: f64) -> f32 {
+    let mut uniform = || (random.number() >> 11) as f64 / (1_u64 << 53) as f64;
+    let (distance, angle) = (1.0 - uniform(), uniform() * TAU);
+    ((-2.0 * distance.ln()).sqrt() * angle.cos() * deviation) as f32
+}
+
+fn weights(bytes: usize) -> Vec<u8> {
+    let random = &mut Random::new(1);
+    (0..bytes / 4)
+        .flat_map(|_| normal(random, DEVIATION).to_le_bytes())
+        .collect()
+}
+
+/// Weights as bytes, of which 127 stands for four deviations.
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "that is what quantising is"
+)]
+fn quantised(bytes: usize) -> Vec<u8> {
+    let random = &mut Random::new(2);
+    (0..bytes)
+        .flat_map(|_| (normal(random, 127.0 / 4.0).round() as i8).to_le_bytes())
+        .collect()
+}
+
+/// Words of this repository's sources, each behind one that it follows there.
+fn text(bytes: usize) -> Outcome<Vec<u8>> {
+    let mut sources = Vec::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in ["crates", "docs"] {
+        read_sources(&root.join(folder), &mut sources)?;
+    }
+    let sources = sources.concat();
+    let words: Vec<&str> = sources.split_inclusive(char::is_whitespace).collect();
+    let mut behind: HashMap<&str, Vec<&str>> = HashMap::new();
+    for pair in words.windows(2) {
+        behind.entry(pair[0]).or_default().push(pair[1]);
+    }
+    let random = &mut Random::new(3);
+    let mut text = String::with_capacity(bytes + 1000);
+    let mut word = *random.choose(&words);
+    while text.len() < bytes {
+        text.push_str(word);
+        // The last word of all may have none behind it.
+        word = behind
+            .get(word)
+            .map_or(words[0], |next| *random.choose(next));
+    }
+    let mut text = text.into_bytes();
+    text.truncate(bytes);
+    Ok(text)
+}
+
+/// The text of all sources in a folder, in the order of their names.
+fn read_sources(folder: &Path, sources: &mut Vec<String>) -> Outcome<()> {
+    let entries: Result<Vec<_>, _> = fs::read_dir(folder)?.collect();
+    let mut paths: Vec<PathBuf> = entries?.iter().map(fs::DirEntry::path).collect();
+    paths.sort();
+    for path in paths {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension {
+            _ if path.is_dir() && !path.ends_with("target") => read_sources(&path, sources)?,
+            Some("rs" | "md") => sources.push(fs::read_to_string(&path)?),
+            _ => {}
+        }
+    }
+    Ok(())
+}

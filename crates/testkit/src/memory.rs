@@ -1,0 +1,69 @@
+//! How much memory a command takes.
+
+use std::fs;
+use std::io;
+use std::process::{Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// How often a process is looked at.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// The most memory that a process was seen to have, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// Memory that belongs to no file, as it was each time the process was looked at: a peak between two looks isn't seen.
+    pub anonymous: u64,
+    /// All that was resident at some moment, pages of its program and of other files included. The system keeps this one, so that it has
+    /// every peak; it is no less than the anonymous memory ever was.
+    pub resident: u64,
+}
+
+/// Runs a command to its end, without input and output, and watches its memory; where the system doesn't tell, that is 0.
+///
+/// # Errors
+///
+/// If it can't be started.
+pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.spawn()?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = Peak::default();
+    loop {
+        if let Ok(text) = fs::read_to_string(&status) {
+            peak.anonymous = peak.anonymous.max(bytes(&text, "RssAnon:"));
+            peak.resident = peak.resident.max(bytes(&text, "VmHWM:"));
+        }
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, peak));
+        }
+        sleep(INTERVAL);
+    }
+}
+
+/// What `/proc/PID/status` says of one thing.
+fn bytes(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_a_command_takes_for_a_moment_is_seen() {
+        // A shell that holds 64 MiB in a variable.
+        let script = "x=$(head -c 67108864 /dev/zero | tr '\\0' x); sleep 0.1; echo ${#x}";
+        let (status, peak) = watch(Command::new("sh").args(["-c", script])).unwrap();
+        assert!(status.success());
+        assert!(peak.anonymous > 64 << 20, "{peak:?}");
+        assert!(peak.resident >= peak.anonymous, "{peak:?}");
+        let (_, little) = watch(Command::new("sh").args(["-c", "sleep 0.1"])).unwrap();
+        assert!(
+            little.anonymous < 8 << 20 && little.resident > 0,
+            "{little:?}"
+        );
+    }
+}

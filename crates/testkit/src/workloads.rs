@@ -1,0 +1,170 @@
+//! The messages that the benchmarks measure, the same in each of them.
+
+use crate::models::{ModelSize, Parts, constant, saved_model, small_node};
+use proto_splitter_core::split::{LARGEST_MAX_CHUNK_SIZE, SplitOptions};
+
+const MIB: u64 = 1 << 20;
+
+/// Functions of W3, and what is in each.
+const FUNCTIONS: u64 = 1000;
+const FUNCTION_NODES: u64 = 400;
+const FUNCTION_CONSTANTS: u64 = 8;
+const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
+
+/// Constants of [`graph_and_function`]: those that stay, how many of them there are for each that is cut out, and those.
+const INNER_BYTES: u64 = 512 << 10;
+const CUT_EVERY: u64 = 64;
+const CUT_BYTES: u64 = 4 << 20;
+
+/// A message to measure with, and the size its chunks are to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// A SavedModel of 1 GiB in four float constants of 256 MiB, in chunks of 64 MiB: each constant is a chunk of its own.
+    W1,
+    /// The same with twelve constants: 3 GiB.
+    W1Large,
+    /// A GraphDef of 2,000,000 small nodes, about 190 MB, in chunks of 16 MiB.
+    W2,
+    /// A GraphDef of 540 MB: 1,000 functions of 400 small nodes and eight constants of 64 KiB, in chunks of 64 KiB: each constant
+    /// is a chunk of its own.
+    W3,
+    /// The same in chunks of 1 MiB.
+    W3Coarse,
+}
+
+impl Workload {
+    /// Those that merges to memory are measured with.
+    pub const MERGED: [Workload; 4] =
+        [Workload::W1, Workload::W2, Workload::W3, Workload::W3Coarse];
+
+    /// Small nodes in the graph of W1, which its constants follow.
+    pub const W1_SMALL_NODES: u64 = 1000;
+
+    /// Bytes of each constant of W1.
+    pub const W1_CONSTANT_BYTES: u64 = 256 * MIB;
+
+    /// What files of it are called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::W1 => "w1",
+            Workload::W1Large => "w1-large",
+            Workload::W2 => "w2",
+            Workload::W3 => "w3",
+            Workload::W3Coarse => "w3-coarse",
+        }
+    }
+
+    /// The message's type.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Workload::W1 | Workload::W1Large => "tensorflow.SavedModel",
+            Workload::W2 | Workload::W3 | Workload::W3Coarse => "tensorflow.GraphDef",
+        }
+    }
+
+    /// The message, `scale` times smaller.
+    pub fn message(self, scale: u64) -> Parts {
+        match self {
+            Workload::W1 => constants(4, scale),
+            Workload::W1Large => constants(12, scale),
+            Workload::W2 => small_nodes(2_000_000 / scale),
+            Workload::W3 | Workload::W3Coarse => functions(scale),
+        }
+    }
+
+    /// The most that a chunk of the message `scale` times smaller may have.
+    pub fn max_chunk_size(self, scale: u64) -> u64 {
+        match self {
+            Workload::W1 | Workload::W1Large => 64 * MIB / scale,
+            Workload::W2 => 16 * MIB / scale,
+            Workload::W3 => FUNCTION_CONSTANT_BYTES,
+            Workload::W3Coarse => MIB,
+        }
+    }
+
+    /// How the message `scale` times smaller is split. A constant that isn't smaller than a chunk is one.
+    ///
+    /// # Panics
+    ///
+    /// If the scale leaves nothing for a chunk.
+    pub fn split_options(self, scale: u64) -> SplitOptions {
+        let max = self.max_chunk_size(scale);
+        assert!((1..=LARGEST_MAX_CHUNK_SIZE).contains(&max), "{max}");
+        let options = SplitOptions::new().max_chunk_size(max).unwrap();
+        options.value_chunk_size(Some(max))
+    }
+}
+
+/// A graph of so many small nodes.
+pub fn small_nodes(count: u64) -> Parts {
+    (0..count).fold(Parts::new(), |graph, index| {
+        graph.message(1, small_node(index))
+    })
+}
+
+/// A graph, and in it a function, of so many bytes each in constants of 512 KiB, besides some of 4 MiB that are cut out. In chunks of at
+/// most one and a half times as many bytes both have a chunk of their own, which others are spliced into.
+pub fn graph_and_function(bytes: u64) -> Parts {
+    let nodes = |message: Parts, number: u32, seed: u64| {
+        (0..bytes / INNER_BYTES).fold(message, |message, at| {
+            let seed = seed + at;
+            let inner = constant(&format!("inner_{at}"), seed, INNER_BYTES);
+            let message = message.message(number, inner);
+            if at % CUT_EVERY != CUT_EVERY / 2 {
+                return message;
+            }
+            message.message(
+                number,
+                constant(&format!("cut_{at}"), seed << 32, CUT_BYTES),
+            )
+        })
+    };
+    let signature = Parts::new().text(1, "__inference_all");
+    let function = nodes(Parts::new().message(1, signature), 3, 1 << 16);
+    nodes(Parts::new(), 1, 1).message(2, Parts::new().message(1, function))
+}
+
+fn constants(count: u64, scale: u64) -> Parts {
+    saved_model(&ModelSize {
+        constants: count,
+        functions: 0,
+        constant_bytes: Workload::W1_CONSTANT_BYTES / scale,
+        small_nodes: Workload::W1_SMALL_NODES,
+    })
+}
+
+fn functions(scale: u64) -> Parts {
+    let mut library = Parts::new();
+    for index in 0..FUNCTIONS / scale {
+        let name = Parts::new().text(1, &format!("__inference_layer_{index}"));
+        let mut function = Parts::new().message(1, name);
+        for node in 0..FUNCTION_NODES {
+            function = function.message(3, small_node(node));
+        }
+        for at in 0..FUNCTION_CONSTANTS {
+            let seed = index * FUNCTION_CONSTANTS + at;
+            let kernel = constant(&format!("kernel_{at}"), seed, FUNCTION_CONSTANT_BYTES);
+            function = function.message(3, kernel);
+        }
+        library = library.message(1, function);
+    }
+    Parts::new().message(2, library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_messages_have_the_sizes_that_are_told_of_them() {
+        for (workload, least, most) in [
+            (Workload::W1, 1 << 30, (1 << 30) + MIB),
+            (Workload::W1Large, 3 << 30, (3 << 30) + MIB),
+            (Workload::W2, 180_000_000, 200_000_000),
+            (Workload::W3, 530_000_000, 570_000_000),
+        ] {
+            let size = workload.message(1).len();
+            assert!((least..most).contains(&size), "{workload:?}: {size}");
+        }
+    }
+}
