@@ -5,6 +5,8 @@ mod support;
 
 mod cat;
 mod convert;
+#[cfg(unix)]
+mod documentation;
 mod extended;
 mod folder;
 mod get;
