@@ -132,10 +132,13 @@ pub fn compare<S: ReadAt, T: ReadAt>(
     let whole = (0..sides.a.end(), 0..sides.b.end());
     let progress = first.progress();
     let size = whole.0.end;
+    let span = tracing::debug_span!("compare bytes", bytes = size).entered();
     let meter = progress.meter(size);
     if whole.0 == whole.1 && first_byte(&mut sides, &whole.0, &whole.1, Some(&meter))?.is_none() {
         return Ok(Comparison::Identical);
     }
+    drop(span);
+    let _span = tracing::debug_span!("compare fields", bytes = size).entered();
     let meter = progress.meter(size);
     let mut walk = Walk::new(limit.max(1), &meter);
     let message = first.descriptor().cloned();

@@ -66,7 +66,7 @@ pub(crate) struct Part<'a, S> {
 }
 
 enum PartBytes<'a, S> {
-    Chunked(PlanInput<'a, ChunkedFile<S>>),
+    Chunked(Box<PlanInput<'a, ChunkedFile<S>>>),
     Plain(SourceInput<'a, S>),
 }
 
@@ -266,6 +266,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get); what breaks the wire format anywhere in a message that the type knows.
     pub fn tree(&self, path: &FieldPath, options: &TreeOptions) -> Result<SizeTree> {
         let (part, pieces) = self.find_some(path)?;
+        let _span = tracing::debug_span!("tree", bytes = total(&pieces)).entered();
         let (is_message, message) = match self.descriptor() {
             None => (true, None),
             Some(root) => match path.resolve(root)?.kind {
@@ -336,11 +337,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 
     fn find(&self, path: &FieldPath) -> Result<Option<Value<'a, S>>> {
+        let _span = tracing::debug_span!("find", path = %self.show(path)).entered();
         locate::check(path, self.descriptor())?;
         let bytes = match self.source {
             Source::Chunked(file) => {
                 let plan = file.trailer().plan_part(file, path, &self.options)?;
-                PartBytes::Chunked(PlanInput::new(plan, file))
+                PartBytes::Chunked(Box::new(PlanInput::new(plan, file)))
             }
             Source::Plain(source, size) => PartBytes::Plain(SourceInput::new(source, size)),
         };
@@ -351,6 +353,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 
     fn copy(&self, part: &Part<'_, S>, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
+        let _span = tracing::debug_span!("copy", bytes = total(pieces)).entered();
         let meter = self.options.progress.meter(total(pieces));
         let mut sink = meter.written_to(sink);
         match (&self.source, part.plan()) {

@@ -177,6 +177,7 @@ impl<'a> Canonical<'a> {
 
     /// The fingerprint of what was planned.
     pub(crate) fn hash(&self, plan: &Plan) -> Result<u64> {
+        let _span = tracing::debug_span!("hash", bytes = plan.len()).entered();
         let mut hash = Farmhash::new();
         self.write(plan, &mut hash)?;
         Ok(hash.finish())

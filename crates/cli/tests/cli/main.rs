@@ -5,8 +5,8 @@ mod support;
 
 mod cat;
 mod convert;
-#[cfg(unix)]
 mod documentation;
+mod every_command;
 mod extended;
 mod folder;
 mod get;

@@ -68,6 +68,7 @@ impl ChunkedFile<File> {
     /// As [`open`](ChunkedFile::open).
     pub fn open_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
+        let _span = tracing::debug_span!("open", path = %path.display()).entered();
         let siblings = Siblings::of(path, limits)?;
         ChunkedFile::from_sources(open_file(path)?, limits, |file| siblings.open(file))
     }

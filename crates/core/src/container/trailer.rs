@@ -252,6 +252,7 @@ impl Trailer {
             );
             return Err(invalid(message));
         }
+        let _span = tracing::debug_span!("plan a merge", chunks = self.kinds.len()).entered();
         let layout = Layout {
             tree,
             kinds: &self.kinds,

@@ -1,6 +1,10 @@
 //! A planned message as input, without it being merged.
 
-use std::io::Read;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use record_file::ReadAt;
 
 use super::plan::{MergePlan, SegmentSource};
 use super::store::ChunkStore;
@@ -15,14 +19,34 @@ const MAX_OPEN: usize = 4;
 
 const WINDOW: usize = 4 << 10;
 
+/// How much is copied at a time to where chunks are unpacked.
+const COPY_LEN: usize = 256 << 10;
+
 /// Hops through the message that a plan describes. Only the chunks that are looked into are read.
+///
+/// Going back in a chunk is to read it again from its beginning. Where more than the chunk would be read again, it is unpacked to a
+/// temporary file.
 pub(crate) struct PlanInput<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
     /// The one used last is at the end.
     open: Vec<(usize, Open<'a>)>,
+    unpacked: Unpacked,
     window: Vec<u8>,
     start: u64,
+}
+
+/// Chunks that are gone back in again and again.
+#[derive(Default)]
+struct Unpacked {
+    file: Option<File>,
+    len: u64,
+    /// Where each begins in the file.
+    at: HashMap<usize, u64>,
+    /// Bytes that were read again, by chunk.
+    again: HashMap<usize, u64>,
+    /// There is no room for such a file, so what is needed is read again.
+    impossible: bool,
 }
 
 enum Open<'a> {
@@ -36,6 +60,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
             plan,
             store,
             open: Vec::new(),
+            unpacked: Unpacked::default(),
             window: Vec::new(),
             start: 0,
         }
@@ -47,12 +72,25 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
 
     /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
-        self.window.clear();
+        // What is at hand already stays, since a chunk can't be gone back in.
+        let skip = position.checked_sub(self.start);
+        let skip = skip.and_then(|skip| usize::try_from(skip).ok());
+        let passed = skip.unwrap_or(usize::MAX).min(self.window.len());
+        self.window.drain(..passed);
         self.start = position;
+        let filled = self.fill(position, want);
+        if filled.is_err() {
+            self.window.clear();
+        }
+        filled
+    }
+
+    fn fill(&mut self, position: u64, want: usize) -> Result<()> {
+        let at_hand = position + self.window.len() as u64;
         let mut at = self
             .plan
             .segments()
-            .partition_point(|segment| segment.offset <= position)
+            .partition_point(|segment| segment.offset <= at_hand)
             .saturating_sub(1);
         while self.window.len() < want
             && let Some(segment) = self.plan.segments().get(at).cloned()
@@ -80,6 +118,9 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
 
     /// Adds bytes of a chunk to the window.
     fn read(&mut self, chunk: usize, start: u64, len: u64) -> Result<()> {
+        if self.unpacked(chunk, start)? {
+            return self.read_unpacked(chunk, start, len);
+        }
         let known = self.open.iter().position(|(open, _)| *open == chunk);
         let goes_on = known
             .map(|at| self.open.remove(at).1)
@@ -115,6 +156,71 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(())
     }
 
+    /// Whether a chunk is unpacked, as it is once reading it again from its beginning has cost as much.
+    fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
+        if self.unpacked.at.contains_key(&chunk) {
+            return Ok(true);
+        }
+        let goes_back = self.open.iter().any(|(open, how)| {
+            *open == chunk && matches!(how, Open::Stream(_, position) if *position > start)
+        });
+        if !goes_back || self.unpacked.impossible {
+            return Ok(false);
+        }
+        let again = self.unpacked.again.entry(chunk).or_default();
+        *again = again.saturating_add(start);
+        if *again <= self.store.size(chunk) {
+            return Ok(false);
+        }
+        self.open.retain(|(open, _)| *open != chunk);
+        self.unpack(chunk)
+    }
+
+    fn unpack(&mut self, chunk: usize) -> Result<bool> {
+        let _span = tracing::debug_span!("unpack", chunk, bytes = self.store.size(chunk)).entered();
+        let unpacked = &mut self.unpacked;
+        if unpacked.file.is_none() {
+            unpacked.file = tempfile::tempfile().ok();
+        }
+        if let Some(file) = &mut unpacked.file
+            && file.seek(SeekFrom::Start(unpacked.len)).is_err()
+        {
+            unpacked.file = None;
+        }
+        let mut stream = self.store.stream(chunk)?;
+        let mut buffer = vec![0; COPY_LEN];
+        let mut end = unpacked.len;
+        loop {
+            let read = stream.read(&mut buffer)?;
+            let Some(file) = unpacked.file.as_mut().filter(|_| read > 0) else {
+                break;
+            };
+            if file.write_all(&buffer[..read]).is_err() {
+                unpacked.file = None;
+                break;
+            }
+            end += read as u64;
+        }
+        if unpacked.file.is_none() {
+            unpacked.at.clear();
+            unpacked.impossible = true;
+            return Ok(false);
+        }
+        unpacked.at.insert(chunk, unpacked.len);
+        unpacked.len = end;
+        Ok(true)
+    }
+
+    fn read_unpacked(&mut self, chunk: usize, start: u64, len: u64) -> Result<()> {
+        let (Some(file), Some(at)) = (&self.unpacked.file, self.unpacked.at.get(&chunk)) else {
+            return Ok(());
+        };
+        let before = self.window.len();
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.window.resize(before + len, 0);
+        Ok(file.read_exact_at(at + start, &mut self.window[before..])?)
+    }
+
     fn open(&self, chunk: usize) -> Result<Open<'a>> {
         let mut stream = self.store.stream(chunk)?;
         if self.store.size(chunk) > WHOLE_UP_TO {
@@ -146,5 +252,91 @@ impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
             }
         };
         Ok(&self.window[skip..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// A chunk that can only be read from its beginning on.
+    struct Store {
+        chunk: Vec<u8>,
+        opened: Cell<usize>,
+    }
+
+    impl Store {
+        fn new(size: usize) -> Self {
+            let chunk = (0..size).map(|at| at.to_le_bytes()[at % 3]).collect();
+            let opened = Cell::new(0);
+            Store { chunk, opened }
+        }
+
+        fn input(&self) -> PlanInput<'_, Store> {
+            let plan = MergePlan::of_chunk(0, self.chunk.len() as u64, 1);
+            PlanInput::new(plan, self)
+        }
+    }
+
+    impl ChunkStore for Store {
+        fn len(&self) -> usize {
+            1
+        }
+
+        fn size(&self, _: usize) -> u64 {
+            self.chunk.len() as u64
+        }
+
+        fn stored_len(&self) -> u64 {
+            self.chunk.len() as u64
+        }
+
+        fn stream(&self, _: usize) -> Result<Box<dyn Read + '_>> {
+            self.opened.set(self.opened.get() + 1);
+            Ok(Box::new(Cursor::new(&self.chunk)))
+        }
+    }
+
+    fn check(store: &Store, input: &mut PlanInput<'_, Store>, at: usize, want: usize) {
+        let bytes = input.fetch(at as u64, want).unwrap();
+        assert!(
+            bytes.len() >= want && store.chunk[at..].starts_with(bytes),
+            "{at}"
+        );
+    }
+
+    #[test]
+    fn a_walk_forward_reads_a_chunk_once_however_its_windows_fall() {
+        let store = Store::new(5 << 20);
+        let mut input = store.input();
+        let mut at = 0;
+        while at + 5000 < store.chunk.len() {
+            check(&store, &mut input, at, [1, 20, 4090, 5000][at % 4]);
+            at += [3, 40, 4000, 977][at % 4];
+        }
+        assert_eq!(store.opened.get(), 1);
+    }
+
+    #[test]
+    fn a_chunk_that_is_gone_back_in_again_and_again_is_unpacked() {
+        let store = Store::new(5 << 20);
+        let mut input = store.input();
+        for at in 0..500 {
+            check(&store, &mut input, (at * 999_983) % (5_000_000), 100);
+        }
+        assert!(store.opened.get() < 20, "{}", store.opened.get());
+    }
+
+    #[test]
+    fn going_back_to_the_front_is_cheap_and_unpacks_nothing() {
+        let store = Store::new(5 << 20);
+        let mut input = store.input();
+        for at in [0, 10_000, 0, 20_000, 0] {
+            check(&store, &mut input, at, 100);
+        }
+        assert!(input.unpacked.file.is_none());
     }
 }

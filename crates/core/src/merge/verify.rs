@@ -104,6 +104,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         let sizes = (0..self.len()).map(|chunk| self.size(chunk));
         let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
         for chunk in 0..self.len() {
+            let bytes = self.size(chunk);
+            let _span = tracing::debug_span!("read", chunk, bytes).entered();
             let read = self.stream(chunk).and_then(|stream| {
                 io::copy(&mut meter.read(stream), &mut io::sink()).map_err(Error::from)
             });

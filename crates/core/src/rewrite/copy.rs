@@ -231,6 +231,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         meter: &Meter,
     ) -> Result<ChunkInfo> {
         let stream = meter.read(stream);
+        let _span = tracing::debug_span!("write", bytes = size, %compression).entered();
         let mut summed = Summed { stream, crc32c: 0 };
         let position = self
             .writer()?
@@ -265,6 +266,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         changed: Option<&MergeOptions>,
         meter: &Meter,
     ) -> Result<()> {
+        let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();
         let limits = changed.map_or_else(Limits::default, |options| options.limits.clone());
         let file = ChunkedFile::with_metadata(self.target, metadata.clone(), &limits)?;
         let Some(options) = changed else {
