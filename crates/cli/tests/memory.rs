@@ -1,4 +1,4 @@
-//! How much memory the command takes for what is larger than that.
+//! What `tree` takes of memory and of the disk. Alone in its process, since the most memory it ever had is asked for.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -6,67 +6,102 @@
     reason = "tests fail by panicking"
 )]
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File};
+use std::io::{BufWriter, Seek, Write};
 use std::path::Path;
-use std::process::Command;
 
-use proto_splitter_testkit::memory::watch;
-use proto_splitter_testkit::models::{ModelSize, Parts, saved_model};
-use proto_splitter_testkit::workloads::graph_and_function;
+use prost_reflect::prost::encoding::encode_varint;
+use proto_splitter_testkit::models::{Parts, small_node};
+use protosplit_cli::Exit;
+use serde_json::Value;
 
-const MIB: u64 = 1 << 20;
+/// The most memory that the process may ever have had.
+const MOST_MEMORY: u64 = 128 << 20;
 
-/// The most anonymous memory that a split or a merge of files may take, however large the message is.
-const MOST: u64 = 128 * MIB;
-const MOST_COMPRESSED: u64 = 256 * MIB;
+/// The most that may be read of a model of large constants.
+const MOST_READ: u64 = 1 << 20;
 
-fn write(message: &Parts, path: &Path) {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
-    message.write_to(&mut out).unwrap();
-    out.flush().unwrap();
+/// What the system says of this process.
+fn told(file: &str, name: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/self/{file}")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.unwrap().trim().trim_end_matches(" kB");
+    number.parse().unwrap()
 }
 
-/// Runs the command; it must take no more than `most` bytes.
-fn run(folder: &Path, arguments: &str, most: u64) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
-    let command = command.args(arguments.split(' ')).current_dir(folder);
-    let (status, peak) = watch(command).unwrap();
-    assert!(status.success(), "{arguments}");
-    assert!(peak.anonymous > 0, "nothing was seen of {arguments}");
-    assert!(peak.anonymous <= most, "{arguments}: {peak:?}");
+fn tree(file: &Path, more: &[&str]) -> Value {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let args = ["protosplit", "tree", "--json", file.to_str().unwrap()];
+    let args = args.iter().chain(more);
+    let exit = protosplit_cli::run(args, &mut out, &mut err);
+    assert_eq!(exit, Exit::Done, "{}", String::from_utf8_lossy(&err));
+    let report: Value = serde_json::from_slice(&out).unwrap();
+    report["tree"].clone()
 }
 
-#[test]
-fn constants_of_256_mib_are_split_and_merged_without_holding_one() {
-    let folder = tempfile::tempdir().unwrap();
-    let message = saved_model(&ModelSize {
-        constants: 2,
-        functions: 0,
-        constant_bytes: 256 * MIB,
-        small_nodes: 1000,
-    });
-    write(&message, &folder.path().join("saved_model.pb"));
-    for (how, most) in [
-        ("none", MOST),
-        ("zstd:3", MOST_COMPRESSED),
-        ("zstd:9", MOST_COMPRESSED),
-    ] {
-        let split = "split saved_model.pb -o m --max-chunk-size 64MiB --force --compression";
-        run(folder.path(), &format!("{split} {how}"), most);
-        run(folder.path(), "merge m -o merged.pb --force", most);
+fn head(number: u64, len: u64) -> Vec<u8> {
+    let mut head = Vec::new();
+    encode_varint(number << 3 | 2, &mut head);
+    encode_varint(len, &mut head);
+    head
+}
+
+/// A SavedModel of three constants of a GiB each, which are holes in the file.
+fn large_constants(path: &Path) -> u64 {
+    const CONSTANT: u64 = 1 << 30;
+    let mut front = head(4, CONSTANT);
+    // node.attr["value"].tensor.tensor_content, from the inside.
+    for (number, key) in [(8, ""), (2, ""), (5, "\n\x05value"), (1, "")] {
+        front.splice(..0, key.bytes());
+        let len = front.len() as u64 + CONSTANT;
+        let mut around = head(number, len);
+        around.append(&mut front);
+        front = around;
     }
+    let graph = 3 * (front.len() as u64 + CONSTANT);
+    let graph_head = head(2, graph);
+    let model_head = head(2, graph + graph_head.len() as u64);
+    let mut file = File::create(path).unwrap();
+    file.write_all(&[model_head, graph_head].concat()).unwrap();
+    for _ in 0..3 {
+        file.write_all(&front).unwrap();
+        file.seek_relative(i64::try_from(CONSTANT).unwrap())
+            .unwrap();
+    }
+    let size = file.stream_position().unwrap();
+    file.set_len(size).unwrap();
+    size
 }
 
 #[test]
-fn a_graph_and_a_function_with_cuts_inside_are_merged_without_holding_either() {
+fn a_tree_of_much_takes_little() {
     let folder = tempfile::tempdir().unwrap();
-    write(
-        &graph_and_function(300 * MIB),
-        &folder.path().join("graph.pb"),
+    let model = folder.path().join("saved_model.pb");
+    let size = large_constants(&model);
+    assert!(size > 3 << 30);
+    let before = told("io", "rchar:");
+    let tree_of_model = tree(&model, &[]);
+    let read = told("io", "rchar:") - before;
+    assert_eq!(tree_of_model["size"], size);
+    assert!(read < MOST_READ, "{read} bytes were read");
+
+    let nodes = 2_000_000;
+    let graph = folder.path().join("graph.pb");
+    let mut file = BufWriter::new(File::create(&graph).unwrap());
+    for index in 0..nodes {
+        let node = Parts::new().message(1, small_node(index));
+        node.write_to(&mut file).unwrap();
+    }
+    file.flush().unwrap();
+    let tree_of_graph = tree(&graph, &["--message", "tensorflow.GraphDef"]);
+    assert_eq!(tree_of_graph["fields"][0]["count"], nodes);
+    let page = folder.path().join("graph.html");
+    let page = page.to_str().unwrap();
+    let with_page = tree(
+        &graph,
+        &["--message", "tensorflow.GraphDef", "--html", page],
     );
-    let split = "split graph.pb -o g --message tensorflow.GraphDef --max-chunk-size 400MiB";
-    let arguments = format!("{split} --compression zstd:1");
-    run(folder.path(), &arguments, MOST_COMPRESSED);
-    run(folder.path(), "merge g -o merged.pb", MOST_COMPRESSED);
+    assert_eq!(with_page["size"], tree_of_graph["size"]);
+    let most = told("status", "VmHWM:") << 10;
+    assert!(most < MOST_MEMORY, "{most} bytes of memory");
 }
