@@ -2,6 +2,8 @@
 
 /// How many buffers are kept: of a chunk's stored data, and of what it is decompressed to.
 const BUFFERS: usize = 2;
+/// Buffers up to here are as good as ones of the right size.
+const SMALL: u64 = 64 << 10;
 
 /// Buffers that are not in use.
 #[derive(Debug, Default)]
@@ -11,16 +13,21 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A buffer with room for `wanted` bytes and whatever happens to be in it, or an empty one without memory, to be given
-    /// some: growing one that is too small would copy what is in it, and hold both meanwhile.
+    /// A buffer with room for `wanted` bytes, though not for far more, and whatever happens to be in it; or an empty one without
+    /// memory, to be given some: growing one that is too small would copy what is in it, and hold both meanwhile.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
-        let rooms = || self.buffers.iter().map(Vec::capacity).enumerate();
-        let fits = |&(_, room): &(usize, usize)| room as u64 >= wanted;
-        if let Some((index, _)) = rooms().filter(fits).min_by_key(|&(_, room)| room) {
+        // What is far larger is for what the next chunk decodes to.
+        let most = wanted.saturating_mul(2).max(SMALL);
+        let rooms = || self.buffers.iter().map(|buffer| buffer.capacity() as u64);
+        let fitting = rooms()
+            .enumerate()
+            .filter(|(_, room)| (wanted..=most).contains(room));
+        if let Some((index, _)) = fitting.min_by_key(|&(_, room)| room) {
             return self.buffers.swap_remove(index);
         }
-        // The one that is to be replaced by it is let go.
-        if let Some((index, _)) = rooms().max_by_key(|&(_, room)| room) {
+        let smaller = rooms().enumerate().filter(|&(_, room)| room < wanted);
+        if let Some((index, _)) = smaller.max_by_key(|&(_, room)| room) {
+            // The new one takes its place.
             self.buffers.swap_remove(index);
         }
         Vec::new()
