@@ -3,6 +3,7 @@
 mod compression;
 mod context;
 mod emit;
+mod entry;
 mod file;
 mod fill;
 mod fits;

@@ -7,7 +7,8 @@ use prost_reflect::MessageDescriptor;
 use super::{Child, Class, Cut, Engine, Group, Node, Siblings, mark_node};
 use crate::Result;
 use crate::path::{MapKey, Step};
-use crate::split::view::{key_is_addressable, occurrence, parse_entry};
+use crate::split::entry::{key_is_addressable, parse_entry};
+use crate::split::view::occurrence;
 use crate::wire::{Field, FieldNumber, WireCursor};
 
 impl Engine<'_> {
