@@ -1,6 +1,6 @@
 //! `SizeSplitter` beside the splitters that are made for a type.
 
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::{Limits, MergeOptions, Merger};
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
 use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
@@ -70,4 +70,11 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(plan(40, 50).is_ok());
     // Bytes that nest without end are no reason to run out of stack.
     assert!(plan(100_000, 100).is_err());
+    assert!(plan(100_000, u32::MAX).is_err());
+    let split = plan(195, u32::MAX).unwrap();
+    let mut limits = Limits::default();
+    limits.max_message_depth = 200;
+    let options = MergeOptions::new().limits(limits);
+    let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+    assert!(merged == nested(195));
 }

@@ -27,8 +27,8 @@ pub use compression::{AUTO_LEAST_SAVING, ChunkCompression};
 pub use context::{AddedChunk, SplitContext};
 pub use file::{Written, WrittenChunk, WrittenFile};
 pub use options::{
-    DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_MAX_CHUNK_SIZE,
-    LEAST_MAX_FILE_SIZE, Profile, SizeRules, SplitOptions,
+    DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_DEPTH_LIMIT,
+    LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile, SizeRules, SplitOptions,
 };
 pub use plan::{PlannedChunk, Segment, SplitPlan};
 pub use source::Source;

@@ -23,6 +23,9 @@ pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 /// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 
+/// The most that [`SplitOptions::depth_limit`] can be: 200, for which a thread's stack of 2 MiB is enough.
+pub const LARGEST_DEPTH_LIMIT: u32 = 200;
+
 /// Which readers a chunked file is for.
 ///
 /// The text form is `tensorflow` or `extended`.
@@ -192,10 +195,12 @@ impl SplitOptions {
         Ok(self)
     }
 
-    /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]).
+    /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]). More than [`LARGEST_DEPTH_LIMIT`]
+    /// counts as that. What lies deeper is left whole. Readers follow paths of more than 100 steps only if their
+    /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows it.
     #[must_use]
     pub fn depth_limit(mut self, messages: u32) -> Self {
-        self.depth_limit = messages;
+        self.depth_limit = messages.min(LARGEST_DEPTH_LIMIT);
         self
     }
 
