@@ -45,9 +45,12 @@ pub(crate) fn chunked(input: &Input, limits: &Limits) -> Result<ChunkedFile, Fai
 
 /// The other files that have chunks of one, in the order that its trailer counts them in.
 pub(crate) fn other_files(input: &Input, file: &ChunkedFile) -> Vec<PathBuf> {
-    // As they are looked for: beside the file itself, not beside a link to it.
-    let folder = fs::canonicalize(&input.file).ok();
-    let folder = folder.as_deref().and_then(Path::parent);
+    // Beside the file itself, not beside a link to it.
+    let is_link = fs::symlink_metadata(&input.file).is_ok_and(|file| file.is_symlink());
+    let real = is_link
+        .then(|| fs::canonicalize(&input.file).ok())
+        .flatten();
+    let folder = real.as_ref().unwrap_or(&input.file).parent();
     let named = file.trailer().metadata().files.iter();
     let of = |path: &String| folder.unwrap_or(Path::new("")).join(path);
     named.map(|file| of(&file.path)).collect()

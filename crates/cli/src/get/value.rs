@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use prost_reflect::{DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, SerializeOptions};
+use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::lazy::MessageView;
 use proto_splitter::path::{FieldPath, Select, TargetKind};
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
@@ -58,28 +58,35 @@ fn scalar(
     let undecodable = |message: String| {
         Error::new(ErrorKind::InvalidMessage, message).at_path(path.display(Some(root)))
     };
-    let field = field(path, root)
-        .ok_or_else(|| undecodable("an extension can't be shown by itself".into()))?;
+    let holder = holder(path, root).ok_or_else(|| undecodable("it is in no message".into()))?;
     let (wire, value) = (wire_type(kind), view.get(path)?);
     let mut bytes = Vec::with_capacity(value.len() + 16);
-    put_varint(&mut bytes, tag(FieldNumber(field.number()), wire));
+    put_varint(&mut bytes, tag(holder.number, wire));
     if wire == WireType::Len {
         put_varint(&mut bytes, value.len() as u64);
     }
     bytes.extend_from_slice(&value);
-    let message = DynamicMessage::decode(field.parent_message().clone(), &bytes[..])
+    let message = DynamicMessage::decode(holder.message, &bytes[..])
         .map_err(|error| undecodable(error.to_string()))?;
     let options = SerializeOptions::new().skip_default_fields(false);
     let mut fields = to_json(&message, &options)?;
-    let mut value = fields[field.json_name()].take();
-    if field.is_list() {
+    let mut value = fields[&holder.json_name].take();
+    if holder.is_list {
         value = value[0].take();
     }
     Ok(value)
 }
 
-/// The field whose value the path leads to; the value field of a map's entries.
-fn field(path: &FieldPath, root: &MessageDescriptor) -> Option<FieldDescriptor> {
+/// The message that has a value as a field, and as which.
+struct Holder {
+    message: MessageDescriptor,
+    number: FieldNumber,
+    json_name: String,
+    is_list: bool,
+}
+
+/// The message that the path leads to a field of; of a map, its entry.
+fn holder(path: &FieldPath, root: &MessageDescriptor) -> Option<Holder> {
     let mut above = path.clone();
     let step = above.pop()?;
     let (TargetKind::Message(message) | TargetKind::Group(message)) =
@@ -87,11 +94,25 @@ fn field(path: &FieldPath, root: &MessageDescriptor) -> Option<FieldDescriptor> 
     else {
         return None;
     };
-    let field = message.get_field(step.field.0)?;
-    match (&step.select, field.kind()) {
-        (Select::Key(_), Kind::Message(entry)) => Some(entry.map_entry_value_field()),
-        _ => Some(field),
-    }
+    let Some(field) = message.get_field(step.field.0) else {
+        let extension = message.get_extension(step.field.0)?;
+        return Some(Holder {
+            json_name: extension.json_name().to_owned(),
+            is_list: extension.is_list(),
+            number: step.field,
+            message,
+        });
+    };
+    let field = match (&step.select, field.kind()) {
+        (Select::Key(_), Kind::Message(entry)) => entry.map_entry_value_field(),
+        _ => field,
+    };
+    Some(Holder {
+        message: field.parent_message().clone(),
+        number: FieldNumber(field.number()),
+        json_name: field.json_name().to_owned(),
+        is_list: field.is_list(),
+    })
 }
 
 fn to_json(message: &DynamicMessage, options: &SerializeOptions) -> Result<Value, Error> {

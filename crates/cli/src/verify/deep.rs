@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor, Syntax};
+use prost_reflect::{Kind, MessageDescriptor, Syntax};
 use proto_splitter::path::{FieldPath, Step};
 use proto_splitter::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType};
 use proto_splitter::{Error, ErrorKind, Result};
@@ -80,7 +80,7 @@ impl<I: Input> Parser<I> {
     ) -> Result<()> {
         self.parsed.fields += 1;
         let end = self.cursor.end();
-        let known = descriptor.get_field(field.number.0);
+        let known = Known::by_number(descriptor, field.number.0);
         match known
             .as_ref()
             .map(|known| (known, reading(known, field.wire_type)))
@@ -190,19 +190,50 @@ enum Reading {
     Any,
 }
 
+/// A field or an extension that the type has.
+struct Known {
+    number: u32,
+    kind: Kind,
+    is_group: bool,
+    is_repeated: bool,
+    syntax: Syntax,
+}
+
+impl Known {
+    fn by_number(message: &MessageDescriptor, number: u32) -> Option<Known> {
+        if let Some(field) = message.get_field(number) {
+            return Some(Known {
+                number,
+                kind: field.kind(),
+                is_group: field.is_group(),
+                is_repeated: field.is_list() || field.is_map(),
+                syntax: field.parent_file().syntax(),
+            });
+        }
+        let extension = message.get_extension(number)?;
+        Some(Known {
+            number,
+            kind: extension.kind(),
+            is_group: extension.is_group(),
+            is_repeated: extension.is_list(),
+            syntax: extension.parent_file().syntax(),
+        })
+    }
+}
+
 /// How a field's type reads a value of this wire type; none if parsers take it for an unknown field.
-fn reading(field: &FieldDescriptor, wire_type: WireType) -> Option<Reading> {
-    let (own, packed) = match field.kind() {
+fn reading(field: &Known, wire_type: WireType) -> Option<Reading> {
+    let (own, packed) = match &field.kind {
         Kind::Message(message) => {
-            let own = if field.is_group() {
+            let own = if field.is_group {
                 WireType::StartGroup
             } else {
                 WireType::Len
             };
-            return (wire_type == own).then_some(Reading::Message(message));
+            return (wire_type == own).then(|| Reading::Message(message.clone()));
         }
         Kind::String => {
-            let checked = field.parent_file().syntax() == Syntax::Proto3;
+            let checked = field.syntax == Syntax::Proto3;
             return (wire_type == WireType::Len).then_some(if checked {
                 Reading::Utf8
             } else {
@@ -215,7 +246,7 @@ fn reading(field: &FieldDescriptor, wire_type: WireType) -> Option<Reading> {
         _ => (WireType::Varint, Reading::Varints),
     };
     match wire_type {
-        WireType::Len if field.is_list() => Some(packed),
+        WireType::Len if field.is_repeated => Some(packed),
         wire_type => (wire_type == own).then_some(Reading::Any),
     }
 }
@@ -224,11 +255,9 @@ fn reading(field: &FieldDescriptor, wire_type: WireType) -> Option<Reading> {
 #[derive(Debug, Default)]
 struct Counts(Vec<(u32, u64)>);
 
-fn step(field: &FieldDescriptor, counts: &mut Counts) -> Step {
-    let number = field.number();
-    let is_repeated_message =
-        matches!(field.kind(), Kind::Message(_)) && (field.is_list() || field.is_map());
-    if !is_repeated_message && !field.is_list() {
+fn step(field: &Known, counts: &mut Counts) -> Step {
+    let number = field.number;
+    if !field.is_repeated {
         return Step::field(number);
     }
     let count = match counts.0.iter().position(|(known, _)| *known == number) {

@@ -335,3 +335,169 @@ fn trees_read_well() {
     expect(&dir, "tree-diff.json", &[&diff[..], &json[..3]].concat());
     expect(&dir, "tree-mistyped.txt", &["tree", "model/", "graph_def"]);
 }
+
+#[test]
+fn extensions_are_called_by_their_names() {
+    let dir = Dir::new();
+    let schema = "syntax = \"proto2\";
+        package shop;
+        message Order { optional string id = 1; extensions 100 to 200; }
+        message Note { optional string text = 1; }
+        extend Order { optional int32 rank = 100; optional Note note = 101; repeated string tag = 102; }";
+    dir.file("shop.proto", schema);
+    dir.file(
+        "order.pb",
+        b"\x0a\x01a\xa0\x06\x07\xaa\x06\x04\x0a\x02hi\xb2\x06\x01x\xb2\x06\x01y",
+    );
+    dir.file(
+        "other.pb",
+        b"\x0a\x01a\xa0\x06\x08\xaa\x06\x04\x0a\x02ho\xb2\x06\x01x",
+    );
+    let typed = ["--proto", "shop.proto", "--message", "shop.Order"];
+    for (golden, args) in [
+        ("extensions-cat.txt", &["cat", "order.pb"][..]),
+        (
+            "extensions-cat.json",
+            &["cat", "order.pb", "--format", "json"],
+        ),
+        ("extensions-number.txt", &["cat", "order.pb", "(shop.rank)"]),
+        (
+            "extensions-element.json",
+            &["cat", "order.pb", "(shop.tag)[1]", "--format", "json"],
+        ),
+        (
+            "extensions-message.txt",
+            &["cat", "order.pb", "(shop.note)"],
+        ),
+        ("extensions-deep.txt", &["verify", "order.pb", "--deep"]),
+        (
+            "extensions-tree.txt",
+            &["tree", "order.pb", "--min-size", "0"],
+        ),
+        ("extensions-diff.txt", &["diff", "order.pb", "other.pb"]),
+    ] {
+        expect(&dir, golden, &[args, &typed].concat());
+    }
+}
+
+#[test]
+fn every_command_has_a_golden_output_of_what_tensorflow_wrote() {
+    let dir = Dir::new();
+    for folder in ["model", "other"] {
+        std::fs::create_dir(dir.path(folder)).unwrap();
+    }
+    dir.copy(
+        &fixture("functions_consts/saved_model.pb"),
+        "model/saved_model.pb",
+    );
+    dir.copy(&fixture("keras_mlp/saved_model.pb"), "other/saved_model.pb");
+    dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
+    dir.copy(&fixture("graphdef_frozen_cnn/graph.pb"), "cnn.pb");
+    dir.copy(&foreign("functions_consts.nested.none.cpb"), "theirs.cpb");
+    let node = "meta_graphs[0].graph_def.node[1]";
+    let model = ["--message", "tensorflow.SavedModel"];
+    let graph = ["--message", "tensorflow.GraphDef"];
+    for (golden, args, typed) in [
+        (
+            "theirs-tree.txt",
+            &["tree", "theirs.cpb", "--depth", "4"][..],
+            &model[..],
+        ),
+        ("theirs-cat.txt", &["cat", "theirs.cpb", node], &model),
+        (
+            "theirs-get.json",
+            &["get", "theirs.cpb", node, "--format", "json"],
+            &model,
+        ),
+        (
+            "theirs-verify.json",
+            &["verify", "theirs.cpb", "--deep", "--json"],
+            &model,
+        ),
+        ("theirs-layout.txt", &["layout", "theirs.cpb"], &[]),
+        ("theirs-ls.json", &["ls", "theirs.cpb", "--json"], &model),
+        ("theirs-diff.txt", &["diff", "theirs.cpb", "model"], &model),
+        (
+            "theirs-merge.json",
+            &["merge", "theirs.cpb", "-o", "theirs.pb", "--json"],
+            &model,
+        ),
+        (
+            "graph-tree.json",
+            &["tree", "graph.pb", "--depth", "2", "--top", "2", "--json"],
+            &graph,
+        ),
+        ("graph-cat.txt", &["cat", "graph.pb", "node[0]"], &graph),
+        (
+            "graph-get.json",
+            &[
+                "get",
+                "graph.pb",
+                "node[0].attr[\"dtype\"]",
+                "--format",
+                "json",
+            ],
+            &graph,
+        ),
+        (
+            "graph-diff.json",
+            &["diff", "graph.pb", "cnn.pb", "--limit", "3", "--json"],
+            &graph,
+        ),
+        ("graph-info.txt", &["info", "graph.pb"], &graph),
+        (
+            "graph-split.json",
+            &[
+                "split",
+                "graph.pb",
+                "--max-chunk-size",
+                "1KiB",
+                "--dry-run",
+                "--json",
+            ],
+            &graph,
+        ),
+        ("model-info.txt", &["info", "model"], &[]),
+        ("model-ls.txt", &["ls", "model"], &[]),
+        ("model-layout.json", &["layout", "model", "--json"], &[]),
+        ("model-verify.txt", &["verify", "model", "--deep"], &[]),
+        (
+            "model-diff.txt",
+            &["diff", "model", "other", "--limit", "2"],
+            &[],
+        ),
+        ("model-fingerprint.txt", &["fingerprint", "model"], &[]),
+        (
+            "layout-blocks.txt",
+            &["layout", "theirs.cpb", "--blocks"],
+            &[],
+        ),
+    ] {
+        expect(&dir, golden, &[args, typed].concat());
+    }
+    let files = [
+        "split",
+        "model/saved_model.pb",
+        "-o",
+        "m",
+        "--profile",
+        "extended",
+    ];
+    let files = [
+        &files[..],
+        &["--max-file-size", "64KiB", "--compression", "none"],
+    ]
+    .concat();
+    for (golden, args) in [
+        ("files-split.txt", &files[..]),
+        ("files-info.txt", &["info", "m"]),
+        ("files-ls.txt", &["ls", "m"]),
+        ("files-layout.txt", &["layout", "m"]),
+        (
+            "files-recompress.txt",
+            &["recompress", "m", "--compression", "none", "-o", "one.cpb"],
+        ),
+    ] {
+        expect(&dir, golden, args);
+    }
+}
