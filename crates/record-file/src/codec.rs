@@ -10,7 +10,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decode::Decoders;
+pub(crate) use decode::{Decoders, resize};
 pub(crate) use encode::{Encoders, StreamEncoder, most_compressed};
 pub(crate) use memory::Memory;
 pub(crate) use stream::StreamDecoder;

@@ -156,7 +156,14 @@ impl<S: ReadAt> RecordFile<S> {
     /// Any that reading and checking its header can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if no
     /// chunk can begin there.
     pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
-        let begin = begin.0;
+        self.check_boundary(begin.0)?;
+        let chunk = read_header(&mut &self.source, begin.0)?;
+        let chunk = chunk.ok_or_else(|| shrank(begin.0))?;
+        self.check_header(&chunk)?;
+        Ok(chunk)
+    }
+
+    fn check_boundary(&self, begin: u64) -> Result<()> {
         if begin >= self.size || !is_chunk_boundary(begin) {
             return Err(Error::at(
                 ErrorKind::InvalidPosition,
@@ -164,19 +171,20 @@ impl<S: ReadAt> RecordFile<S> {
                 "no chunk can begin here",
             ));
         }
-        let chunk = read_header(&mut &self.source, begin)?;
-        let chunk = chunk.ok_or_else(|| Error::truncated(begin, "the file shrank"))?;
+        Ok(())
+    }
+
+    fn check_header(&self, chunk: &Chunk) -> Result<()> {
         if chunk.end > self.size {
             return Err(Error::truncated(
-                begin,
+                chunk.begin,
                 format!(
                     "the file ends at {:#x}, inside a chunk that goes on to {:#x}",
                     self.size, chunk.end
                 ),
             ));
         }
-        chunk.header.check_claims(begin)?;
-        Ok(chunk)
+        chunk.header.check_claims(chunk.begin)
     }
 
     /// Reads and decodes a chunk, all of it.
@@ -295,10 +303,18 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is read.
     pub fn record_stream(&self, position: RecordPosition) -> Result<RecordStream<'_, S>> {
-        let chunk = self.chunk_of(position)?;
+        let begin = position.chunk_begin().0;
+        self.check_boundary(begin)?;
+        let payload = Payload::open(&mut &self.source, begin)?;
+        let payload = payload.ok_or_else(|| shrank(begin))?;
+        let chunk = *payload.chunk();
+        self.check_header(&chunk)?;
+        if position.record_index() >= chunk.header.num_records {
+            return Err(no_record(position.numeric()));
+        }
         if chunk.header.kind == ChunkKind::Simple
             && chunk.header.num_records == 1
-            && let Some(stream) = RecordStream::open(self, chunk)?
+            && let Some(stream) = RecordStream::open(self, payload)?
         {
             return Ok(stream);
         }
@@ -335,6 +351,11 @@ impl<S: ReadAt> RecordFile<S> {
             chunk,
         })
     }
+}
+
+#[cold]
+fn shrank(begin: u64) -> Error {
+    Error::truncated(begin, "the file shrank")
 }
 
 fn check_len(buf: &[u8], record: u64) -> Result<()> {

@@ -51,22 +51,34 @@ pub(crate) fn read_block_header<I: Input + ?Sized>(
     })
 }
 
+/// A chunk header, and the block header that may lie in front of it or in it.
+pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
+
 /// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.
 pub(crate) fn read_header<I: Input + ?Sized>(
     input: &mut I,
     begin: u64,
 ) -> Result<Option<Chunk>, Fault> {
-    // The header, and the block header that may lie in front of it or in it.
-    let mut raw = [0; CHUNK_HEADER_LEN + BLOCK_HEADER_LEN];
-    let raw_end = payload_end(begin, CHUNK_HEADER);
-    let raw_len = if raw_end - begin > CHUNK_HEADER {
-        raw.len()
+    let mut raw = [0; MOST_HEADER];
+    let len = header_len(begin);
+    let got = input
+        .read_full(begin, &mut raw[..len])
+        .map_err(|error| Fault::io(begin, error))?;
+    parse_header(&raw[..got], begin)
+}
+
+/// Bytes in the file of the header of a chunk that begins at `begin`.
+pub(crate) fn header_len(begin: u64) -> usize {
+    if payload_end(begin, CHUNK_HEADER) - begin > CHUNK_HEADER {
+        MOST_HEADER
     } else {
         CHUNK_HEADER_LEN
-    };
-    let got = input
-        .read_full(begin, &mut raw[..raw_len])
-        .map_err(|error| Fault::io(begin, error))?;
+    }
+}
+
+/// The header of the chunk at `begin`, from what the file has there; `None` if that is nothing.
+pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Fault> {
+    let got = raw.len();
     if got == 0 {
         return Ok(None);
     }
@@ -78,16 +90,13 @@ pub(crate) fn read_header<I: Input + ?Sized>(
     };
     let mut bytes = [0; CHUNK_HEADER_LEN];
     let mut block_header = None;
-    if raw_len == raw.len() {
+    if header_len(begin) == MOST_HEADER {
         // Less than a block away, so it fits.
         let block = next_boundary(begin);
         let at = usize::try_from(block - begin).unwrap_or(0);
-        if got < at + BLOCK_HEADER_LEN {
-            return Err(truncated());
-        }
-        let mut stored = [0; BLOCK_HEADER_LEN];
-        stored.copy_from_slice(&raw[at..at + BLOCK_HEADER_LEN]);
-        let header = BlockHeader::decode(&stored, block).map_err(|error| Fault {
+        let stored = raw.get(at..).and_then(<[u8]>::first_chunk);
+        let stored: &[u8; BLOCK_HEADER_LEN] = stored.ok_or_else(truncated)?;
+        let header = BlockHeader::decode(stored, block).map_err(|error| Fault {
             error,
             place: Place::BlockHeader { block },
         })?;
@@ -95,13 +104,11 @@ pub(crate) fn read_header<I: Input + ?Sized>(
             return Err(other_chunk(block, header, begin, None));
         }
         block_header = Some((block, header));
+        let behind = raw[at + BLOCK_HEADER_LEN..].get(..CHUNK_HEADER_LEN - at);
         bytes[..at].copy_from_slice(&raw[..at]);
-        bytes[at..].copy_from_slice(&raw[at + BLOCK_HEADER_LEN..]);
+        bytes[at..].copy_from_slice(behind.ok_or_else(truncated)?);
     } else {
-        bytes.copy_from_slice(&raw[..CHUNK_HEADER_LEN]);
-    }
-    if got < raw_len {
-        return Err(truncated());
+        bytes = *raw.first_chunk().ok_or_else(truncated)?;
     }
     let header = ChunkHeader::decode(&bytes, begin).map_err(|error| Fault {
         error,

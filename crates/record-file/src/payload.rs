@@ -9,7 +9,7 @@ use crate::chunk::{CHUNK_HEADER, Chunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::{Fault, Place};
 use crate::hash::Hasher;
-use crate::headers::other_chunk;
+use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_header};
 use crate::input::Input;
 use crate::varint;
 
@@ -18,6 +18,9 @@ const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
 /// Block headers in as much payload as so many blocks have.
 const MOST_HEADERS: usize = 5;
+
+/// How much of a chunk's data is read along with its header: what comes before the record in a chunk of one, and not much of that.
+const FRONT: usize = 64;
 
 /// The data of a chunk, piece by piece, every block header on the way compared with what it must be.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(crate) struct Payload {
     window: Vec<u8>,
     /// Where in the file the window begins.
     window_begin: u64,
+    /// Whether the input ended in the window.
+    is_short: bool,
     hasher: Option<Hasher>,
 }
 
@@ -43,7 +48,31 @@ impl Payload {
             chunk,
             window: Vec::new(),
             window_begin: 0,
+            is_short: false,
         }
+    }
+
+    /// The data of the chunk at `begin`, hashed on the way, whose beginning is read together with the header. `None` if the input
+    /// ends there.
+    pub(crate) fn open<I: Input + ?Sized>(
+        input: &mut I,
+        begin: u64,
+    ) -> Result<Option<Self>, Fault> {
+        if input.as_slice().is_some() {
+            return Ok(read_header(input, begin)?.map(Payload::hashed));
+        }
+        let mut window = vec![0; MOST_HEADER + FRONT];
+        let got = input
+            .read_full(begin, &mut window)
+            .map_err(|error| Fault::io(begin, error))?;
+        window.truncate(got);
+        let header = &window[..got.min(header_len(begin))];
+        let chunk = parse_header(header, begin)?;
+        Ok(chunk.map(|chunk| Payload {
+            window,
+            window_begin: begin,
+            ..Payload::hashed(chunk)
+        }))
     }
 
     /// All data of the chunk, not hashed.
@@ -63,6 +92,7 @@ impl Payload {
             chunk,
             window: Vec::new(),
             window_begin: 0,
+            is_short: false,
         }
     }
 
@@ -90,6 +120,11 @@ impl Payload {
             self.check_block(&stored)?;
             self.pos += BLOCK_HEADER;
         }
+        // What is at hand comes first, without what is to be read.
+        let want = match self.in_window() {
+            0 => want,
+            at_hand => want.min(at_hand),
+        };
         let want = want.min(BLOCK - self.pos % BLOCK);
         self.left -= want;
         let at = self.pos;
@@ -97,7 +132,7 @@ impl Payload {
         // Borrow the parts separately: the piece stays in the window or the input.
         let piece = raw(
             &mut self.window,
-            &mut self.window_begin,
+            (&mut self.window_begin, &mut self.is_short),
             &self.chunk,
             input,
             (at, want, want + self.left),
@@ -137,15 +172,24 @@ impl Payload {
         Ok(())
     }
 
+    /// How many bytes of the file from the next one on are in the window.
+    fn in_window(&self) -> u64 {
+        let end = self.window_begin + self.window.len() as u64;
+        if self.pos < self.window_begin {
+            return 0;
+        }
+        end.saturating_sub(self.pos)
+    }
+
     /// Reads the next bytes straight to `buf`, and says how many: none where that isn't faster.
     fn read_straight<I: Input + ?Sized>(
         &mut self,
         input: &mut I,
         buf: &mut [u8],
     ) -> Result<usize, Fault> {
-        let buffered = self.window_begin + self.window.len() as u64;
-        let in_window = (self.window_begin..buffered).contains(&self.pos);
-        if (buf.len() as u64) < BLOCK || in_window || !input.is_vectored() {
+        // A window pays where small reads follow each other.
+        let is_small = (buf.len() as u64) < BLOCK.min(self.left);
+        if is_small || self.in_window() > 0 || !input.is_vectored() {
             return Ok(0);
         }
         // Not more than is in a core's cache when it is hashed.
@@ -257,7 +301,7 @@ impl Payload {
     ) -> Result<&'a [u8], Fault> {
         raw(
             &mut self.window,
-            &mut self.window_begin,
+            (&mut self.window_begin, &mut self.is_short),
             &self.chunk,
             input,
             (self.pos, len, self.left),
@@ -291,7 +335,7 @@ fn until_block_end(pos: u64, len: usize) -> usize {
 /// the `left` bytes of data from here on go.
 fn raw<'a, I: Input + ?Sized>(
     window: &'a mut Vec<u8>,
-    window_begin: &mut u64,
+    (window_begin, is_short): (&mut u64, &mut bool),
     chunk: &Chunk,
     input: &'a mut I,
     (at, len, left): (u64, u64, u64),
@@ -306,13 +350,11 @@ fn raw<'a, I: Input + ?Sized>(
     if at < *window_begin || at + len > have {
         // Never beyond the data: a stream couldn't go back.
         let data_end = payload_end(at, left);
-        let wanted_from = |from: u64| (data_end - from).min(WINDOW - from % BLOCK);
-        if (*window_begin..have).contains(&at) && have - *window_begin < wanted_from(*window_begin)
-        {
-            // The input ended in the window: nor could a stream go back to what it had.
+        if *is_short && (*window_begin..have).contains(&at) {
+            // Nor could a stream go back to what it had.
             return Err(short(have));
         }
-        let wanted = wanted_from(at);
+        let wanted = (data_end - at).min(WINDOW - at % BLOCK);
         // At most WINDOW, which fits.
         window.resize(usize::try_from(wanted).unwrap_or(0), 0);
         *window_begin = at;
@@ -320,7 +362,10 @@ fn raw<'a, I: Input + ?Sized>(
             .read_full(at, window)
             .map_err(|error| Fault::io(at, error));
         match got {
-            Ok(got) => window.truncate(got),
+            Ok(got) => {
+                *is_short = got < window.len();
+                window.truncate(got);
+            }
             Err(fault) => {
                 window.clear();
                 return Err(fault);

@@ -3,8 +3,7 @@ use std::io::{self, Read};
 
 use bytes::{Buf, Bytes};
 
-use crate::chunk::Chunk;
-use crate::codec::StreamDecoder;
+use crate::codec::{StreamDecoder, resize};
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::RecordFile;
@@ -14,6 +13,9 @@ use crate::simple::{Front, record_ends};
 
 /// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded whole.
 const MAX_FRONT: u64 = 4096;
+
+/// How much of a compressed record is read at once: small enough to stay in a core's cache until it is decoded.
+const PENDING: u64 = 128 << 10;
 
 /// One record, read as a stream.
 ///
@@ -37,7 +39,8 @@ enum State {
 struct Compressed {
     kind: CompressionKind,
     payload: Payload,
-    decoder: StreamDecoder,
+    /// None before the first byte is decoded.
+    decoder: Option<StreamDecoder>,
     /// Stored bytes that were read, and from where on they are not decoded yet.
     pending: Vec<u8>,
     at: usize,
@@ -45,10 +48,10 @@ struct Compressed {
 
 impl<'a, S: ReadAt> RecordStream<'a, S> {
     /// Opens the only record of a simple chunk; `None` if it must be decoded as a whole.
-    pub(crate) fn open(file: &'a RecordFile<S>, chunk: Chunk) -> Result<Option<Self>> {
+    pub(crate) fn open(file: &'a RecordFile<S>, mut payload: Payload) -> Result<Option<Self>> {
+        let chunk = *payload.chunk();
         let begin = chunk.begin;
         let mut input = &file.source;
-        let mut payload = Payload::hashed(chunk);
         let mut front = Vec::new();
         payload.append(&mut input, 1, &mut front)?;
         payload.append_varint(&mut input, &mut front)?;
@@ -85,7 +88,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
             State::Compressed(Box::new(Compressed {
                 kind,
                 payload,
-                decoder: StreamDecoder::new(kind, file.options.max_window_log)?,
+                decoder: None,
                 pending: Vec::new(),
                 at: 0,
             }))
@@ -156,7 +159,8 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
                         chunk.header.data_size,
                         file.options.max_chunk_memory,
                     )?;
-                    let Some(RecordStream { mut state, .. }) = RecordStream::open(file, chunk)?
+                    let Some(RecordStream { mut state, .. }) =
+                        RecordStream::open(file, Payload::hashed(chunk))?
                     else {
                         return Err(error);
                     };
@@ -192,7 +196,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
                 .read(&mut &self.file.source, buf)
                 .map(|()| buf.len())
                 .map_err(Error::from),
-            State::Compressed(compressed) => compressed.read_some(&self.file.source, buf),
+            State::Compressed(compressed) => compressed.read_some(self.file, buf),
             State::Ended => Ok(0),
             State::Failed => Err(Error::closed("reading the record failed before")),
         };
@@ -215,7 +219,7 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
             State::Plain(payload) => payload.finish(&mut &self.file.source).map_err(Error::from),
             State::Compressed(compressed) => {
                 let size = compressed.payload.chunk().header.decoded_data_size;
-                compressed.finish(&self.file.source, size)
+                compressed.finish(self.file, size)
             }
             State::Failed => Err(Error::closed("reading the record failed before")),
             State::Memory(_) | State::Ended => Ok(()),
@@ -236,12 +240,12 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
 }
 
 impl Compressed {
-    fn read_some<S: ReadAt>(&mut self, source: &S, buf: &mut [u8]) -> Result<usize> {
+    fn read_some<S: ReadAt>(&mut self, file: &RecordFile<S>, buf: &mut [u8]) -> Result<usize> {
         let begin = self.payload.chunk().begin;
         loop {
-            self.refill(source)?;
-            let progress = self
-                .decoder
+            self.refill(&file.source)?;
+            let decoder = decoder(&mut self.decoder, self.kind, file)?;
+            let progress = decoder
                 .run(&self.pending[self.at..], buf)
                 .map_err(|error| error.or_at(begin))?;
             self.at += progress.read;
@@ -256,28 +260,33 @@ impl Compressed {
 
     fn refill<S: ReadAt>(&mut self, mut source: &S) -> Result<()> {
         if self.at == self.pending.len() {
-            self.pending.clear();
+            // At most PENDING, which fits.
+            let len = self.payload.left().min(PENDING);
+            self.pending.resize(usize::try_from(len).unwrap_or(0), 0);
             self.at = 0;
-            let piece = self.payload.piece(&mut source, u64::MAX)?;
-            self.pending.extend_from_slice(piece);
+            self.payload.read(&mut source, &mut self.pending)?;
         }
         Ok(())
     }
 
-    fn finish<S: ReadAt>(&mut self, mut source: &S, size: u64) -> Result<()> {
+    fn finish<S: ReadAt>(&mut self, file: &RecordFile<S>, size: u64) -> Result<()> {
         let begin = self.payload.chunk().begin;
         loop {
-            self.refill(source)?;
+            self.refill(&file.source)?;
             let input = &self.pending[self.at..];
-            let read = self
-                .decoder
+            let decoder = decoder(&mut self.decoder, self.kind, file)?;
+            let read = decoder
                 .finish_step(input, size)
                 .map_err(|error| error.or_at(begin))?;
-            if self.decoder.ended() {
+            if decoder.ended() {
+                let mut source = &file.source;
                 if read < input.len() || self.payload.left() > 0 {
                     // A wrong hash says more than what it led to.
                     self.payload.finish(&mut source)?;
                     return Err(Error::corrupt(begin, "bytes after the compressed stream"));
+                }
+                if let Some(decoder) = self.decoder.take() {
+                    file.with_decoders(|decoders| decoders.give_back(decoder));
                 }
                 return Ok(self.payload.finish(&mut source)?);
             }
@@ -290,18 +299,36 @@ impl Compressed {
 
     fn decode_whole<S: ReadAt>(&mut self, file: &RecordFile<S>, buf: &mut [u8]) -> Result<()> {
         let begin = self.payload.chunk().begin;
-        let left = self.payload.left();
         file.with_decoders(|decoders| {
+            let left = self.payload.left();
             let mut stored = decoders.memory.take(left);
-            stored.clear();
+            resize(&mut stored, left)?;
             let mut source = &file.source;
-            self.payload.append(&mut source, left, &mut stored)?;
+            self.payload.read(&mut source, &mut stored)?;
             self.payload.finish(&mut source)?;
             let result = decoders.decompress_into(self.kind, &stored, buf);
             decoders.memory.give(stored);
             result.map_err(|error| error.or_at(begin))
         })
     }
+}
+
+/// The decoder of a stream, which is taken from those of the file when it is first needed.
+fn decoder<'d, S>(
+    decoder: &'d mut Option<StreamDecoder>,
+    kind: CompressionKind,
+    file: &RecordFile<S>,
+) -> Result<&'d mut StreamDecoder>
+where
+    S: ReadAt,
+{
+    if decoder.is_none() {
+        let most = file.options.max_window_log;
+        *decoder = Some(file.with_decoders(|decoders| decoders.open_stream(kind, most))?);
+    }
+    decoder
+        .as_mut()
+        .ok_or_else(|| Error::closed("the record has no decoder"))
 }
 
 impl<S: ReadAt> Read for RecordStream<'_, S> {

@@ -9,6 +9,8 @@ use crate::error::Result;
 use crate::options::ReaderOptions;
 use crate::varint;
 
+/// Bytes of a decoder, its window included, that is kept for the next stream.
+const KEPT_CONTEXT: usize = 8 << 20;
 /// What a brotli stream may announce where its output is kept as a whole: its decoder's window grows with the output,
 /// so it isn't what has to be limited.
 const ANY_WINDOW: u32 = 30;
@@ -125,7 +127,7 @@ impl Decoders {
             // Snappy can't expand more than 64-fold or so, thus `trusted` is always met by what is valid.
             CompressionKind::Snappy if !trusted => Err(bad_stream("snappy stream ends early")),
             CompressionKind::None | CompressionKind::Snappy => {
-                resize(&mut out, len, size)?;
+                resize(&mut out, size)?;
                 self.decompress_into(kind, stream, &mut out)?;
                 Ok(out)
             }
@@ -135,7 +137,7 @@ impl Decoders {
                 let mut rest = stream;
                 while filled < len {
                     let grown = len.min((2 * filled).max(if trusted { len } else { GROWTH }));
-                    resize(&mut out, grown, size)?;
+                    resize(&mut out, grown as u64)?;
                     let progress = decoder.run(rest, &mut out[filled..])?;
                     rest = &rest[progress.read..];
                     filled += progress.written;
@@ -171,9 +173,23 @@ impl Decoders {
         }
     }
 
+    /// A decoder for any stream, as [`StreamDecoder::new`] makes it.
+    pub(crate) fn open_stream(
+        &mut self,
+        kind: CompressionKind,
+        max_window_log: u32,
+    ) -> Result<StreamDecoder> {
+        match kind {
+            CompressionKind::Zstd => StreamDecoder::with_zstd(self.zstd.take(), max_window_log),
+            _ => StreamDecoder::new(kind, max_window_log),
+        }
+    }
+
     /// Keeps what can be used for another stream.
     pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
-        if let StreamDecoder::Zstd { context, .. } = stream {
+        if let StreamDecoder::Zstd { context, .. } = stream
+            && context.sizeof() <= KEPT_CONTEXT
+        {
             self.zstd = Some(context);
         }
     }
@@ -187,7 +203,8 @@ impl Decoders {
 }
 
 /// What is in memory that was used before is written over: only what is new needs to be filled.
-fn resize(out: &mut Vec<u8>, len: usize, size: u64) -> Result<()> {
+pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
+    let len = usize::try_from(size).map_err(|_| too_large(size))?;
     out.try_reserve_exact(len.saturating_sub(out.len()))
         .map_err(|_| too_large(size))?;
     out.resize(len, 0);
