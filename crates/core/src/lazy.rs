@@ -35,7 +35,7 @@ pub use fields::{FieldEntry, Fields};
 pub(crate) use locate::{key_codec, with_key};
 
 use crate::container::ChunkedFile;
-use crate::merge::{MergeOptions, MergePlan, PlanInput, reserve, write};
+use crate::merge::{Memory, MergeOptions, MergePlan, PlanInput, fill, write};
 use crate::path::{FieldPath, TargetKind};
 use crate::progress::{Furthest, Progress};
 use crate::rewrite::{Place, enclosing_range};
@@ -171,9 +171,13 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             Source::Chunked(file) => crate::merge::ChunkStore::stored_len(*file),
             Source::Plain(_, size) => *size,
         };
-        let mut out = reserve(total(&pieces), stored, &self.options)?;
-        self.copy(&part, &pieces, &mut out)?;
-        Ok(out.into())
+        let mut memory = Memory::reserve(total(&pieces), stored, &self.options)?;
+        match &mut memory {
+            Memory::Growing(out) => self.copy(&part, &pieces, out)?,
+            Memory::Small(out) => self.fill(&part, &pieces, out)?,
+            Memory::Huge(out) => self.fill(&part, &pieces, out)?,
+        }
+        Ok(memory.into())
     }
 
     /// Copies the value at a path to the front of `buffer`, and says how many bytes it has.
@@ -187,12 +191,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let front = usize::try_from(len)
             .ok()
             .and_then(|len| buffer.get_mut(..len));
-        let Some(mut front) = front else {
+        let Some(front) = front else {
             let message = format!("a buffer of {have} bytes for a value of {len}");
             return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(self.show(path)));
         };
         let len = front.len();
-        self.copy(&part, &pieces, &mut front)?;
+        self.fill(&part, &pieces, front)?;
         Ok(len)
     }
 
@@ -350,6 +354,34 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let pieces = locate::locate(&mut cursor, path, self.descriptor())
             .map_err(|error| error.at_path(self.show(path)))?;
         Ok(pieces.map(|pieces| (cursor.into_input(), pieces)))
+    }
+
+    /// Reads the pieces straight into a buffer of their length, on several threads where they lie in several chunks.
+    fn fill(&self, part: &Part<'_, S>, pieces: &[Range<u64>], buffer: &mut [u8]) -> Result<()> {
+        let meter = self.options.progress.meter(total(pieces));
+        match (&self.source, part.plan()) {
+            (Source::Chunked(file), Some(plan)) => {
+                let threads = self.options.thread_count();
+                fill(&plan.clip(pieces), *file, buffer, threads, &meter).map(drop)
+            }
+            (Source::Plain(source, _), _) => {
+                let mut rest = buffer;
+                for piece in pieces {
+                    let len = usize::try_from(piece.end - piece.start).unwrap_or(usize::MAX);
+                    let (place, behind) = rest.split_at_mut(len.min(rest.len()));
+                    let mut at = piece.start;
+                    for step in place.chunks_mut(COPY_LEN) {
+                        source.read_exact_at(at, step)?;
+                        meter.advance(step.len() as u64)?;
+                        at += step.len() as u64;
+                    }
+                    rest = behind;
+                }
+                Ok(())
+            }
+            // A part is made of its source.
+            (Source::Chunked(_), None) => Ok(()),
+        }
     }
 
     fn copy(&self, part: &Part<'_, S>, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {

@@ -27,6 +27,7 @@
 pub mod atomic;
 pub mod compare;
 pub mod container;
+mod crc;
 mod error;
 pub mod lazy;
 pub mod merge;

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use crate::proto::ChunkInfo;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result};
 
 /// Reads a chunk's record and compares its crc32c, where the trailer has one. The read that gives the last byte fails if it differs.
 pub(super) struct CheckedStream<R> {
@@ -12,6 +12,17 @@ pub(super) struct CheckedStream<R> {
     crc32c: u32,
     expected: Option<u32>,
     checked: bool,
+}
+
+/// Compares the crc32c of a chunk with what the trailer says, if it does.
+pub(super) fn check_crc32c(found: u32, expected: Option<u32>) -> Result<()> {
+    match expected {
+        Some(expected) if expected != found => {
+            let message = format!("crc32c is {found:08x} where the trailer says {expected:08x}");
+            Err(Error::new(ErrorKind::ChecksumMismatch, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl<R: Read> CheckedStream<R> {
@@ -37,16 +48,7 @@ impl<R: Read> CheckedStream<R> {
             );
             return Err(error.into());
         }
-        match self.expected {
-            Some(expected) if expected != self.crc32c => {
-                let message = format!(
-                    "crc32c is {:08x} where the trailer says {expected:08x}",
-                    self.crc32c
-                );
-                Err(Error::new(ErrorKind::ChecksumMismatch, message).into())
-            }
-            _ => Ok(()),
-        }
+        Ok(check_crc32c(self.crc32c, self.expected)?)
     }
 }
 

@@ -7,10 +7,10 @@ use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition
 use bytes::Bytes;
 
 use super::cache::RecordChunkCache;
-use super::checked::CheckedStream;
+use super::checked::{CheckedStream, check_crc32c};
 use super::siblings::Siblings;
 use super::{Trailer, TrailerUse};
-use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan};
+use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan, read_stream};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
@@ -459,6 +459,17 @@ impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
 
     fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
         self.trailer.metadata().chunks.get(chunk)?.crc32c
+    }
+
+    fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
+        let alone = self.records.get(chunk).filter(|record| !record.shared);
+        let (Some(record), Some(info)) = (alone, self.trailer.metadata().chunks.get(chunk)) else {
+            return read_stream(&mut *self.stream(chunk)?, buffer);
+        };
+        let (file, named) = self.numbered(record.file);
+        let read = file.read_record_into(record.position, buffer);
+        read.map_err(|error| named(error.into()))?;
+        check_crc32c(crc32c::crc32c(buffer), info.crc32c)
     }
 
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {

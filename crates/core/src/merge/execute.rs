@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use memmap2::MmapMut;
 
+use super::memory::Memory;
 use super::sink::Sink;
 use super::store::ChunkStore;
 use super::{MergeOptions, MergePlan, parallel, write};
@@ -47,57 +47,19 @@ pub(super) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Resul
     }
 }
 
-/// From this size on, memory is mapped in huge pages: half the time of a merge to fresh memory goes to faults of small ones.
-const HUGE_FROM: usize = 8 << 20;
-
 pub(super) fn to_bytes<S: ChunkStore + Sync + ?Sized>(
     trailer: &Trailer,
     store: &S,
     options: &MergeOptions,
 ) -> Result<Bytes> {
     let plan = trailer.plan(store, options)?;
-    let total = plan.total_len();
-    let mut out = reserve(total, store.stored_len(), options)?;
-    let believed = usize::try_from(total)
-        .ok()
-        .filter(|&len| len <= out.capacity());
-    let Some(len) = believed else {
-        execute(trailer, store, &plan, &mut out, options)?;
-        return Ok(out.into());
+    let mut memory = Memory::reserve(plan.total_len(), store.stored_len(), options)?;
+    match &mut memory {
+        Memory::Growing(out) => execute(trailer, store, &plan, out, options)?,
+        Memory::Small(out) => execute_into(trailer, store, &plan, out, options)?,
+        Memory::Huge(out) => execute_into(trailer, store, &plan, out, options)?,
     };
-    if len < HUGE_FROM {
-        out.resize(len, 0);
-        execute_into(trailer, store, &plan, &mut out, options)?;
-        return Ok(out.into());
-    }
-    drop(out);
-    let mut map = MmapMut::map_anon(len).map_err(|_| too_large(total))?;
-    #[cfg(target_os = "linux")]
-    // Only advice: a kernel without huge pages gives small ones.
-    let _ = map.advise(memmap2::Advice::HugePage);
-    execute_into(trailer, store, &plan, &mut map, options)?;
-    Ok(Bytes::from_owner(map))
-}
-
-#[cold]
-fn too_large(total: u64) -> Error {
-    let message = format!("a message of {total} bytes doesn't fit in memory");
-    Error::new(ErrorKind::LimitExceeded, message)
-}
-
-/// How many times larger than its file a message is believed to be. Beyond that memory is taken as bytes arrive.
-const BELIEVED_RATIO: u64 = 64;
-
-pub(crate) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Vec<u8>> {
-    let too_large = || too_large(total);
-    if total > options.limits.max_message_size {
-        return Err(too_large());
-    }
-    let believed = usize::try_from(total.min(stored.saturating_mul(BELIEVED_RATIO)));
-    let mut out = Vec::new();
-    out.try_reserve_exact(believed.map_err(|_| too_large())?)
-        .map_err(|_| too_large())?;
-    Ok(out)
+    Ok(memory.into())
 }
 
 /// Executes a plan in order, and compares the result with what was split.

@@ -10,9 +10,8 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::MergeOptions;
-use super::execute::{
-    Merged, check_chunk, execute, execute_into, execute_to_file, reserve, to_bytes,
-};
+use super::execute::{Merged, check_chunk, execute, execute_into, execute_to_file, to_bytes};
+use super::memory::reserve;
 use super::sink::Sink;
 use crate::atomic::{AtomicFile, check_space, same_file};
 use crate::container::{ChunkedFile, Trailer, TrailerUse, open_file};

@@ -125,7 +125,7 @@ impl MergeOptions {
         self
     }
 
-    pub(super) fn thread_count(&self) -> NonZeroUsize {
+    pub(crate) fn thread_count(&self) -> NonZeroUsize {
         threads::count(self.threads)
     }
 

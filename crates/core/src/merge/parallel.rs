@@ -8,13 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::plan::{MergePlan, SegmentSource};
-use super::store::ChunkStore;
+use super::store::{ChunkStore, read_error, shorter};
 use crate::positioned::FileAt;
 use crate::progress::Meter;
-use crate::{Error, ErrorKind, Result, threads};
+use crate::{Error, ErrorKind, Result, crc, threads};
 
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 const COPY_LEN: usize = 256 << 10;
+
+/// Chunks up to this size are read at once, whole: they stay in the cache until they are where they belong.
+const WHOLE_UP_TO: u64 = 1 << 20;
 
 /// How large segments must be on average for positioned writes to a file to pay: each is a call.
 const LEAST_SEGMENT: u64 = 64 << 10;
@@ -28,6 +31,14 @@ trait Place: Send {
         len: u64,
         filling: &mut Filling<'_>,
     ) -> io::Result<()>;
+
+    /// Takes `len` bytes that `read` gives at once.
+    fn fill_whole(
+        &mut self,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+        len: u64,
+        filling: &mut Filling<'_>,
+    ) -> Result<()>;
 }
 
 /// What filling places has at hand.
@@ -40,6 +51,12 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
+    /// What comes next has this crc32c, if that is known.
+    fn expect(&mut self, crc32c: Option<u32>) {
+        self.is_known = crc32c.is_some();
+        self.crc32c = crc32c.unwrap_or(0);
+    }
+
     fn filled(&mut self, bytes: &[u8]) -> io::Result<()> {
         if !self.is_known {
             self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
@@ -69,6 +86,21 @@ impl Place for FileAt<'_> {
         filling.buffer = buffer;
         Ok(())
     }
+
+    fn fill_whole(
+        &mut self,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+        len: u64,
+        filling: &mut Filling<'_>,
+    ) -> Result<()> {
+        let mut buffer = std::mem::take(&mut filling.buffer);
+        buffer.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
+        read(&mut buffer)?;
+        self.write_all(&buffer)?;
+        filling.filled(&buffer)?;
+        filling.buffer = buffer;
+        Ok(())
+    }
 }
 
 /// A place in memory, which the bytes are read straight into.
@@ -86,6 +118,16 @@ impl Place for InMemory<'_> {
             filling.filled(step)?;
         }
         Ok(())
+    }
+
+    fn fill_whole(
+        &mut self,
+        read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+        _len: u64,
+        filling: &mut Filling<'_>,
+    ) -> Result<()> {
+        read(self.0)?;
+        Ok(filling.filled(self.0)?)
     }
 }
 
@@ -124,7 +166,6 @@ pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
         match &segment.source {
             SegmentSource::Literal(range) => {
                 let bytes = plan.literal(range.clone());
-                crcs[at] = crc32c::crc32c(bytes);
                 FileAt::new(file, segment.offset).write_all(bytes)?;
                 meter.advance(bytes.len() as u64)?;
             }
@@ -138,7 +179,7 @@ pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
 }
 
 /// Fills `out`, which is as long as the planned message, with it. Gives its crc32c.
-pub(super) fn fill<S: ChunkStore + Sync + ?Sized>(
+pub(crate) fn fill<S: ChunkStore + Sync + ?Sized>(
     plan: &MergePlan,
     store: &S,
     out: &mut [u8],
@@ -161,7 +202,6 @@ pub(super) fn fill<S: ChunkStore + Sync + ?Sized>(
         match &segment.source {
             SegmentSource::Literal(range) => {
                 let bytes = plan.literal(range.clone());
-                crcs[at] = crc32c::crc32c(bytes);
                 place.copy_from_slice(bytes);
                 meter.advance(bytes.len() as u64)?;
             }
@@ -253,14 +293,25 @@ fn run<S: ChunkStore + Sync + ?Sized, P: Place>(
 
 fn copy<S: ChunkStore + ?Sized, P: Place>(
     store: &S,
-    job: Job<P>,
+    mut job: Job<P>,
     found: &mut Vec<(usize, u32)>,
     filling: &mut Filling<'_>,
 ) -> Result<()> {
     filling.meter.check()?;
-    let mut stream = store.stream(job.chunk)?;
-    let whole = 0..store.size(job.chunk);
-    let known = store.checked_crc32c(job.chunk);
+    let chunk = job.chunk;
+    let whole = 0..store.size(chunk);
+    let known = store.checked_crc32c(chunk);
+    if let [piece] = &mut job.pieces[..]
+        && piece.range == whole
+        && whole.end <= WHOLE_UP_TO
+    {
+        filling.expect(known);
+        let mut read = |buffer: &mut [u8]| store.read_into(chunk, buffer);
+        piece.place.fill_whole(&mut read, whole.end, filling)?;
+        found.push((piece.segment, filling.crc32c));
+        return Ok(());
+    }
+    let mut stream = store.stream(chunk)?;
     let mut position = 0;
     for Piece {
         segment,
@@ -271,22 +322,16 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
         if range.start < position {
             // A chunk that is used twice is read from its front again.
             io::copy(&mut stream, &mut io::sink())?;
-            stream = store.stream(job.chunk)?;
+            stream = store.stream(chunk)?;
             position = 0;
         }
         let gap = range.start - position;
         if io::copy(&mut stream.by_ref().take(gap), &mut io::sink())? != gap {
             return Err(shorter());
         }
-        let checked = known.filter(|_| range == whole);
-        filling.is_known = checked.is_some();
-        filling.crc32c = checked.unwrap_or(0);
+        filling.expect(known.filter(|_| range == whole));
         let filled = place.fill(&mut stream, range.end - range.start, filling);
-        filled.map_err(|error| match error.kind() {
-            // With nothing inside, it is `read_exact`'s own.
-            io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
-            _ => Error::from(error),
-        })?;
+        filled.map_err(read_error)?;
         found.push((segment, filling.crc32c));
         position = range.end;
     }
@@ -295,18 +340,11 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
     Ok(())
 }
 
-#[cold]
-fn shorter() -> Error {
-    Error::new(
-        ErrorKind::InvalidTrailer,
-        "the chunk is shorter than the file says",
-    )
-}
-
+/// The crc32c of the message, from those of its chunks' segments.
 fn combined(plan: &MergePlan, crcs: &[u32]) -> u32 {
     let segments = plan.segments().iter().zip(crcs);
-    segments.fold(0, |crc, (segment, next)| {
-        let len = usize::try_from(segment.len()).unwrap_or(usize::MAX);
-        crc32c::crc32c_combine(crc, *next, len)
+    segments.fold(0, |crc, (segment, next)| match &segment.source {
+        SegmentSource::Literal(range) => crc32c::crc32c_append(crc, plan.literal(range.clone())),
+        SegmentSource::Chunk { .. } => crc::combine(crc, *next, segment.len()),
     })
 }

@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{self, Read};
 
 use bytes::Bytes;
 
@@ -26,7 +26,16 @@ pub trait ChunkStore {
     /// If the chunk can't be read.
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
-    /// The crc32c of a chunk, if its [`stream`](ChunkStore::stream) compares it with what it gives.
+    /// Reads all of a chunk into a buffer of its [`size`](ChunkStore::size), with the same checks: for small ones a stream is much ado.
+    ///
+    /// # Errors
+    ///
+    /// If the chunk can't be read, or has another size.
+    fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
+        read_stream(&mut *self.stream(chunk)?, buffer)
+    }
+
+    /// The crc32c of a chunk, if it is compared with what was read of it.
     fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
         None
     }
@@ -42,6 +51,35 @@ pub trait ChunkStore {
     fn as_slice(&self, _chunk: usize) -> Option<&[u8]> {
         None
     }
+}
+
+/// Reads a chunk to its end, which is that of the buffer.
+pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
+    stream.read_exact(buffer).map_err(read_error)?;
+    match stream.read(&mut [0])? {
+        0 => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::InvalidTrailer,
+            "the chunk is longer than the file says",
+        )),
+    }
+}
+
+/// What it means that not as many bytes could be read of a chunk as it has.
+pub(super) fn read_error(error: io::Error) -> Error {
+    match error.kind() {
+        // With nothing inside, it is `read_exact`'s own.
+        io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
+        _ => Error::from(error),
+    }
+}
+
+#[cold]
+pub(super) fn shorter() -> Error {
+    Error::new(
+        ErrorKind::InvalidTrailer,
+        "the chunk is shorter than the file says",
+    )
 }
 
 impl ChunkStore for [Bytes] {

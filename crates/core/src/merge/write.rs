@@ -1,12 +1,12 @@
 //! Executing a plan: the output in order, with a stream open for each chunk in use.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind as IoErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::ops::Range;
 
 use super::plan::{MergePlan, SegmentSource};
-use super::store::ChunkStore;
-use crate::{Error, ErrorKind, Result};
+use super::store::{ChunkStore, read_error, shorter};
+use crate::Result;
 
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 const COPY_LEN: usize = 256 << 10;
@@ -93,11 +93,7 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
                 .unwrap_or(usize::MAX)
                 .min(buffer.len());
             let read = source.stream.read_exact(&mut buffer[..want]);
-            read.map_err(|error| match error.kind() {
-                // With nothing inside, it is `read_exact`'s own.
-                IoErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
-                _ => Error::from(error),
-            })?;
+            read.map_err(read_error)?;
             sink.write_all(&buffer[..want])?;
             left -= want as u64;
         }
@@ -127,12 +123,4 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
         self.open.insert(chunk, source);
         Ok(())
     }
-}
-
-#[cold]
-fn shorter() -> Error {
-    Error::new(
-        ErrorKind::InvalidTrailer,
-        "the chunk is shorter than the file says",
-    )
 }

@@ -9,6 +9,7 @@ use super::options::SplitOptions;
 use super::plan::{Content, PlannedChunk, Segment, SplitPlan};
 use super::source::Source;
 use crate::container::ChunkKind;
+use crate::crc::combine;
 use crate::path::FieldPath;
 use crate::progress::Meter;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
@@ -302,8 +303,7 @@ pub(super) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> Result<u32
             source.data().read_exact_at(position, &mut gap)?;
             crc = crc32c::crc32c_append(crc, &gap);
         }
-        let len = usize::try_from(span.len).unwrap_or(usize::MAX);
-        crc = crc32c::crc32c_combine(crc, span.crc32c, len);
+        crc = combine(crc, span.crc32c, span.len);
         position = span.start + span.len;
     }
     Ok(crc)
