@@ -8,6 +8,7 @@
 //! parts of its path that are missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
 //! stays silent, this one does what was meant, or says why it can't.
 
+mod ahead;
 mod arriving;
 mod entries;
 mod execute;

@@ -2,24 +2,52 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 
-/// A place in a file: each has an offset of its own, so several write to one file.
+/// How much is written before it is sent on to the disk: while that works, the next is read and hashed.
+#[cfg(target_os = "linux")]
+const SENT_FROM: u64 = 8 << 20;
+
+/// A place in a file: each has an offset of its own, so several write to one file. The file is synced in the end, so what is written
+/// need not wait for that.
 #[derive(Debug)]
 pub(crate) struct FileAt<'a> {
     file: &'a File,
     offset: u64,
+    /// Up to where it was sent to the disk.
+    #[cfg(target_os = "linux")]
+    sent: u64,
 }
 
 impl<'a> FileAt<'a> {
     pub(crate) fn new(file: &'a File, offset: u64) -> Self {
-        FileAt { file, offset }
+        FileAt {
+            file,
+            offset,
+            #[cfg(target_os = "linux")]
+            sent: offset,
+        }
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+        #[cfg(target_os = "linux")]
+        if let Some(len) = self.offset.checked_sub(self.sent)
+            && len >= SENT_FROM
+        {
+            // Of what is yet to be written, this advice has the kernel begin with it, and keep it. It is only advice.
+            let advice = rustix::fs::Advice::DontNeed;
+            let _ = rustix::fs::fadvise(self.file, self.sent, NonZeroU64::new(len), advice);
+            self.sent = self.offset;
+        }
     }
 }
 
 impl Write for FileAt<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let n = write_at(self.file, bytes, self.offset)?;
-        self.offset += n as u64;
+        self.wrote(n);
         Ok(n)
     }
 
@@ -29,7 +57,7 @@ impl Write for FileAt<'_> {
         const MOST: usize = 1024;
         let slices = &slices[..slices.len().min(MOST)];
         let n = rustix::io::pwritev(self.file, slices, self.offset)?;
-        self.offset += n as u64;
+        self.wrote(n);
         Ok(n)
     }
 

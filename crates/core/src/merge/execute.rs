@@ -47,7 +47,7 @@ pub(super) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Resul
     }
 }
 
-pub(super) fn to_bytes<S: ChunkStore + Sync + ?Sized>(
+pub(super) fn to_bytes<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
     options: &MergeOptions,
@@ -81,7 +81,7 @@ pub(super) fn execute<S: ChunkStore + ?Sized>(
 }
 
 /// Executes a plan to a file that is empty, on several threads where that pays.
-pub(super) fn execute_to_file<S: ChunkStore + Sync + ?Sized>(
+pub(super) fn execute_to_file<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
     plan: &MergePlan,
@@ -101,7 +101,7 @@ pub(super) fn execute_to_file<S: ChunkStore + Sync + ?Sized>(
 }
 
 /// Executes a plan to the front of a buffer.
-pub(super) fn execute_into<S: ChunkStore + Sync + ?Sized>(
+pub(super) fn execute_into<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
     plan: &MergePlan,

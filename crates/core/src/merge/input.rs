@@ -257,21 +257,21 @@ impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
     use std::io::Cursor;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
 
     /// A chunk that can only be read from its beginning on.
     struct Store {
         chunk: Vec<u8>,
-        opened: Cell<usize>,
+        opened: AtomicUsize,
     }
 
     impl Store {
         fn new(size: usize) -> Self {
             let chunk = (0..size).map(|at| at.to_le_bytes()[at % 3]).collect();
-            let opened = Cell::new(0);
+            let opened = AtomicUsize::new(0);
             Store { chunk, opened }
         }
 
@@ -295,7 +295,7 @@ mod tests {
         }
 
         fn stream(&self, _: usize) -> Result<Box<dyn Read + '_>> {
-            self.opened.set(self.opened.get() + 1);
+            self.opened.fetch_add(1, Ordering::Relaxed);
             Ok(Box::new(Cursor::new(&self.chunk)))
         }
     }
@@ -317,7 +317,7 @@ mod tests {
             check(&store, &mut input, at, [1, 20, 4090, 5000][at % 4]);
             at += [3, 40, 4000, 977][at % 4];
         }
-        assert_eq!(store.opened.get(), 1);
+        assert_eq!(store.opened.load(Ordering::Relaxed), 1);
     }
 
     #[test]
@@ -327,7 +327,8 @@ mod tests {
         for at in 0..500 {
             check(&store, &mut input, (at * 999_983) % (5_000_000), 100);
         }
-        assert!(store.opened.get() < 20, "{}", store.opened.get());
+        let opened = store.opened.load(Ordering::Relaxed);
+        assert!(opened < 20, "{opened}");
     }
 
     #[test]

@@ -353,10 +353,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`Merger::merge_to_bytes`], and [`ErrorKind::InvalidConfig`] if the buffer is smaller than the message. The buffer's content
     /// is then unspecified.
-    pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged>
-    where
-        S: Sync,
-    {
+    pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged> {
         let plan = self.plan(options)?;
         execute_into(self.trailer(), self, &plan, buffer, options)
     }

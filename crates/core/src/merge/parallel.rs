@@ -152,7 +152,7 @@ pub(super) fn is_worthwhile(plan: &MergePlan, threads: NonZeroUsize) -> bool {
 }
 
 /// Writes the planned message to a file that is empty. Gives its crc32c.
-pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
+pub(super) fn write_to_file<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
     file: &File,
@@ -179,7 +179,7 @@ pub(super) fn write_to_file<S: ChunkStore + Sync + ?Sized>(
 }
 
 /// Fills `out`, which is as long as the planned message, with it. Gives its crc32c.
-pub(crate) fn fill<S: ChunkStore + Sync + ?Sized>(
+pub(crate) fn fill<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,
     out: &mut [u8],
@@ -252,7 +252,7 @@ impl<P> Jobs<P> {
     }
 }
 
-fn run<S: ChunkStore + Sync + ?Sized, P: Place>(
+fn run<S: ChunkStore + ?Sized, P: Place>(
     store: &S,
     jobs: Jobs<P>,
     crcs: &mut [u32],

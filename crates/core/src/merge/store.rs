@@ -5,8 +5,8 @@ use bytes::Bytes;
 use crate::wire::{Input, StreamInput};
 use crate::{Error, ErrorKind, Result};
 
-/// The chunks of a message, by index: in memory, or in a file.
-pub trait ChunkStore {
+/// The chunks of a message, by index: in memory, or in a file. Several threads read them at once.
+pub trait ChunkStore: Sync {
     /// How many chunks there are.
     fn len(&self) -> usize;
 

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::ahead;
 use super::planner::Planner;
 use super::rope::{Frame, Pos, UseId};
 use super::state::{Occurrence, Wanted};
@@ -75,7 +76,19 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         whole: UseId,
         role: Role,
     ) -> Result<Runs> {
-        let input = ChunkInput::open(planner.store, chunk)?;
+        let (store, options) = (planner.store, planner.options);
+        ahead::with_input(store, chunk, options, |input| {
+            Walk::over(planner, input, node, (chunk, whole), role)
+        })
+    }
+
+    fn over(
+        planner: &'p mut Planner<'a, S>,
+        input: ChunkInput<'a>,
+        node: NodeId,
+        (chunk, whole): (usize, UseId),
+        role: Role,
+    ) -> Result<Runs> {
         let cursor = WireCursor::new(input);
         let size = cursor.end();
         let levels = vec![Level {
