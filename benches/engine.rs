@@ -4,6 +4,9 @@
 //! one turn that isn't counted, and the medians are compared. Files are made anew in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+#[path = "engine/merges.rs"]
+mod merges;
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -13,7 +16,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
@@ -56,85 +58,7 @@ fn main() -> Outcome<()> {
     fixtures()?;
     plans(folder.path(), scale)?;
     files(folder.path(), scale)?;
-    merges(folder.path(), scale)
-}
-
-/// Merges to memory: fresh, and touched before; and one constant of the largest file.
-fn merges(folder: &Path, scale: u64) -> Outcome<()> {
-    for workload in Workload::MERGED {
-        let (name, type_name) = (workload.name(), workload.type_name());
-        let message = workload.message(scale);
-        let source = folder.join(format!("{name}.source"));
-        write(&message, &source)?;
-        let size = message.len();
-        drop(message);
-        for how in [Compression::None, Compression::zstd(3)] {
-            let what = if how == Compression::None {
-                "none"
-            } else {
-                "zstd"
-            };
-            let prefix = folder.join(format!("{name}.{what}"));
-            let chunked = folder.join(format!("{name}.{what}.cpb"));
-            remove(&chunked)?;
-            let options = workload.split_options(scale).compression(how);
-            let open = Source::open(&source, descriptor(type_name)?)?;
-            match type_name {
-                SAVED_MODEL => SavedModelSplitter.write_with(open, &prefix, &options)?,
-                _ => GraphDefSplitter.write_with(open, &prefix, &options)?,
-            };
-            let file = ChunkedFile::open(&chunked)?;
-            let mut buffer = vec![1; usize::try_from(size)?];
-            let mut copy = vec![1; usize::try_from(size)?];
-            let merged = MergeOptions::new();
-            let mut into = || -> Outcome<()> {
-                black_box(file.merge_into(&mut buffer, &merged)?);
-                Ok(())
-            };
-            let from = fs::read(&source)?;
-            let mut memcpy = || -> Outcome<()> {
-                copy.copy_from_slice(black_box(&from));
-                black_box(&copy);
-                Ok(())
-            };
-            let work = format!("{name} {what} merge to touched memory");
-            row(&work, size, &mut into, "a copy in memory", &mut memcpy)?;
-            let mut fresh = || -> Outcome<()> {
-                black_box(file.merge_to_bytes(&merged)?);
-                Ok(())
-            };
-            let work = format!("{name} {what} merge to fresh memory");
-            row(&work, size, &mut fresh, "a copy in memory", &mut memcpy)?;
-            if type_name == SAVED_MODEL {
-                let path = format!(
-                    "2[0].2.1[{}].5[\"value\"].8.4",
-                    Workload::W1_SMALL_NODES + 1
-                )
-                .parse()?;
-                let mut get = || -> Outcome<()> {
-                    black_box(file.get(&path)?);
-                    Ok(())
-                };
-                let constant = Workload::W1_CONSTANT_BYTES / scale;
-                let part = from[..usize::try_from(constant)?].to_vec();
-                let mut sum = || -> Outcome<()> {
-                    black_box(crc32c::crc32c(black_box(&part)));
-                    Ok(())
-                };
-                let work = format!("{name} {what} get one constant");
-                row(&work, constant, &mut get, "its crc32c in memory", &mut sum)?;
-                let path = "2[0].2.1[3].1".parse()?;
-                let mut scalar = || -> Outcome<()> {
-                    black_box(ChunkedFile::open(&chunked)?.get(&path)?);
-                    Ok(())
-                };
-                let work = format!("{name} {what} open and get a name");
-                row(&work, 13, &mut scalar, "the constant's crc32c", &mut sum)?;
-            }
-        }
-        remove(&source)?;
-    }
-    Ok(())
+    merges::merges(folder.path(), scale)
 }
 
 fn plans(folder: &Path, scale: u64) -> Outcome<()> {
@@ -290,19 +214,23 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     )
 }
 
-fn row(
+/// What a turn makes is dropped after the clock has stopped.
+fn timed<T>(run: &mut dyn FnMut() -> Outcome<T>) -> Outcome<Duration> {
+    let start = Instant::now();
+    let made = run()?;
+    let took = start.elapsed();
+    drop(made);
+    Ok(took)
+}
+
+fn row<A, B>(
     what: &str,
     size: u64,
-    work: &mut dyn FnMut() -> Outcome<()>,
+    work: &mut dyn FnMut() -> Outcome<A>,
     reference: &str,
-    refer: &mut dyn FnMut() -> Outcome<()>,
+    refer: &mut dyn FnMut() -> Outcome<B>,
 ) -> Outcome<()> {
     let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];
-    let timed = |run: &mut dyn FnMut() -> Outcome<()>| -> Outcome<Duration> {
-        let start = Instant::now();
-        run()?;
-        Ok(start.elapsed())
-    };
     for round in 0..=ROUNDS {
         let took = [timed(work)?, timed(refer)?];
         if round > 0 {
