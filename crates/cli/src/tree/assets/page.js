@@ -415,8 +415,12 @@
   });
   new ResizeObserver(() => { const held = cells.find((cell) => cell.element === document.activeElement); draw(); if (held) focusOn(held.node); }).observe(map);
 
-  at("file").textContent = data.file;
-  at("about").textContent = [data.message, size(root.size), root.path && `at ${root.path}`].filter(Boolean).join(" · ");
+  // The folder tells one saved_model.pb from another; all of a long path would be the largest text of the page.
+  const short = data.file.split("/").slice(-2).join("/");
+  at("file").textContent = short;
+  at("file").title = data.file;
+  const path = short === data.file ? "" : data.file;
+  at("about").textContent = [data.message, size(root.size), root.path && `at ${root.path}`, path].filter(Boolean).join(" · ");
   const legend = [["bytes", "bytes"], ["text", "text"], ["number", "numbers"], ["message", "messages"], ["member", "members"], ["rest", "the rest"]];
   at("legend").replaceChildren(...legend.map(([kind, label]) => make("li", {}, make("span", { className: `key ${kind}` }), label)));
   const wanted = (() => { try { return byPath.get(decodeURIComponent(location.hash.slice(1))); } catch { return undefined; } })();
