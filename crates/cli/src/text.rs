@@ -177,7 +177,7 @@ mod tests {
         };
         let attrs = ["zeta", "alpha", "mid\u{e9}\"", ""].map(|key| {
             let value = AttrValue {
-                value: Some(Attr::Tensor(tensor.clone())),
+                value: Some(Attr::Tensor(tensor.clone().into())),
             };
             (key.to_owned(), value)
         });

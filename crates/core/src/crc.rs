@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn pieces_of_any_length_make_the_crc_of_the_whole() {
         let bytes: Vec<u8> = (0..200_000u32)
-            .map(|at| (at * 7 ^ at >> 8).to_le_bytes()[0])
+            .map(|at| ((at * 7) ^ (at >> 8)).to_le_bytes()[0])
             .collect();
         let whole = crc32c::crc32c(&bytes);
         for cut in [

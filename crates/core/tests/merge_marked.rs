@@ -495,7 +495,7 @@ fn every_violation_has_its_own_error() {
             marked()
                 .base(len(5, [0x0a, 9, 1]))
                 .bytes(r#"5["k"].1"#, "x"),
-            "chunk 0: a map entry that is cut short at 0x3",
+            "chunk 0: a map entry that is cut short at 0x2",
         ),
     ];
     for (chunked, expected) in cases {

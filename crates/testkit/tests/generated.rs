@@ -46,6 +46,17 @@ const SCHEMAS: &[Schema] = &[
     },
 ];
 
+/// Fields that few nodes have and that are large: inline, an empty node would take kilobytes, since a node of a B-tree has room for eleven
+/// entries.
+const BOXED: [&str; 6] = [
+    ".tensorflow.AttrValue.value.tensor",
+    ".tensorflow.AttrValue.value.shape",
+    ".tensorflow.AttrValue.value.list",
+    ".tensorflow.AttrValue.value.func",
+    ".tensorflow.NodeDef.experimental_debug_info",
+    ".tensorflow.NodeDef.experimental_type",
+];
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -78,6 +89,9 @@ fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
             .prost_types_path("::prost_reflect::prost_types")
             .bytes(["."])
             .btree_map(["."]);
+        for field in BOXED {
+            config.boxed(field);
+        }
         for file in &all.file {
             let package = file.package();
             if let Some(module) = done.get(file.name()) {

@@ -401,13 +401,13 @@ pub mod attr_value {
         #[prost(enumeration = "super::DataType", tag = "6")]
         Type(i32),
         #[prost(message, tag = "7")]
-        Shape(super::TensorShapeProto),
+        Shape(::prost::alloc::boxed::Box<super::TensorShapeProto>),
         #[prost(message, tag = "8")]
-        Tensor(super::TensorProto),
+        Tensor(::prost::alloc::boxed::Box<super::TensorProto>),
         #[prost(message, tag = "1")]
-        List(ListValue),
+        List(::prost::alloc::boxed::Box<ListValue>),
         #[prost(message, tag = "10")]
-        Func(super::NameAttrList),
+        Func(::prost::alloc::boxed::Box<super::NameAttrList>),
         #[prost(string, tag = "9")]
         Placeholder(::prost::alloc::string::String),
     }
@@ -593,10 +593,14 @@ pub struct NodeDef {
         ::prost::alloc::string::String,
         AttrValue,
     >,
-    #[prost(message, optional, tag = "6")]
-    pub experimental_debug_info: ::core::option::Option<node_def::ExperimentalDebugInfo>,
-    #[prost(message, optional, tag = "7")]
-    pub experimental_type: ::core::option::Option<FullTypeDef>,
+    #[prost(message, optional, boxed, tag = "6")]
+    pub experimental_debug_info: ::core::option::Option<
+        ::prost::alloc::boxed::Box<node_def::ExperimentalDebugInfo>,
+    >,
+    #[prost(message, optional, boxed, tag = "7")]
+    pub experimental_type: ::core::option::Option<
+        ::prost::alloc::boxed::Box<FullTypeDef>,
+    >,
 }
 /// Nested message and enum types in `NodeDef`.
 pub mod node_def {
