@@ -25,7 +25,6 @@ use super::{Outcome, descriptor, remove, row, write};
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
-const BROTLI_LEVEL: u32 = 1;
 
 pub(super) fn merges(folder: &Path, scale: u64) -> Outcome<()> {
     for workload in Workload::MERGED {
@@ -35,7 +34,6 @@ pub(super) fn merges(folder: &Path, scale: u64) -> Outcome<()> {
         let hows = [
             ("none", Compression::None),
             ("zstd", Compression::zstd(ZSTD_LEVEL)),
-            ("brotli", Compression::brotli(BROTLI_LEVEL)),
         ];
         for (what, how) in hows {
             let prefix = folder.join(format!("{name}.{what}"));

@@ -147,9 +147,10 @@ pub struct StreamInput<R> {
     window: Vec<u8>,
     /// Position of the window's first byte.
     start: u64,
+    next_len: usize,
 }
 
-const STREAM_WINDOW: usize = 64 << 10;
+const LARGEST_STREAM_WINDOW: usize = 64 << 10;
 
 impl<R: Read> StreamInput<R> {
     /// Walks through `stream`, which gives `size` bytes.
@@ -159,6 +160,8 @@ impl<R: Read> StreamInput<R> {
             size,
             window: Vec::new(),
             start: 0,
+            // Of many a stream only the first field is looked at, and what comes behind it may have to be decompressed.
+            next_len: FIRST_WINDOW,
         }
     }
 
@@ -216,7 +219,8 @@ impl<R: Read> Input for StreamInput<R> {
         self.start = position;
         let target = usize::try_from(left)
             .unwrap_or(usize::MAX)
-            .min(STREAM_WINDOW.max(want));
+            .min(self.next_len.max(want));
+        self.next_len = (self.next_len * 2).min(LARGEST_STREAM_WINDOW);
         let more = (target - kept) as u64;
         let read = self
             .stream
