@@ -55,6 +55,15 @@ fn check(report: &Value) {
     );
 }
 
+/// Makes the file `m.cpb` of a model, with several chunks.
+fn split(dir: &Dir, model: &std::path::Path) {
+    let prefix = dir.path("m");
+    let size = ["--max-chunk-size", "20KiB"];
+    let arguments: [&dyn AsRef<std::path::Path>; 6] =
+        [&"split", &model, &"-o", &prefix, &size[0], &size[1]];
+    run(arguments).ok();
+}
+
 #[test]
 fn regions_totals_and_what_is_in_them_add_up_to_the_file() {
     let dir = Dir::new();
@@ -63,15 +72,7 @@ fn regions_totals_and_what_is_in_them_add_up_to_the_file() {
         "saved_model.pb",
     );
     let chunked = dir.path("m.cpb");
-    let split: [&dyn AsRef<std::path::Path>; 6] = [
-        &"split",
-        &model,
-        &"-o",
-        &dir.path("m"),
-        &"--max-chunk-size",
-        &"20KiB",
-    ];
-    run(split).ok();
+    split(&dir, &model);
     let mut files = vec![model, chunked];
     for entry in fs::read_dir(riegeli("")).unwrap() {
         let path = entry.unwrap().path();
@@ -104,15 +105,7 @@ fn regions_totals_and_what_is_in_them_add_up_to_the_file() {
 fn every_block_header_has_a_row_if_that_is_asked_for() {
     let dir = Dir::new();
     let model = fixture("functions_consts/saved_model.pb");
-    let split: [&dyn AsRef<std::path::Path>; 6] = [
-        &"split",
-        &model,
-        &"-o",
-        &dir.path("m"),
-        &"--max-chunk-size",
-        &"20KiB",
-    ];
-    run(split).ok();
+    split(&dir, &model);
     let text = run([&"layout", &dir.path("m"), &"--blocks"]).ok();
     let bytes = fs::metadata(dir.path("m.cpb")).unwrap().len();
     let headers = text.lines().filter(|line| line.ends_with(": block header"));

@@ -1,3 +1,5 @@
+//! A chunked file that is open: its trailer, its records and what they are checked by.
+
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

@@ -1,3 +1,5 @@
+//! Merging chunks that arrive one by one, in any order.
+
 use std::io::Write;
 
 use bytes::Bytes;

@@ -1,3 +1,5 @@
+//! What a merge may take and how it is done.
+
 use std::num::NonZeroUsize;
 
 use prost_reflect::{MessageDescriptor, ReflectMessage};

@@ -1,3 +1,5 @@
+//! What a merge writes: runs of bytes, each with where it comes from.
+
 use std::fmt;
 use std::ops::Range;
 

@@ -1,3 +1,5 @@
+//! Output that is written in order, counted and summed up on its way.
+
 use std::io::{self, BufWriter, Write};
 
 use crate::Result;

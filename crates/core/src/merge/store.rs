@@ -1,3 +1,5 @@
+//! Where a merge finds the chunks.
+
 use std::io::{self, Read};
 
 use bytes::Bytes;
