@@ -47,7 +47,7 @@ pub use store::ChunkStore;
 pub use verify::{MergeCheck, SourceCheck, Verification};
 
 pub(crate) use input::PlanInput;
-pub(crate) use keys::{EntryKey, KeyCodec, entry_key, is_key};
+pub(crate) use keys::{EntryKey, KeyCodec, is_key};
 pub(crate) use memory::Memory;
 pub(crate) use parallel::fill;
 pub(crate) use planner::{Layout, plan};

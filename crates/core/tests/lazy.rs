@@ -13,6 +13,7 @@ use proto_splitter_core::ErrorKind::{
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::lazy::MessageView;
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter_core::path::FieldPath;
 use record_file::Compression;
 
 const BIG: usize = 600_000;
@@ -214,7 +215,7 @@ fn what_lies_under_a_path_is_listed() {
         let fields = file.view(options).fields(&path(at)).unwrap();
         let shown = fields.map(|field| {
             let field = field.unwrap();
-            let path = proto_splitter_core::path::FieldPath::from_iter([field.step]);
+            let path = FieldPath::from_iter([field.step]);
             (path.to_string(), field.size)
         });
         shown.collect()
@@ -270,6 +271,54 @@ fn the_last_of_a_value_counts_and_another_member_of_its_oneof_ends_it() {
     let entries = cat([entry(13, "k", len(2, int(1, 1))), entry(13, "k", vec![])]);
     let view = MessageView::of_plain(&entries, typed()).unwrap();
     assert_eq!(view.size(&path("13[\"k\"]")).unwrap(), None);
+}
+
+#[test]
+fn an_entry_has_the_last_of_its_keys_however_large_it_is() {
+    let value = |size: usize| len(2, len(7, vec![7; size]));
+    for size in [1, 100, 1000, BIG] {
+        for (keys, at) in [
+            (cat([len(1, "a"), len(1, "b"), value(size)]), "b"),
+            (cat([len(1, "a"), value(size), len(1, "b")]), "b"),
+            (cat([value(size), len(1, "b")]), "b"),
+            (
+                cat([len(1, "a"), len(1, "c"), value(size), len(1, "b")]),
+                "b",
+            ),
+            // What stands in front is larger than what is looked at to hop over it.
+            (
+                cat([group(9, len(8, vec![1; size])), len(1, "b"), value(size)]),
+                "b",
+            ),
+            // Not of a key's type, so it is an unknown field.
+            (cat([len(1, "b"), value(size), int(1, 1)]), "b"),
+            (cat([int(1, 1), value(size)]), ""),
+            (value(size), ""),
+        ] {
+            let whole = cat([entry(13, "x", value(1)), len(13, keys)]);
+            let source = Counted::new(whole);
+            let view = MessageView::of_plain(&source, typed()).unwrap();
+            let at = format!("13[{at:?}]");
+            assert_eq!(
+                view.size(&path(&format!("{at}.7"))).unwrap(),
+                Some(size as u64),
+                "{at}"
+            );
+            assert_eq!(view.size(&path("13[\"a\"]")).unwrap(), None, "{at}");
+            let last = view.fields(&path("")).unwrap().last().unwrap().unwrap();
+            assert_eq!(FieldPath::from_iter([last.step]).to_string(), at);
+        }
+    }
+    let long = len(13, cat([len(1, vec![b'k'; 70_000]), value(1)]));
+    let view = MessageView::of_plain(&long, typed()).unwrap();
+    let error = view.size(&path("13[\"a\"]")).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (
+            ErrorKind::LimitExceeded,
+            "ms[\"a\"]: a map key of 70000 bytes, which may have at most 65536, at 0x8".into()
+        )
+    );
 }
 
 #[test]

@@ -466,7 +466,7 @@ fn entries<I: Input>(
     let mut occurrences = Occurrences::of(runs);
     let mut entries = BTreeMap::new();
     while let Some(entry) = occurrences.next(cursor)? {
-        let key = with_key(cursor, &entry, |key| codec.key(key))?;
+        let key = with_key(cursor, &entry, Some(codec), |key| codec.key(key))?;
         entries.insert(key, entry);
     }
     Ok(entries)

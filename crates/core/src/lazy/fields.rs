@@ -81,7 +81,7 @@ impl<'a, S: ReadAt> Fields<'a, S> {
             Some(map) if map.is_map() => match key_codec(map) {
                 Some(codec) => {
                     let end = self.cursor.end();
-                    let key = with_key(&mut self.cursor, field, |key| codec.key(key))?;
+                    let key = with_key(&mut self.cursor, field, Some(codec), |key| codec.key(key))?;
                     self.cursor.set_range(field.end..end);
                     Select::Key(key)
                 }

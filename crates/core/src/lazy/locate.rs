@@ -4,14 +4,16 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use crate::merge::{EntryKey, KeyCodec, entry_key, is_key, wire_type};
+use crate::merge::{EntryKey, KeyCodec, is_key, wire_type};
 use crate::path::{FieldPath, FieldRef, MapKey, Select, Step, TargetKind, message_below};
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How much of a map entry is looked at for its key: first, since a value in a chunk of its own may be right behind, and whenever it
-/// isn't there.
-const KEY_WINDOWS: [usize; 3] = [16, 256, 64 << 10];
+/// How much of a map entry is looked at to hop to its next field: little, since a value in a chunk of its own may be right behind.
+const ENTRY_WINDOW: usize = 16;
+
+/// The longest key that a map entry is found by, in bytes.
+const LONGEST_KEY: u64 = 64 << 10;
 
 /// Checks that a path means one value that has bytes of its own.
 pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
@@ -144,7 +146,7 @@ fn value_of<I: Input>(
     map: Option<&FieldRef>,
 ) -> Result<Option<Found>> {
     let codec = map.and_then(key_codec);
-    if !with_key(cursor, entry, |found| is_key(key, codec, found))? {
+    if !with_key(cursor, entry, codec, |found| is_key(key, codec, found))? {
         return Ok(None);
     }
     let value_kind = map.and_then(|map| match map.kind() {
@@ -173,29 +175,50 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Has `look` look at the key of an entry.
+/// Has `look` look at the key of an entry: the last, wherever it stands, as in every reader. A key field of another wire type than
+/// the codec's is an unknown field.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
+    codec: Option<KeyCodec>,
     look: impl FnOnce(EntryKey<'_>) -> T,
 ) -> Result<T> {
-    if entry.wire_type != WireType::Len {
-        return Ok(look(EntryKey::Absent));
-    }
-    let (start, len) = (entry.value.start, entry.value.end - entry.value.start);
-    let whole = usize::try_from(len).unwrap_or(usize::MAX);
-    let cut = |error: Error| {
-        let inner = error.offset().unwrap_or(0);
-        Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
-    };
-    for want in KEY_WINDOWS {
-        let window = cursor.input_mut().fetch(start, whole.min(want))?;
-        let window = window.get(..whole).unwrap_or(window);
-        let (key, looked) = entry_key(window, len).map_err(cut)?;
-        if key != EntryKey::Absent || looked >= len {
-            return Ok(look(key));
+    let mut key = None;
+    if entry.wire_type == WireType::Len {
+        let mut at = entry.value.start;
+        while let Some(field) = hop(cursor, at..entry.value.end)? {
+            at = field.end;
+            if field.number.0 == 1 && codec.is_none_or(|codec| codec.wire() == field.wire_type) {
+                key = Some(field);
+            }
         }
     }
-    let message = format!("a map entry of {len} bytes whose key is not at its front");
-    Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start))
+    let Some(Field {
+        wire_type, value, ..
+    }) = key
+    else {
+        return Ok(look(EntryKey::Absent));
+    };
+    let len = value.end - value.start;
+    if len > LONGEST_KEY {
+        let message = format!("a map key of {len} bytes, which may have at most {LONGEST_KEY},");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(value.start));
+    }
+    Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))
+}
+
+/// The next field of a map entry of which `rest` is left.
+fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<Field>> {
+    let left = rest.end - rest.start;
+    let want = usize::try_from(left).map_or(ENTRY_WINDOW, |left| left.min(ENTRY_WINDOW));
+    let mut front = WireCursor::new(cursor.input_mut().fetch(rest.start, want)?);
+    front.set_range(0..left);
+    match front.next() {
+        Ok(field) => Ok(field.map(|field| field.shifted_by(rest.start))),
+        // A group that ends behind the window, or a tag or length too long for it; or the entry breaks the wire format.
+        Err(_) => {
+            cursor.set_range(rest);
+            cursor.next()
+        }
+    }
 }

@@ -73,7 +73,8 @@ impl KeyCodec {
         matches!(self, KeyCodec::Int32 | KeyCodec::Int64)
     }
 
-    fn wire(self) -> WireType {
+    /// The wire type that keys have.
+    pub(crate) fn wire(self) -> WireType {
         match self {
             KeyCodec::String => WireType::Len,
             KeyCodec::Fixed32 | KeyCodec::Sfixed32 => WireType::Fixed32,
@@ -281,10 +282,26 @@ pub(crate) enum EntryKey<'a> {
     Number(WireType, u64),
 }
 
+impl<'a> EntryKey<'a> {
+    /// The key that a field of these bytes is; absent for a group, which is none.
+    pub(crate) fn of_value(wire: WireType, bytes: &'a [u8]) -> Self {
+        let number = match wire {
+            WireType::Len => return EntryKey::Bytes(bytes),
+            WireType::Varint => decode_varint(bytes).map(|(number, _)| number),
+            WireType::Fixed32 => bytes
+                .first_chunk()
+                .map(|four| u32::from_le_bytes(*four).into()),
+            WireType::Fixed64 => bytes.first_chunk().map(|eight| u64::from_le_bytes(*eight)),
+            WireType::StartGroup | WireType::EndGroup => None,
+        };
+        number.map_or(EntryKey::Absent, |number| EntryKey::Number(wire, number))
+    }
+}
+
 /// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to where the entry was looked through.
 ///
 /// The key that counts is the last. Writers put it first; how much of the entry is looked at is for the caller to bound.
-pub(crate) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
+pub(super) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);
     loop {
@@ -309,14 +326,10 @@ pub(crate) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> 
 fn value_of<'a>(window: &'a [u8], field: &Field) -> Option<EntryKey<'a>> {
     let [start, end] = [field.value.start, field.value.end].map(usize::try_from);
     let bytes = window.get(start.ok()?..end.ok()?)?;
-    let number = match field.wire_type {
-        WireType::Len => return Some(EntryKey::Bytes(bytes)),
-        WireType::Varint => decode_varint(bytes)?.0,
-        WireType::Fixed32 => u32::from_le_bytes(*bytes.first_chunk()?).into(),
-        WireType::Fixed64 => u64::from_le_bytes(*bytes.first_chunk()?),
-        WireType::StartGroup | WireType::EndGroup => return None,
-    };
-    Some(EntryKey::Number(field.wire_type, number))
+    match EntryKey::of_value(field.wire_type, bytes) {
+        EntryKey::Absent => None,
+        key => Some(key),
+    }
 }
 
 #[cfg(test)]

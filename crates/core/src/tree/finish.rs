@@ -175,12 +175,13 @@ impl<I: Input> Finish<'_, I> {
                 Some(link) if is_map => {
                     let codec = facts.field.as_ref().and_then(key_codec);
                     let entry = entry(link);
-                    let key =
-                        codec.map(|codec| with_key(&mut self.cursor, &entry, |key| codec.key(key)));
+                    let key = codec.map(|codec| {
+                        with_key(&mut self.cursor, &entry, Some(codec), |key| codec.key(key))
+                    });
                     match key {
                         Some(Ok(key)) => Select::Key(key),
                         Some(Err(error)) if !is_malformed(&error) => return Err(error),
-                        // A key that isn't at the front is no reason to show nothing.
+                        // A key that can't be told is no reason to show nothing.
                         _ => Select::Index(link.ordinal),
                     }
                 }

@@ -30,6 +30,19 @@ pub struct Field {
     pub end: u64,
 }
 
+impl Field {
+    /// The same field where its message begins this much later.
+    pub(crate) fn shifted_by(self, by: u64) -> Field {
+        Field {
+            start: self.start + by,
+            tag_end: self.tag_end + by,
+            value: self.value.start + by..self.value.end + by,
+            end: self.end + by,
+            ..self
+        }
+    }
+}
+
 /// Hops over the fields of a message without looking into their values.
 ///
 /// ```
