@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use record_file::WriterOptions;
 use record_file_peers::{Codec, Outcome, Settings, records};
@@ -403,27 +404,32 @@ fn file_contests(
     let bytes = total(records);
     let settings = Settings::new(codec);
     let path = |name: &str| folder.join(name);
-    let create = |name: &str| -> Outcome<File> {
-        // A new file, and its pages too.
-        let _ = fs::remove_file(path(name));
-        Ok(File::create(path(name))?)
-    };
     let large = records.len() < 1000;
-    let mut contest = Contest::new(format!("{name}, to a file"), bytes).by("record-file", || {
-        let file = sides::write_ours(records, &settings.ours(), create("ours")?)?;
-        Ok(file.metadata()?.len())
-    });
+    // A new file, and its pages too. To free those of the one before takes as long as writing them, so it is not counted.
+    let timed = |name: &str, write: &dyn Fn(File) -> Outcome<()>| -> Outcome<Duration> {
+        let path = path(name);
+        let _ = fs::remove_file(&path);
+        let start = Instant::now();
+        write(File::create(path)?)?;
+        Ok(start.elapsed())
+    };
+    let ours = |options: &WriterOptions| {
+        timed("ours", &|file| {
+            sides::write_ours(records, options, file).map(drop)
+        })
+    };
+    let mut contest = Contest::new(format!("{name}, to a file"), bytes)
+        .by_other("record-file", || ours(&settings.ours()));
     if codec != Codec::None {
-        contest = contest.by("record-file, 2 threads", || {
-            let options = settings.ours().parallelism(2);
-            let file = sides::write_ours(records, &options, create("ours")?)?;
-            Ok(file.metadata()?.len())
+        contest = contest.by_other("record-file, 2 threads", || {
+            ours(&settings.ours().parallelism(2))
         });
     }
-    contest = contest.by("riegeli crate", || {
-        let out = BufWriter::with_capacity(BUFFER, create("theirs")?);
-        sides::write_theirs(records, &settings.theirs(), out)?;
-        Ok(bytes)
+    contest = contest.by_other("riegeli crate", || {
+        timed("theirs", &|file| {
+            let out = BufWriter::with_capacity(BUFFER, file);
+            sides::write_theirs(records, &settings.theirs(), out)
+        })
     });
     if let Some(peer) = array_record {
         peer.borrow_mut().load(records)?;
