@@ -42,6 +42,7 @@ impl Failure {
         let exit = match error.kind() {
             ErrorKind::Io
             | ErrorKind::AlreadyExists
+            | ErrorKind::NoFolder
             | ErrorKind::InvalidConfig
             | ErrorKind::InvalidSchema
             | ErrorKind::SchemaNeeded
@@ -58,7 +59,7 @@ impl Failure {
         let path = path.display().to_string();
         let about_another = matches!(
             error.kind(),
-            ErrorKind::AlreadyExists | ErrorKind::InvalidConfig
+            ErrorKind::AlreadyExists | ErrorKind::NoFolder | ErrorKind::InvalidConfig
         );
         let place = if about_another || names(&message, &path) {
             String::new()
@@ -120,6 +121,7 @@ mod tests {
             ErrorKind::InvalidConfig,
             ErrorKind::SourceChanged,
             ErrorKind::AlreadyExists,
+            ErrorKind::NoFolder,
             ErrorKind::Io,
         ] {
             assert_eq!(status(kind), 2, "{kind:?}");

@@ -23,12 +23,13 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set; [`ErrorKind::Io`] if its folder can't be
-    /// written to.
+    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set; [`ErrorKind::NoFolder`] if its folder isn't;
+    /// [`ErrorKind::Io`] if that can't be written to.
     pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
         let target = target.as_ref();
         let create = || -> io::Result<AtomicFile> {
             let target = written_through(target)?;
+            check_folder(&target)?;
             let existing = match fs::metadata(&target) {
                 Ok(metadata) => Some(metadata.permissions()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -62,7 +63,7 @@ impl AtomicFile {
         create().map_err(|error| {
             let error = Error::from(error);
             match error.kind() {
-                ErrorKind::AlreadyExists => error,
+                ErrorKind::AlreadyExists | ErrorKind::NoFolder => error,
                 _ => error.context(target.display()),
             }
         })
@@ -148,8 +149,49 @@ impl AtomicFile {
     }
 }
 
-/// Fails if a file that may not be replaced is at `path`.
+/// Fails if the folder that `target` is to be in isn't there, and names the outermost that is missing.
+///
+/// # Errors
+///
+/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is no folder. Any other trouble is left to the writing.
+///
+/// ```
+/// use proto_splitter_core::{ErrorKind, atomic::check_folder};
+/// let folder = tempfile::tempdir()?;
+/// assert!(check_folder(folder.path().join("model.cpb")).is_ok());
+/// let error = check_folder(folder.path().join("missing/model.cpb")).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NoFolder);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
+    let target = target.as_ref();
+    let mut missing = None;
+    for folder in folder(target).ancestors() {
+        let why = match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => break,
+            Ok(_) => "is no folder",
+            Err(error) => match error.kind() {
+                // A relative path begins in a folder that is there.
+                _ if folder == Path::new("") => break,
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "does not exist",
+                _ => break,
+            },
+        };
+        missing = Some((folder, why));
+    }
+    match missing {
+        None => Ok(()),
+        Some((folder, why)) => {
+            let (target, folder) = (target.display(), folder.display());
+            let message = format!("{target}: the folder {folder} {why}");
+            Err(Error::new(ErrorKind::NoFolder, message))
+        }
+    }
+}
+
+/// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not there.
 pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
+    check_folder(path)?;
     match fs::symlink_metadata(path) {
         Ok(_) if !force => Err(already_exists(path)),
         Ok(_) => Ok(()),
@@ -261,6 +303,30 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"old");
         write(&target, true, b"new").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), b"").unwrap();
+        for (target, named, why) in [
+            ("missing/a", "missing", "does not exist"),
+            ("missing/more/a", "missing", "does not exist"),
+            ("file/a", "file", "is no folder"),
+            ("file/more/a", "file", "is no folder"),
+        ] {
+            let error = write(&path(target), true, b"").unwrap_err();
+            let (target, named) = (path(target), path(named));
+            let (target, named) = (target.display(), named.display());
+            assert_eq!(error.kind(), ErrorKind::NoFolder);
+            assert_eq!(
+                error.to_string(),
+                format!("{target}: the folder {named} {why}")
+            );
+        }
+        check_folder("in_the_working_directory").unwrap();
+        check_folder("/").unwrap();
     }
 
     #[test]

@@ -32,6 +32,8 @@ pub enum ErrorKind {
     SourceChanged,
     /// A file is in the way.
     AlreadyExists,
+    /// The folder that something is to be written to is not there.
+    NoFolder,
     /// The record file itself is damaged.
     Record,
     /// The operating system refused to read or write.
@@ -237,6 +239,7 @@ impl From<Error> for std::io::Error {
         let kind = match error.kind() {
             ErrorKind::InvalidConfig | ErrorKind::InvalidPath => std::io::ErrorKind::InvalidInput,
             ErrorKind::AlreadyExists => std::io::ErrorKind::AlreadyExists,
+            ErrorKind::NoFolder => std::io::ErrorKind::NotFound,
             ErrorKind::UnsupportedVersion => std::io::ErrorKind::Unsupported,
             // Not `Interrupted`, after which readers try again.
             ErrorKind::Io | ErrorKind::Cancelled => std::io::ErrorKind::Other,

@@ -230,6 +230,49 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
 }
 
 #[test]
+fn a_folder_that_is_not_there_is_named_by_all_that_write_to_it() {
+    let dir = prepared();
+    let none = ["--compression", "none", "-o"];
+    let with = ["--with", "name", "-o"];
+    let name = "meta_graphs[0].graph_def.node[1].name";
+    let graph = ["split", "graph.pb", "--message", "tensorflow.GraphDef"];
+    let several = [
+        "--profile=extended",
+        "--max-chunk-size=1KiB",
+        "--max-file-size=8KiB",
+    ];
+    for args in [
+        &[&graph[..], &["-o"]].concat()[..],
+        &[&graph[..], &several, &["-o"]].concat(),
+        &["split", "model", "-o"],
+        &["merge", "small/saved_model.cpb", "-o"],
+        &["merge", "small", "-o"],
+        &["get", "small", NODE, "-o"],
+        &["tree", "small", "--html"],
+        &[&["recompress", "small/saved_model.cpb"], &none[..]].concat(),
+        &[&["recompress", "small"], &none[..]].concat(),
+        &[&["replace", "small/saved_model.cpb", name], &with[..]].concat(),
+        &[&["replace", "model", name], &with[..]].concat(),
+        &["convert", "model", "--to", "cpb"],
+    ] {
+        for (target, folder) in [
+            ("missing/x", "missing does not exist"),
+            ("missing/more/x", "missing does not exist"),
+            ("name/x", "name is no folder"),
+        ] {
+            let ran = ran(&dir, &[args, &[target]].concat());
+            let err = String::from_utf8(ran.stderr).unwrap();
+            let last = err.lines().last().unwrap_or_default();
+            assert_eq!(ran.status.code(), Some(2), "{args:?}: {err}");
+            let begins = last.starts_with(&format!("protosplit: {target}"));
+            let ends = last.ends_with(&format!(": the folder {folder}"));
+            assert!(begins && ends, "{args:?}: {err}");
+        }
+    }
+    assert!(!dir.path("missing").exists());
+}
+
+#[test]
 fn quiet_is_quiet_and_verbose_tells_of_work() {
     let dir = prepared();
     for (args, _) in REPORTING {

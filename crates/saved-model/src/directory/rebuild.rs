@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use proto_splitter_core::atomic::check_folder;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
@@ -28,8 +29,8 @@ pub struct Rebuilt<T> {
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, or is by the end, unless force is set; [`ErrorKind::InvalidConfig`]
-/// if it is no SavedModel then, if one folder lies in the other, or if a link leads from one into the other; [`ErrorKind::Io`]; and
-/// what `fill` says.
+/// if it is no SavedModel then, if one folder lies in the other, or if a link leads from one into the other; [`ErrorKind::NoFolder`]
+/// if the folder that `to` is to be in isn't there; [`ErrorKind::Io`]; and what `fill` says.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
     to: &Path,
@@ -69,6 +70,7 @@ pub fn rebuild<T, E: From<Error>>(
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
+    check_folder(to)?;
     let target = if fs::symlink_metadata(to).is_ok() {
         fs::canonicalize(to)?
     } else {
