@@ -14,8 +14,10 @@ use crate::simple::{Front, record_ends};
 /// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded whole.
 const MAX_FRONT: u64 = 4096;
 
-/// How much of a compressed record is read at once: small enough to stay in a core's cache until it is decoded.
-const PENDING: u64 = 128 << 10;
+/// How much of a compressed record is read at first: of many only the beginning is wanted, and a decoder may decode all that it is given.
+const FIRST_PENDING: u64 = 4 << 10;
+/// How much is read at once later on: small enough to stay in a core's cache until it is decoded.
+const MOST_PENDING: u64 = 128 << 10;
 
 /// One record, read as a stream.
 ///
@@ -44,6 +46,10 @@ struct Compressed {
     /// Stored bytes that were read, and from where on they are not decoded yet.
     pending: Vec<u8>,
     at: usize,
+    /// How much is read next.
+    next_len: u64,
+    /// The decoder may have more output without more input.
+    has_more: bool,
 }
 
 impl<'a, S: ReadAt> RecordStream<'a, S> {
@@ -91,6 +97,8 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
                 decoder: None,
                 pending: Vec::new(),
                 at: 0,
+                next_len: FIRST_PENDING,
+                has_more: false,
             }))
         };
         Ok(Some(RecordStream {
@@ -243,16 +251,20 @@ impl Compressed {
     fn read_some<S: ReadAt>(&mut self, file: &RecordFile<S>, buf: &mut [u8]) -> Result<usize> {
         let begin = self.payload.chunk().begin;
         loop {
-            self.refill(&file.source)?;
+            let had_more = self.has_more;
+            if !had_more {
+                self.refill(&file.source)?;
+            }
             let decoder = decoder(&mut self.decoder, self.kind, file)?;
             let progress = decoder
                 .run(&self.pending[self.at..], buf)
                 .map_err(|error| error.or_at(begin))?;
             self.at += progress.read;
+            self.has_more = progress.written == buf.len();
             if progress.written > 0 {
                 return Ok(progress.written);
             }
-            if progress.read == 0 {
+            if progress.read == 0 && !had_more {
                 return Err(Error::corrupt(begin, "compressed stream ends early"));
             }
         }
@@ -260,8 +272,9 @@ impl Compressed {
 
     fn refill<S: ReadAt>(&mut self, mut source: &S) -> Result<()> {
         if self.at == self.pending.len() {
-            // At most PENDING, which fits.
-            let len = self.payload.left().min(PENDING);
+            // At most MOST_PENDING, which fits.
+            let len = self.payload.left().min(self.next_len);
+            self.next_len = (self.next_len * 2).min(MOST_PENDING);
             self.pending.resize(usize::try_from(len).unwrap_or(0), 0);
             self.at = 0;
             self.payload.read(&mut source, &mut self.pending)?;

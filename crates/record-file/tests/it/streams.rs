@@ -1,8 +1,9 @@
 //! Records as streams, in both directions.
-use std::io::{Cursor, Read};
+use std::io::{self, Cursor, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use record_file::{
-    Compression, Error, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordWriter,
+    Compression, Error, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordWriter,
     WriterOptions,
 };
 
@@ -155,6 +156,45 @@ fn files_and_memory_read_alike() {
         let mut buf = vec![0; record.len()];
         file.read_record_into(*position, &mut buf).unwrap();
         assert!(buf == *record);
+    }
+}
+
+/// Counts the bytes that are read.
+struct Counted<'a>(&'a [u8], AtomicUsize);
+
+impl ReadAt for Counted<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read_at(offset, buf)?;
+        self.1.fetch_add(read, Ordering::Relaxed);
+        Ok(read)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+}
+
+#[test]
+fn the_front_of_a_record_takes_little_of_it_however_it_is_read() {
+    let record = noise(2_000_000, 5);
+    for compression in [
+        Compression::None,
+        Compression::zstd(1),
+        Compression::brotli(1),
+    ] {
+        let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+        let position = writer.write_record_alone(&record, compression).unwrap();
+        let bytes = writer.finish().unwrap();
+        let source = Counted(&bytes, AtomicUsize::new(0));
+        let file = RecordFile::open(source, ReaderOptions::new()).unwrap();
+        let mut stream = file.record_stream(position).unwrap();
+        let mut read = Vec::new();
+        for len in [1, 7, 32, 500, 1, 32] {
+            stream.by_ref().take(len).read_to_end(&mut read).unwrap();
+        }
+        assert!(record.starts_with(&read) && read.len() == 573);
+        let taken = file.get_ref().1.load(Ordering::Relaxed);
+        assert!(taken < 300_000, "{compression}: {taken}");
     }
 }
 
