@@ -41,7 +41,7 @@ fn cf(field_tag: Vec<FieldIndex>, message: ChunkedMessage) -> ChunkedField {
     ChunkedField {
         field_tag,
         message: Some(message),
-        packed: false,
+        ..Default::default()
     }
 }
 

@@ -240,6 +240,32 @@ fn a_plan_reads_no_more_than_the_chunks_that_others_are_spliced_into() {
 }
 
 #[test]
+fn a_slice_that_says_its_field_is_not_looked_into() {
+    let base = cat([len(10, "0"), int(34, 1)]);
+    let slices = [len(10, content(1)), len(10, content(2))];
+    for said in [0, 10] {
+        let chunked = slices
+            .iter()
+            .fold(Chunked::marked().base(base.clone()), |chunked, slice| {
+                chunked.message("", slice.clone()).slice_of(said)
+            });
+        let bytes = cpb(&chunked);
+        let (size, source) = (bytes.len() as u64, Counted::new(bytes));
+        let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+        source.all();
+        let plan = file.plan(&MergeOptions::new()).unwrap();
+        let begins = [1, 2].map(|chunk| file.position(chunk).unwrap().chunk_begin().0);
+        let read = source.take(begins[0]..size);
+        // A little is read along with the base, which is in front.
+        assert_eq!(read < 1000, said == 10, "{read} bytes for a plan");
+        assert_eq!(plan.total_len(), (base.len() + 2 * slices[0].len()) as u64);
+        let merged = file.merge_to_bytes(&MergeOptions::new()).unwrap();
+        let [first, second] = slices.clone();
+        assert!(merged == cat([len(10, "0"), first, second, int(34, 1)]));
+    }
+}
+
+#[test]
 fn records_that_share_a_record_chunk_are_decoded_once() {
     // Fifty values of 1000 bytes that don't compress, and the rest, all in one record chunk.
     let mut state = 1u64;

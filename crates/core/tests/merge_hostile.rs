@@ -499,6 +499,30 @@ fn sizes_of_records_that_share_a_record_chunk_are_checked_when_they_are_read() {
 }
 
 #[test]
+fn verify_finds_a_slice_of_another_field_than_the_trailer_says() {
+    let base = cat([int(1, 1), int(2, 2)]);
+    let check = |said: u32| {
+        let chunked = Chunked::marked()
+            .base(base.clone())
+            .message("", int(1, 3))
+            .slice_of(said);
+        let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
+        let report = file.verify(&MergeOptions::new());
+        let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
+        problems
+    };
+    assert_eq!(check(1), [""; 0]);
+    assert_eq!(
+        check(2),
+        ["chunk 1: the trailer says that the slice holds field 2, and it begins with field 1"]
+    );
+    assert_eq!(
+        check(7),
+        ["chunk 1: a slice of field 7, which does not occur in the message that it continues"]
+    );
+}
+
+#[test]
 fn verify_finds_every_problem() {
     let mut bytes = cpb_with(&sample(), ALONE, |m| {
         m.chunks[2].crc32c = Some(5);

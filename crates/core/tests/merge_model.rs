@@ -263,6 +263,7 @@ fn damaged_chunks_and_places_never_panic() {
                 field_tag,
                 message: Some(message),
                 packed,
+                ..Default::default()
             };
             chunked.message_mut().chunked_fields.push(field);
             if random.below(3) == 0 && chunked.message_mut().chunked_fields.len() > 1 {

@@ -10,6 +10,7 @@ use crate::merge::{
 };
 use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage, chunk_info};
+use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 /// The highest join version that is read, and so the consumer that this reader is to `bad_consumers`.
@@ -212,6 +213,12 @@ impl Trailer {
             }
         }
         places
+    }
+
+    /// The slices, and the field that each is said to hold elements of.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber)> {
+        let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
+        chunks.filter_map(|c| Some((c.chunk, c.slice_of.filter(|_| self.is_marked())?)))
     }
 
     /// Plans the merge of these chunks.

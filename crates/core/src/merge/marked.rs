@@ -87,31 +87,30 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let last_packed = slices.iter().rposition(|slice| slice.packed);
         for (at, c) in slices.iter().enumerate() {
             let path = |error: Error| error.at_path(self.tree.show(node, self.descriptor()));
-            let (first, is_all) = first_field(self.store, c.chunk).map_err(path)?;
+            let (number, looked_at) = match c.slice_of {
+                Some(number) if !c.packed => (number, None),
+                _ => {
+                    let first = first_field(self.store, c.chunk).map_err(path)?;
+                    (first.0.number, Some(first))
+                }
+            };
             let fail = |message: String| {
                 self.fail(ErrorKind::InvalidTrailer, node, message)
                     .map_err(|error: Error| error.in_chunk(c.chunk as u64))
             };
             let fields = self.states[node.index()].fields();
-            let Some(anchor) = fields
-                .and_then(|fields| fields.get(first.number.0))
-                .cloned()
-            else {
+            let Some(anchor) = fields.and_then(|fields| fields.get(number.0)).cloned() else {
                 return fail(format!(
-                    "a slice of field {}, which does not occur in the message that it continues",
-                    first.number
+                    "a slice of field {number}, which does not occur in the message that it continues"
                 ));
             };
-            if c.packed {
-                let run = tails.get(&first.number).unwrap_or(&anchor);
+            if let Some((first, is_all)) = looked_at.filter(|_| c.packed) {
+                let run = tails.get(&number).unwrap_or(&anchor);
                 if first.wire_type != WireType::Len || !is_all {
                     return fail("a packed slice that is not one run of packed elements".into());
                 }
                 if run.wire != WireType::Len {
-                    return fail(format!(
-                        "field {} has no packed run to be continued",
-                        first.number
-                    ));
+                    return fail(format!("field {number} has no packed run to be continued"));
                 }
                 let end = run.value_end();
                 let elements = self.rope.new_use(c.chunk, first.value);
@@ -121,11 +120,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let whole = self.use_whole(c.chunk);
             self.rope.insert(&anchor.behind(), 0, Part::Splice(whole));
             let continued = last_packed.is_some_and(|last| last > at);
-            if continued || self.wants_more(node, first.number) {
+            if continued || self.wants_more(node, number) {
                 self.slice_tail = None;
-                self.walk(node, c.chunk, whole, Role::Slice(first.number))?;
+                self.walk(node, c.chunk, whole, Role::Slice(number))?;
                 if let Some(tail) = self.slice_tail.take() {
-                    tails.insert(first.number, tail);
+                    tails.insert(number, tail);
                 }
             }
         }

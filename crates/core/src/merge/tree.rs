@@ -10,6 +10,7 @@ use prost_reflect::MessageDescriptor;
 pub(crate) use build::TreeOptions;
 
 use crate::path::{FieldPath, Select, Step};
+use crate::wire::FieldNumber;
 
 /// A place in the message that a path names, or that lies on the way to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +31,8 @@ pub(crate) struct ChunkRef {
     pub(crate) chunk: usize,
     /// Whether it continues a packed run.
     pub(crate) packed: bool,
+    /// The field whose elements it holds, if it is a slice and the trailer says so.
+    pub(crate) slice_of: Option<FieldNumber>,
 }
 
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::io;
 use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordFile, RecordPosition};
 
 use super::execute::{check_size, execute};
+use super::peek::first_field;
 use super::store::ChunkStore;
 use super::{MergeOptions, MergePlan};
 use crate::container::ChunkedFile;
@@ -134,7 +135,22 @@ impl<S: ReadAt> ChunkedFile<S> {
             Ok(merge) => report.merge = merge,
             Err(error) => report.add(error),
         }
+        report.problems.extend(self.check_slices());
         report
+    }
+
+    /// Compares what slices hold with what the trailer says they do, which a merge goes by.
+    fn check_slices(&self) -> impl Iterator<Item = Error> {
+        self.trailer().slices().filter_map(|(chunk, number)| {
+            // If it can't be read, that was found before.
+            let (first, _) = first_field(self, chunk).ok()?;
+            let message = format!(
+                "the trailer says that the slice holds field {number}, and it begins with field {}",
+                first.number
+            );
+            (first.number != number)
+                .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64))
+        })
     }
 
     fn check_merge(&self, plan: &MergePlan, options: &MergeOptions) -> Result<MergeCheck, Error> {

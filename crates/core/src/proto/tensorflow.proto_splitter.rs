@@ -166,6 +166,9 @@ pub struct ChunkedField {
     /// A slice that continues a packed run.
     #[prost(bool, tag = "1000")]
     pub packed: bool,
+    /// The field whose elements a slice holds, so that nobody has to look into it.
+    #[prost(uint32, tag = "1001")]
+    pub slice_of: u32,
 }
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(

@@ -8,6 +8,7 @@ use crate::container::ChunkKind;
 use crate::path::{FieldPath, Step};
 use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
+use crate::wire::FieldNumber;
 
 /// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't look at versions, refuses what
 /// belongs there.
@@ -31,7 +32,7 @@ pub(super) fn refused_message() -> ChunkedMessage {
                 chunk_index: Some(0),
                 chunked_fields: Vec::new(),
             }),
-            packed: false,
+            ..Default::default()
         }],
     }
 }
@@ -55,6 +56,7 @@ pub(super) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
             path: &chunk.path,
             index: index as u64,
             packed: chunk.packed,
+            slice_of: chunk.slice_of,
         })
         .collect();
     fields.sort();
@@ -71,6 +73,7 @@ struct Place<'a> {
     path: &'a FieldPath,
     index: u64,
     packed: bool,
+    slice_of: Option<FieldNumber>,
 }
 
 /// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value at that key, and holds the
@@ -97,6 +100,7 @@ fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) ->
                 chunked_fields,
             }),
             packed: first.packed,
+            slice_of: first.slice_of.map_or(0, |number| number.0),
         });
         rest = &others[held..];
     }

@@ -167,6 +167,7 @@ impl Chunked {
                 chunked_fields: Vec::new(),
             }),
             packed,
+            ..Default::default()
         };
         self.message_mut().chunked_fields.push(field);
         self
@@ -192,6 +193,13 @@ impl Chunked {
     /// A slice that continues a packed run.
     pub fn packed(self, at: &str, chunk: impl Into<Vec<u8>>) -> Self {
         self.field(at, 1, chunk, true)
+    }
+
+    /// Has the last chunk say which field it is a slice of.
+    pub fn slice_of(mut self, number: u32) -> Self {
+        let field = self.message_mut().chunked_fields.last_mut();
+        field.unwrap().slice_of = number;
+        self
     }
 
     /// Moves the last `count` fields below the one before them, their paths being relative to it.

@@ -144,7 +144,7 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
             fields.push(ChunkedField {
                 field_tag: field.field_tag.clone(),
                 message: Some(below.clone()),
-                packed: false,
+                ..Default::default()
             });
         }
     }

@@ -8,6 +8,7 @@ use crate::container::ChunkKind;
 use crate::merge::Limits;
 use crate::path::{FieldPath, Step};
 use crate::proto::{ChunkedField, ChunkedMessage};
+use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 /// How a tree is read from a `ChunkedMessage`.
@@ -112,7 +113,7 @@ impl PathTree {
 impl Builder<'_> {
     fn add_all(&mut self, message: &ChunkedMessage) -> Result<()> {
         if let Some(index) = message.chunk_index {
-            self.add_chunk(NodeId::ROOT, index, false)?;
+            self.add_chunk(NodeId::ROOT, index, &ChunkedField::default())?;
         }
         // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a stack is.
         let mut open = vec![(NodeId::ROOT, message, 0)];
@@ -147,7 +148,7 @@ impl Builder<'_> {
         }
         let nested = field.message.as_ref();
         match nested.and_then(|message| message.chunk_index) {
-            Some(index) => self.add_chunk(node, index, field.packed)?,
+            Some(index) => self.add_chunk(node, index, field)?,
             None if nested.is_none_or(|message| message.chunked_fields.is_empty()) => {
                 let message = "a chunked field with neither a chunk nor fields below it";
                 return Err(invalid(message).at_path(self.tree.path(node)));
@@ -188,12 +189,18 @@ impl Builder<'_> {
         Ok(id)
     }
 
-    fn add_chunk(&mut self, node: NodeId, index: u64, packed: bool) -> Result<()> {
+    fn add_chunk(&mut self, node: NodeId, index: u64, field: &ChunkedField) -> Result<()> {
         let count = self.options.kinds.len();
         match usize::try_from(index) {
             // The node lists count chunks with 32 bits, too.
             Ok(chunk) if chunk < count && self.chunks.len() < u32::MAX as usize => {
-                self.chunks.push((node, ChunkRef { chunk, packed }));
+                let said = (1..=FieldNumber::MAX.0).contains(&field.slice_of);
+                let chunk = ChunkRef {
+                    chunk,
+                    packed: field.packed,
+                    slice_of: said.then_some(FieldNumber(field.slice_of)),
+                };
+                self.chunks.push((node, chunk));
                 Ok(())
             }
             _ => {
