@@ -1,12 +1,12 @@
 use prost::Message;
 use prost_reflect::DynamicMessage;
-use proto_splitter::Result;
 use proto_splitter::compare::{Comparison, How, compare};
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::{Limits, MergeOptions};
 use proto_splitter::rewrite::replace_plain;
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 use proto_splitter_testkit::splits::canonical;
 
@@ -131,30 +131,53 @@ fn without_a_type_fields_are_compared_as_they_are_written() {
 }
 
 #[test]
-fn no_message_nests_so_deep_that_it_ends_the_stack() {
-    let deep = |innermost: &[u8]| {
-        // A submessage of its own type, by whatever number it has.
-        let field = kitchen_sink()
-            .fields()
-            .find(|field| {
-                !field.is_list()
-                    && !field.is_group()
-                    && field.kind().as_message() == Some(&kitchen_sink())
-            })
-            .unwrap()
-            .number();
-        let mut bytes = innermost.to_vec();
-        for _ in 0..300 {
-            let mut around = Vec::new();
-            proto_splitter::wire::put_varint(&mut around, u64::from(field) << 3 | 2);
-            proto_splitter::wire::put_varint(&mut around, bytes.len() as u64);
-            around.extend(bytes);
-            bytes = around;
-        }
-        bytes
+fn messages_are_compared_as_deep_as_the_limit_says_and_never_end_the_stack() {
+    let len = |number: u32, content: &[u8]| {
+        let mut field = Vec::new();
+        proto_splitter::wire::put_varint(&mut field, u64::from(number) << 3 | 2);
+        proto_splitter::wire::put_varint(&mut field, content.len() as u64);
+        field.extend(content);
+        field
     };
-    let error = compared(&deep(b"\xf8\x0f\x01"), &deep(b"\xf8\x0f\x02"), 1).unwrap_err();
-    assert_eq!(error.kind(), proto_splitter::ErrorKind::LimitExceeded);
+    let around = |number, inner: &[u8]| match number {
+        // An entry of a map.
+        11 => len(11, &len(2, inner)),
+        _ => len(number, inner),
+    };
+    // More than a MiB isn't compared in memory.
+    for size in [1, (1 << 20) + 1] {
+        for (step, number) in [("child", 4), ("children[0]", 5), ("by_name[\"\"]", 11)] {
+            let nested = |levels, byte| {
+                let innermost = len(2, &vec![byte; size]);
+                (0..levels).fold(innermost, |inner, _| around(number, &inner))
+            };
+            for (levels, limit, fits) in [
+                (100, 100, true),
+                (101, 100, false),
+                (101, 101, true),
+                (200, usize::MAX, true),
+                (201, usize::MAX, false),
+            ] {
+                let (a, b) = (nested(levels, b'a'), nested(levels, b'b'));
+                let mut limits = Limits::default();
+                limits.max_message_depth = limit;
+                let view =
+                    |bytes| MessageView::of_plain(bytes, reading().limits(limits.clone())).unwrap();
+                let said = compare(&view(&a), &view(&b), 1);
+                let case = format!("{levels} of {step} with {limit}");
+                match said {
+                    Ok(Comparison::Different(found)) if fits => {
+                        let path = found[0].path.display(Some(&kitchen_sink()));
+                        assert_eq!(path.matches(step).count(), levels, "{case}");
+                    }
+                    Err(error) if !fits => {
+                        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{case}");
+                    }
+                    other => panic!("{case}: {other:?}"),
+                }
+            }
+        }
+    }
 }
 
 #[test]

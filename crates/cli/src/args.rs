@@ -2,6 +2,7 @@
 
 mod cat;
 mod convert;
+mod depth;
 mod diff;
 mod explain;
 mod fingerprint;

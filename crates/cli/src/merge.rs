@@ -114,7 +114,7 @@ fn to_standard_output(
 pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions, Failure> {
     let options = MergeOptions::new()
         .assume_plain(args.assume_plain)
-        .limits(args.parts.limits());
+        .limits(args.limits());
     let types = Types::load(&args.schema)?;
     let known = types.asked_or_of_file(&input.file);
     if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {

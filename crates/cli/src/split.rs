@@ -225,6 +225,7 @@ impl Job {
             .map_err(wrong)?
             .profile(args.profile)
             .value_chunk_size(args.value_chunk_size.0)
+            .depth_limit(args.depth.max_depth)
             .compression(args.compression)
             .force(args.force)
             .embed_schema(args.embed_schema)

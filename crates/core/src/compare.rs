@@ -119,7 +119,7 @@ impl fmt::Display for Said<'_> {
 /// # Errors
 ///
 /// What is wrong with the chunks or the bytes of either; [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest
-/// deeper than 100.
+/// deeper than the first view's [`max_message_depth`](crate::merge::Limits::max_message_depth).
 pub fn compare<S: ReadAt, T: ReadAt>(
     first: &MessageView<'_, S>,
     second: &MessageView<'_, T>,
@@ -140,7 +140,7 @@ pub fn compare<S: ReadAt, T: ReadAt>(
     drop(span);
     let _span = tracing::debug_span!("compare fields", bytes = size).entered();
     let meter = progress.meter(size);
-    let mut walk = Walk::new(limit.max(1), &meter);
+    let mut walk = Walk::new(limit.max(1), first.walked_depth(), &meter);
     let message = first.descriptor().cloned();
     walk.messages(&mut sides, &[whole.0], &[whole.1], message.as_ref(), 0)?;
     Ok(match walk.into_found() {

@@ -286,6 +286,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             path,
             whole: self.descriptor(),
             plan: plan.as_ref(),
+            max_depth: self.options.limits.walked_depth(),
         };
         measure(WireCursor::new(part), &target, options)
     }
@@ -295,6 +296,11 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let mut part = self.find_some(&FieldPath::root())?.0;
         part.furthest = Furthest::new(Progress::default().meter(0));
         Ok(part)
+    }
+
+    /// How many messages deep one may walk that calls itself for each.
+    pub(crate) fn walked_depth(&self) -> u32 {
+        self.options.limits.walked_depth()
     }
 
     /// Who is told how far it is.

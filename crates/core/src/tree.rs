@@ -197,6 +197,8 @@ pub(crate) struct Target<'a> {
     pub(crate) whole: Option<&'a MessageDescriptor>,
     /// Where the chunks are, if there are any.
     pub(crate) plan: Option<&'a MergePlan>,
+    /// How many messages deep it is walked.
+    pub(crate) max_depth: u32,
 }
 
 /// Walks a part of a message.
@@ -216,7 +218,7 @@ pub(crate) fn measure<I: Input>(
     }
     arena.node(ROOT).count = 1;
     if target.is_message {
-        walk::walk(&mut cursor, &mut arena, target.pieces)?;
+        walk::walk(&mut cursor, &mut arena, target.pieces, target.max_depth)?;
     }
     let finish = finish::Finish {
         cursor,

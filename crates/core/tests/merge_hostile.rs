@@ -213,7 +213,7 @@ fn every_wrong_trailer_has_its_own_error() {
             "a path too long",
             |m| field(m, 0).field_tag = path(&["9"; 101].join(".")).to_tags(),
             LimitExceeded,
-            "the path is longer than 100 steps",
+            "the path is longer than the maximum depth of 100 steps",
         ),
         (
             "a newer version",

@@ -3,6 +3,7 @@
 use clap::Args;
 use proto_splitter::merge::Limits;
 
+use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
 
 /// What merging a file of another writer can depend on.
@@ -14,7 +15,18 @@ pub(crate) struct ReadingArgs {
     #[arg(long)]
     pub(crate) assume_plain: bool,
     #[command(flatten)]
+    pub(crate) depth: DepthArgs,
+    #[command(flatten)]
     pub(crate) parts: PartsArgs,
+}
+
+impl ReadingArgs {
+    /// What is accepted of a file.
+    pub(crate) fn limits(&self) -> Limits {
+        let mut limits = self.parts.limits();
+        limits.max_message_depth = self.depth.max_depth as usize;
+        limits
+    }
 }
 
 /// Where the other files of one whose chunks are in several may be.

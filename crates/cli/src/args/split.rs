@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::{ChunkCompression, Profile};
 
+use super::depth::DepthArgs;
 use super::running::ThreadsArgs;
 use super::schema::SchemaArgs;
 use super::values::{
@@ -69,6 +70,8 @@ pub(crate) struct SplitArgs {
     /// The most that a file may have; only for the profile extended [default: any size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
     pub(crate) max_file_size: Option<u64>,
+    #[command(flatten)]
+    pub(crate) depth: DepthArgs,
     /// auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,

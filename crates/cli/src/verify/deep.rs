@@ -8,9 +8,6 @@ use proto_splitter::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType};
 use proto_splitter::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-/// How deep messages may nest: what protobuf's own parsers allow.
-const MAX_DEPTH: usize = 100;
-
 /// How much of a long value is looked at at a time.
 const PIECE: u64 = 64 << 10;
 
@@ -23,13 +20,18 @@ pub(super) struct Parsed {
     pub(super) unknown_fields: u64,
 }
 
-/// Parses all of `input`, a message of this type.
-pub(super) fn parse(input: impl Input, descriptor: &MessageDescriptor) -> Result<Parsed> {
+/// Parses all of `input`, a message of this type in which messages nest at most so deep.
+pub(super) fn parse(
+    input: impl Input,
+    descriptor: &MessageDescriptor,
+    max_depth: usize,
+) -> Result<Parsed> {
     let cursor = WireCursor::new(input);
     let mut parser = Parser {
         cursor,
         path: FieldPath::root(),
         parsed: Parsed::default(),
+        max_depth,
     };
     let parsed = parser.message(descriptor, None);
     parsed.map_err(|error| error.at_path(parser.path.display(Some(descriptor))))?;
@@ -41,13 +43,17 @@ struct Parser<I> {
     /// Where the parser is; left there by an error.
     path: FieldPath,
     parsed: Parsed,
+    max_depth: usize,
 }
 
 impl<I: Input> Parser<I> {
     /// Parses the message that the cursor is at, up to its end or, for a group, to its end tag.
     fn message(&mut self, descriptor: &MessageDescriptor, group: Option<&Field>) -> Result<()> {
-        if self.path.steps().len() >= MAX_DEPTH {
-            let message = format!("messages nest deeper than {MAX_DEPTH}");
+        if self.path.steps().len() > self.max_depth {
+            let message = format!(
+                "messages nest deeper than the maximum depth of {}",
+                self.max_depth
+            );
             return Err(
                 Error::new(ErrorKind::LimitExceeded, message).at_offset(self.cursor.position())
             );
@@ -283,7 +289,7 @@ mod tests {
     use crate::types;
 
     fn parse_as(name: &str, bytes: &[u8]) -> Result<Parsed> {
-        parse(bytes, &types::built_in(name).unwrap())
+        parse(bytes, &types::built_in(name).unwrap(), 100)
     }
 
     fn field(number: u8, content: &[u8]) -> Vec<u8> {

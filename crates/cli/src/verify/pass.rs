@@ -51,6 +51,7 @@ pub(super) fn go(
             None
         }
         Some(descriptor) => Some(thread::scope(|scope| {
+            let depth = options.limits.max_message_depth;
             let (sender, receiver) = sync_channel(QUEUE);
             let pieces = Pieces {
                 receiver,
@@ -58,7 +59,7 @@ pub(super) fn go(
                 at: 0,
             };
             let parser =
-                scope.spawn(move || deep::parse(StreamInput::new(pieces, size), descriptor));
+                scope.spawn(move || deep::parse(StreamInput::new(pieces, size), descriptor, depth));
             let mut tee = Tee {
                 compare: compare.as_mut(),
                 parser: Some(sender),

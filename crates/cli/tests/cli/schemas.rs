@@ -5,7 +5,7 @@ use std::path::Path;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, run};
+use crate::support::{Dir, run, run_all};
 
 const TRACE: &str = r#"
     syntax = "proto3";
@@ -268,4 +268,55 @@ fn a_file_that_brings_its_schema_along_is_read_by_names_without_it() {
     let back = dir.path("back.pb");
     run([&"merge", &with, &"-o", &back]).ok();
     assert_eq!(fs::read(&back).unwrap(), fs::read(&file).unwrap());
+}
+
+#[test]
+fn messages_that_nest_deeper_than_elsewhere_need_to_be_asked_for() {
+    let dir = Dir::new();
+    let proto = "syntax = \"proto3\"; message Tree { Tree below = 1; bytes leaf = 2; }";
+    let proto = dir.file("tree.proto", proto);
+    let tree = |leaf: &[u8]| {
+        let mut bytes = [&b"\x12\x64"[..], leaf].concat();
+        for _ in 0..150 {
+            let mut around = vec![0x0a];
+            proto_splitter::wire::put_varint(&mut around, bytes.len() as u64);
+            bytes = [around, bytes].concat();
+        }
+        bytes
+    };
+    let file = dir.file("tree.pb", tree(&[b'a'; 100]));
+    let other = dir.file("other.pb", tree(&[b'b'; 100]));
+    let (prefix, out) = (dir.path("tree"), dir.path("out"));
+    let leaf = ["below"; 150].join(".") + ".leaf";
+    let typed: [&dyn AsRef<Path>; 4] = [&"--message", &"Tree", &"--proto", &proto];
+    let split: [&dyn AsRef<Path>; 5] = [&"split", &file, &"--max-chunk-size", &"90", &"--force"];
+    let said = |args: &[&dyn AsRef<Path>], exit, expected: &str| {
+        let shallow = run_all(args.iter().copied());
+        let deep: [&dyn AsRef<Path>; 2] = [&"--max-depth", &"151"];
+        let deep = run_all(args.iter().copied().chain(deep));
+        assert_eq!(deep.exit, exit, "{deep:?}");
+        let all = shallow.out + &shallow.err;
+        assert!(all.contains(expected), "{expected}: {all}");
+        deep
+    };
+    let done = Exit::Done;
+    said(&[&split[..], &typed].concat(), done, "can't be cut");
+    let deeper = "deeper than the maximum depth of 100";
+    let longer = "longer than the maximum depth of 100 steps";
+    said(&[&"merge", &prefix, &"-o", &out, &"--force"], done, longer);
+    assert_eq!(fs::read(&out).unwrap(), fs::read(&file).unwrap());
+    let get: [&dyn AsRef<Path>; 3] = [&"get", &prefix, &leaf];
+    let got = said(&[&get[..], &typed].concat(), done, longer);
+    assert_eq!(got.out, "a".repeat(100));
+    let files: [&dyn AsRef<Path>; 3] = [&"diff", &file, &other];
+    let differs = said(&[&files[..], &typed].concat(), Exit::Bad, deeper);
+    assert!(differs.out.contains(&leaf), "{}", differs.out);
+    let verify: [&dyn AsRef<Path>; 3] = [&"verify", &file, &"--deep"];
+    said(&[&verify[..], &typed].concat(), done, deeper);
+    let shown: [&dyn AsRef<Path>; 5] = [&"tree", &file, &"--json", &"--min-size", &"0"];
+    let all = said(&[&shown[..], &typed].concat(), done, "below");
+    assert!(all.out.contains("leaf"), "{}", all.out);
+    let wrong = run([&"merge", &prefix, &"-o", &out, &"--max-depth", &"201"]);
+    let wrong = wrong.failed(Exit::Usage);
+    assert!(wrong.contains("201 is not in 1..=200"), "{wrong}");
 }

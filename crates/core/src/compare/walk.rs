@@ -13,9 +13,6 @@ use crate::progress::Meter;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How deep messages may nest: protobuf's own default.
-const MAX_DEPTH: usize = 100;
-
 /// Messages up to this size are compared in memory.
 const IN_MEMORY: u64 = 1 << 20;
 
@@ -37,16 +34,18 @@ pub(super) struct Walk<'a> {
     path: FieldPath,
     found: Vec<Difference>,
     limit: usize,
+    max_depth: u32,
     /// Counts the first message's bytes; none within what is counted as a whole.
     meter: Option<&'a Meter>,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(limit: usize, meter: &'a Meter) -> Self {
+    pub(super) fn new(limit: usize, max_depth: u32, meter: &'a Meter) -> Self {
         Walk {
             path: FieldPath::root(),
             found: Vec::new(),
             limit,
+            max_depth,
             meter: Some(meter),
         }
     }
@@ -73,10 +72,13 @@ impl<'a> Walk<'a> {
         a: Pieces<'_>,
         b: Pieces<'_>,
         message: Option<&MessageDescriptor>,
-        depth: usize,
+        depth: u32,
     ) -> Result<()> {
-        if depth > MAX_DEPTH {
-            let error = format!("messages nest deeper than {MAX_DEPTH}");
+        if depth > self.max_depth {
+            let error = format!(
+                "messages nest deeper than the maximum depth of {}",
+                self.max_depth
+            );
             return Err(Error::new(ErrorKind::LimitExceeded, error).at_path(self.path.to_string()));
         }
         if total(a).max(total(b)) > IN_MEMORY {
@@ -106,7 +108,7 @@ impl<'a> Walk<'a> {
         a: Pieces<'_>,
         b: Pieces<'_>,
         message: Option<&MessageDescriptor>,
-        depth: usize,
+        depth: u32,
     ) -> Result<()> {
         let of_a = index(&mut sides.a, a, message)?;
         let mut of_b = index(&mut sides.b, b, message)?;
@@ -137,7 +139,7 @@ impl<'a> Walk<'a> {
         field: &FieldRef,
         a: &Runs,
         b: &Runs,
-        depth: usize,
+        depth: u32,
     ) -> Result<()> {
         if field.is_map() {
             return self.maps(sides, field, a, b, depth);
@@ -229,7 +231,7 @@ impl<'a> Walk<'a> {
         field: &FieldRef,
         a: &Runs,
         b: &Runs,
-        depth: usize,
+        depth: u32,
     ) -> Result<()> {
         let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
         let (mut at_a, mut at_b) = (0, 0);
@@ -307,7 +309,7 @@ impl<'a> Walk<'a> {
         field: &FieldRef,
         a: &Runs,
         b: &Runs,
-        depth: usize,
+        depth: u32,
     ) -> Result<()> {
         let Kind::Message(entry) = field.kind() else {
             return self.raw(sides, field.number(), a, b, depth);
@@ -368,7 +370,7 @@ impl<'a> Walk<'a> {
         field: u32,
         a: &Runs,
         b: &Runs,
-        depth: usize,
+        depth: u32,
     ) -> Result<()> {
         let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
         let mut at = 0;

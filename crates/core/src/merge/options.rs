@@ -5,9 +5,10 @@ use std::num::NonZeroUsize;
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 
 use crate::progress::Progress;
+use crate::split::LARGEST_DEPTH_LIMIT;
 use crate::threads;
 
-/// How deep messages may nest along a path: protobuf's own default.
+/// How many messages deep a path may lead, or messages nest that are compared or measured: protobuf's own default.
 pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
 
 /// How deep `ChunkedMessage`s may nest. Each level takes two of the hundred that the trailer's own parser allows.
@@ -32,7 +33,8 @@ pub const DEFAULT_MAX_FILES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How deep messages may nest along a path.
+    /// How many messages deep a path may lead. Messages that are compared or measured are walked as deep, but for more than
+    /// [`LARGEST_DEPTH_LIMIT`] levels.
     pub max_message_depth: usize,
     /// How deep `ChunkedMessage`s may nest.
     pub max_nesting: usize,
@@ -65,6 +67,14 @@ impl Default for Limits {
             max_cached_size: DEFAULT_MAX_CACHED_SIZE,
             max_message_size: isize::MAX.unsigned_abs() as u64,
         }
+    }
+}
+
+impl Limits {
+    /// How many messages deep one may walk that calls itself for each.
+    pub(crate) fn walked_depth(&self) -> u32 {
+        u32::try_from(self.max_message_depth)
+            .map_or(LARGEST_DEPTH_LIMIT, |depth| depth.min(LARGEST_DEPTH_LIMIT))
     }
 }
 

@@ -10,7 +10,7 @@ use record_file::ReadAt;
 use super::*;
 use crate::ErrorKind;
 use crate::lazy::MessageView;
-use crate::merge::MergeOptions;
+use crate::merge::{Limits, MergeOptions};
 
 /// A source that isn't in memory, so that it is read in windows.
 struct Windows<'a>(&'a [u8]);
@@ -205,21 +205,39 @@ fn groups_are_messages_however_deep() {
 }
 
 #[test]
-fn messages_deeper_than_protobuf_allows_are_bytes() {
+fn messages_deeper_than_the_limit_are_bytes() {
     let mut bytes = b"\x0a\x00".to_vec();
-    while bytes.len() < 1000 {
+    while bytes.len() < 2000 {
         let mut outer = vec![0x0a];
         crate::wire::put_varint(&mut outer, bytes.len() as u64);
         outer.append(&mut bytes);
         bytes = outer;
     }
-    let tree = untyped(&bytes);
-    check_sums(&tree);
-    let (mut depth, mut node) = (0, &tree);
-    while let Some(child) = node.children.first() {
-        (depth, node) = (depth + 1, child);
+    for (limit, expected) in [
+        (100, 101),
+        (0, 1),
+        (150, 151),
+        (200, 201),
+        (usize::MAX, 201),
+    ] {
+        let limits = Limits {
+            max_message_depth: limit,
+            ..Limits::default()
+        };
+        let options = MergeOptions::new().limits(limits);
+        for source in [
+            Box::new(Windows(&bytes)) as Box<dyn ReadAt + '_>,
+            Box::new(&bytes[..]),
+        ] {
+            let tree = tree_of(&source, options.clone(), &TreeOptions::new()).root;
+            check_sums(&tree);
+            let (mut depth, mut node) = (0, &tree);
+            while let Some(child) = node.children.first() {
+                (depth, node) = (depth + 1, child);
+            }
+            assert_eq!(depth, expected, "{limit}");
+        }
     }
-    assert_eq!(depth, 101);
 }
 
 #[test]

@@ -8,39 +8,38 @@ use super::header;
 use crate::wire::{Field, Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// How deep messages are walked: protobuf's own limit. What lies deeper is counted as bytes of its message.
-const MAX_DEPTH: u32 = 100;
-
 /// A message that is being walked.
 #[derive(Clone, Copy)]
 struct Place {
     node: NodeId,
     /// What its fields know it as.
     content: u64,
-    depth: u32,
+    /// How many messages further down are walked. What lies deeper is counted as bytes of its message.
+    levels: u32,
 }
 
 impl Place {
     fn below(self, node: NodeId, content: u64) -> Self {
-        let depth = self.depth + 1;
+        let levels = self.levels.saturating_sub(1);
         Place {
             node,
             content,
-            depth,
+            levels,
         }
     }
 }
 
-/// Adds the pieces of a message to the sums of its fields.
+/// Adds the pieces of a message to the sums of its fields, and of those of messages so many levels down.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,
     pieces: &[Range<u64>],
+    levels: u32,
 ) -> Result<()> {
     let place = Place {
         node: super::arena::ROOT,
         content: arena.new_content(),
-        depth: 0,
+        levels,
     };
     let mut walk = Walk { cursor, arena };
     pieces
@@ -97,7 +96,7 @@ impl<I: Input> Walk<'_, I> {
     fn value(&mut self, child: NodeId, look: Look, field: &Field, place: Place) -> Result<()> {
         let is_len = field.wire_type == WireType::Len;
         let is_group = field.wire_type == WireType::StartGroup;
-        let deep = place.depth >= MAX_DEPTH;
+        let deep = place.levels == 0;
         let walks = match look {
             Look::HopAndKeep if is_len => false,
             Look::Message if is_len => !deep,
@@ -212,7 +211,7 @@ fn fields<const CHUNKED: bool>(
         if CHUNKED {
             arena.touch(child, value_start, value_start + len);
         }
-        let deep = place.depth >= MAX_DEPTH;
+        let deep = place.levels == 0;
         let walks = wire == 2
             && match look {
                 Look::Message => !deep,
@@ -273,7 +272,7 @@ fn group<const CHUNKED: bool>(
     }
     if matches!(look, Look::Group | Look::Guess) {
         let content = arena.enter(child, place.content, value_start, len);
-        if place.depth < MAX_DEPTH {
+        if place.levels > 0 {
             // In memory, so its ends fit.
             let at = |position: u64| usize::try_from(position).unwrap_or(usize::MAX);
             let value = &bytes[at(group.value.start)..at(group.value.end)];

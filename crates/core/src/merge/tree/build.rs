@@ -172,7 +172,7 @@ impl Builder<'_> {
         let most = self.options.limits.max_message_depth;
         let too_many = |message: String| Error::new(ErrorKind::LimitExceeded, message);
         if depth as usize > most {
-            let message = format!("the path is longer than {most} steps");
+            let message = format!("the path is longer than the maximum depth of {most} steps");
             return Err(too_many(message).at_path(self.tree.path(above)));
         }
         let Ok(id) = u32::try_from(nodes.len()).map(NodeId) else {
