@@ -370,7 +370,49 @@ fn a_packed_field_is_cut_between_its_elements() {
     }
     let options = SplitOptions::new().max_chunk_size(8).unwrap();
     let error = SizeSplitter.split_with(&source, &options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+    assert_eq!(
+        error.to_string(),
+        "packed_doubles: 10 bytes with tag and length that can't be cut, over the maximum chunk size of 8 bytes; \
+         the profile `extended` may cut it"
+    );
+}
+
+#[test]
+fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
+    for (message, max, expected) in [
+        (
+            "small: 1 shade: DARK texts: 'twelve bytes' number_by_name { key: 'k' value: 1 }",
+            30,
+            "34 bytes stay in one chunk, over the maximum chunk size of 30 bytes; \
+             the largest part that can't be cut is number_by_name with 15",
+        ),
+        (
+            "child { texts: 'twelve bytes' small: 1 }",
+            13,
+            "child.texts[0]: 14 bytes with tag and length that can't be cut, over the maximum chunk size of 13 bytes",
+        ),
+        (
+            "child { texts: 'twelve bytes' small: 1 }",
+            11,
+            "child.texts[0]: 12 bytes that can't be cut, over the maximum chunk size of 11 bytes",
+        ),
+        (
+            "child { small: 1 shade: DARK texts: 'twelve bytes' }",
+            15,
+            "21 bytes stay in one chunk, over the maximum chunk size of 15 bytes; \
+             the largest part that can't be cut is child.texts[0] with 14",
+        ),
+    ] {
+        let options = SplitOptions::new().max_chunk_size(max).unwrap();
+        let error = SizeSplitter
+            .plan(text_format(message), &options)
+            .unwrap_err();
+        let expected = format!("{expected}; the profile `extended` may cut it");
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (ErrorKind::Uncuttable, expected)
+        );
+    }
 }
 
 #[test]

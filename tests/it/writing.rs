@@ -152,7 +152,7 @@ fn a_folder_that_is_not_there_is_an_error_and_nothing_is_left() {
     let input = folder.path().join("in.pb");
     fs::write(&input, model()).unwrap();
     let error = write(&input, &folder.path().join("none/out"), &options()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(error.kind(), ErrorKind::NoFolder);
     assert!(error.to_string().contains("none/out.cpb"), "{error}");
     assert_eq!(names(folder.path()), ["in.pb"]);
 }

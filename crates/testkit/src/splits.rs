@@ -1,11 +1,11 @@
 //! What must hold of every split, whatever was split.
 
 use prost_reflect::{DynamicMessage, Value};
-use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkKind;
 use proto_splitter_core::split::{
     ComposableSplitter, Profile, Source, Split, SplitOptions, SplitPlan,
 };
+use proto_splitter_core::{Error, ErrorKind};
 
 use crate::reference;
 
@@ -33,10 +33,7 @@ pub fn check<S: ComposableSplitter>(
     let plan = match splitter.plan(source, options) {
         Ok(plan) => plan,
         Err(error) if error.kind() == ErrorKind::Uncuttable => {
-            assert!(
-                error.path().is_some() || error.to_string().contains("bytes"),
-                "{error}"
-            );
+            check_refusal(&error, options);
             return Outcome::Uncuttable;
         }
         Err(error) => panic!("{error}"),
@@ -75,6 +72,25 @@ pub fn check<S: ComposableSplitter>(
         );
     }
     Outcome::Split(Box::new(split))
+}
+
+/// A refusal says how many bytes there are, and of which maximum that is more.
+fn check_refusal(error: &Error, options: &SplitOptions) {
+    let text = error.to_string();
+    let message = match error.path() {
+        Some(path) => text.strip_prefix(&format!("{path}: ")).unwrap(),
+        None => &text,
+    };
+    let numbers = message.split(|c: char| !c.is_ascii_digit());
+    let mut numbers = numbers.filter(|number| !number.is_empty());
+    let mut next = || numbers.next().map(|number| number.parse::<u64>().unwrap());
+    let (found, allowed) = (next(), next());
+    assert!(found > allowed && allowed > Some(0), "{text}");
+    let max = [
+        Some(options.get_max_chunk_size()),
+        options.get_max_value_size(),
+    ];
+    assert!(max.contains(&allowed), "{text}");
 }
 
 fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {

@@ -91,11 +91,14 @@ impl Fit {
             return Ok(None);
         }
         let [chain] = self.message.pieces.as_slice() else {
-            let error = Error::new(
-                ErrorKind::Uncuttable,
-                "a message that is written in several pieces",
+            let message = format!(
+                "{} bytes of a message that is written in several pieces and can't be cut, over the maximum chunk size of {} bytes",
+                self.message.size(),
+                options.get_max_chunk_size()
             );
-            return Err(error.at_path(self.message.display_path()));
+            return Err(
+                Error::new(ErrorKind::Uncuttable, message).at_path(self.message.display_path())
+            );
         };
         let engine = Engine::new(source, options, &self.rules, marks);
         engine.fit(chain, descriptor, &self.message.path).map(Some)

@@ -297,42 +297,76 @@ impl<'a> Engine<'a> {
         self.options.get_max_chunk_size()
     }
 
-    /// Names the largest thing that stays in a node that is too large.
+    /// Names the largest thing that stays in a node that is too large: by itself, or beside the rest.
     fn uncuttable(&self, node: &Node) -> Error {
-        let largest = node.groups.iter().max_by_key(|group| group.total);
-        let Some(group) = largest else {
-            return self.uncuttable_at(&node.path, node.size);
-        };
-        let kept = group
-            .children
-            .iter()
-            .filter(|child| child.ordinal < group.kept);
-        if let Some(child) = kept.max_by_key(|child| child.outer())
-            && child.outer() > group.total / 2
-        {
-            return match &child.node {
-                Some(node) if child.cut == Cut::No => self.uncuttable(node),
-                _ => self.uncuttable_at(&child.path, child.content),
-            };
+        let largest = largest_kept(node);
+        if largest.whole > self.max() {
+            return self.uncuttable_value(&largest.path, largest.content, largest.whole);
         }
-        let path = node.path.join(Step {
-            field: group.number,
-            select: Select::Field,
-        });
-        self.uncuttable_at(&path, group.total)
+        let root = Some(self.source.descriptor());
+        let message = format!(
+            "{} bytes stay in one chunk, over the maximum chunk size of {} bytes; the largest part that can't be cut is {} with {}{}",
+            node.size,
+            self.max(),
+            largest.path.display(root),
+            largest.whole,
+            context::hint(self.options),
+        );
+        Error::new(ErrorKind::Uncuttable, message).at_path(node.path.display(root))
     }
 
+    /// Names a value that is too large for a chunk, at the latest with its tag and length.
     #[cold]
-    fn uncuttable_at(&self, path: &FieldPath, size: u64) -> Error {
-        let hint = context::hint(self.options);
-        Error::new(
-            ErrorKind::Uncuttable,
-            format!(
-                "{size} bytes that can't be cut, over the maximum chunk size of {} bytes{hint}",
-                self.max()
-            ),
-        )
-        .at_path(path.display(Some(self.source.descriptor())))
+    fn uncuttable_value(&self, path: &FieldPath, content: u64, whole: u64) -> Error {
+        let (hint, max) = (context::hint(self.options), self.max());
+        let bytes = if content > max {
+            format!("{content} bytes")
+        } else {
+            format!("{whole} bytes with tag and length")
+        };
+        let message =
+            format!("{bytes} that can't be cut, over the maximum chunk size of {max} bytes{hint}");
+        let root = Some(self.source.descriptor());
+        Error::new(ErrorKind::Uncuttable, message).at_path(path.display(root))
+    }
+}
+
+/// What stays in a message.
+struct Kept {
+    path: FieldPath,
+    /// Bytes of its values, as far as they are known apart from their tags and lengths.
+    content: u64,
+    /// Bytes with tags and lengths.
+    whole: u64,
+}
+
+/// The largest thing that stays in a node.
+fn largest_kept(node: &Node) -> Kept {
+    let kept = |path, content, whole| Kept {
+        path,
+        content,
+        whole,
+    };
+    let Some(group) = node.groups.iter().max_by_key(|group| group.total) else {
+        return kept(node.path.clone(), node.size, node.size);
+    };
+    let children = group.children.iter();
+    let largest = children
+        .filter(|child| child.ordinal < group.kept)
+        .max_by_key(|child| child.outer())
+        .filter(|child| child.outer() > group.total / 2);
+    match largest {
+        Some(child) => match &child.node {
+            Some(inner) if child.cut == Cut::No => largest_kept(inner),
+            _ => kept(child.path.clone(), child.content, child.outer()),
+        },
+        None => {
+            let path = node.path.join(Step {
+                field: group.number,
+                select: Select::Field,
+            });
+            kept(path, group.total, group.total)
+        }
     }
 }
 

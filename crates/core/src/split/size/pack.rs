@@ -221,7 +221,9 @@ impl Engine<'_> {
             let end = self.boundary(&rest, content_in(max), width)?;
             if end == start {
                 let path = node.path.join(Step::field(group.number.0));
-                return Err(self.uncuttable_at(&path, run.value.end - run.value.start));
+                let element = self.first_element(&rest, width)?;
+                let whole = tag + varint_len(element) as u64 + element;
+                return Err(self.uncuttable_value(&path, element, whole));
             }
             filling.slices.push(Slice::Packed {
                 run: chain.clone(),
@@ -253,6 +255,18 @@ impl Engine<'_> {
                     .at_offset(end - look),
             ),
         }
+    }
+
+    /// Bytes of the first element of a packed run.
+    fn first_element(&self, elements: &Range<u64>, width: Option<u64>) -> Result<u64> {
+        if let Some(width) = width {
+            return Ok(width);
+        }
+        let look = (elements.end - elements.start).min(MAX_VARINT_LEN as u64);
+        let mut cursor = WireCursor::new(self.source.input());
+        let front = cursor.bytes(elements.start..elements.start + look)?;
+        let last = front.iter().position(|byte| *byte < 0x80);
+        Ok(last.map_or(look, |last| last as u64 + 1))
     }
 
     /// Where the last member of `members` ends that ends at or before `limit`; their start if none does.
@@ -294,7 +308,7 @@ impl Engine<'_> {
             Some(Child {
                 node: Some(inner), ..
             }) if inner.size > self.max() => self.uncuttable(inner),
-            Some(child) => self.uncuttable_at(&child.path, child.content),
+            Some(child) => self.uncuttable_value(&child.path, child.content, child.outer()),
             None => {
                 let ordinal = match self.ordinal_at(group, field.start) {
                     Ok(ordinal) => ordinal,
@@ -302,7 +316,8 @@ impl Engine<'_> {
                 };
                 let index = node.siblings.before(group.number) + ordinal;
                 let path = node.path.join(Step::index(group.number.0, index));
-                self.uncuttable_at(&path, field.value.end - field.value.start)
+                let content = field.value.end - field.value.start;
+                self.uncuttable_value(&path, content, field.end - field.start)
             }
         }
     }
