@@ -385,6 +385,28 @@ fn several_files_are_for_the_extended_profile_only() {
     assert!(names(folder.path()).is_empty());
 }
 
+#[test]
+fn a_file_that_its_trailer_is_too_large_for_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options(700, Some(LEAST_MAX_FILE_SIZE));
+    let error = SizeSplitter
+        .write_with(&message(400, 300), folder.path().join("m"), &options)
+        .unwrap_err();
+    let text = error.to_string();
+    let numbers = text.split(|c: char| !c.is_ascii_digit());
+    let numbers = numbers.filter_map(|number| number.parse::<u64>().ok());
+    let [whole, trailer, most] = numbers.collect::<Vec<_>>()[..] else {
+        panic!("{text}");
+    };
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    assert!(text.starts_with("the trailer doesn't fit"), "{text}");
+    assert!(
+        trailer < whole && whole > most && most == LEAST_MAX_FILE_SIZE,
+        "{text}"
+    );
+    assert!(names(folder.path()).is_empty());
+}
+
 /// A message in so many small chunks that its trailer is cut, and what is cut of it again.
 fn split_with_large_trailer(folder: &Path) -> (Vec<u8>, PathBuf) {
     let message = message(4000, 60);

@@ -136,12 +136,15 @@ pub(super) fn complete_part(
     })
 }
 
-/// Fails if a file has more than the maximum.
-pub(super) fn check_size(file: &File, options: &SplitOptions) -> Result<()> {
+/// Fails if a file has more than the maximum. What is in it from `trailer` on is the trailer, which has to be in one file.
+pub(super) fn check_size(file: &File, trailer: u64, options: &SplitOptions) -> Result<()> {
     let size = file.metadata()?.len();
     match options.get_max_file_size() {
         Some(max) if size > max => {
-            let message = format!("a file of {size} bytes, over the maximum of {max}");
+            let of_trailer = size.saturating_sub(trailer);
+            let message = format!(
+                "the trailer doesn't fit: its file would have {size} bytes, {of_trailer} of them the trailer's, over the maximum file size of {max} bytes"
+            );
             Err(Error::new(ErrorKind::LimitExceeded, message))
         }
         _ => Ok(()),
