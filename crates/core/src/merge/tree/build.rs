@@ -1,7 +1,7 @@
 //! From a `ChunkedMessage` to the tree of its paths.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 use super::{ChunkRef, Node, NodeId, PathTree};
 use crate::container::ChunkKind;
@@ -32,7 +32,29 @@ struct Builder<'a> {
     hashes: RandomState,
     /// Nodes by the hash of the node above and the step from there, or the next number that is free: a key of its own for each would
     /// be a copy of its step.
-    by_hash: HashMap<u64, NodeId>,
+    by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
+    /// The nodes on the way to the field before: the next one's way mostly begins as that.
+    way: Vec<NodeId>,
+}
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+struct AsHash(u64);
+
+impl Hasher for AsHash {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl PathTree {
@@ -53,7 +75,8 @@ impl PathTree {
             options,
             chunks: Vec::new(),
             hashes: RandomState::new(),
-            by_hash: HashMap::new(),
+            by_hash: HashMap::default(),
+            way: Vec::new(),
         };
         builder.add_all(message)?;
         let tree = builder.finish(message.chunk_index.is_some());
@@ -143,9 +166,23 @@ impl Builder<'_> {
         let path = FieldPath::from_tags(&field.field_tag)
             .map_err(|error| error.at_path(self.tree.path(above)))?;
         let mut node = above;
-        for step in path.steps() {
-            node = self.child(node, step)?;
+        let mut way = std::mem::take(&mut self.way);
+        for (at, step) in path.steps().iter().enumerate() {
+            let same = way.get(at).filter(|&&known| {
+                let known = self.tree.node(known);
+                known.above == node && known.step == *step
+            });
+            node = match same {
+                Some(&known) => known,
+                None => {
+                    way.truncate(at);
+                    let child = self.child(node, step)?;
+                    way.push(child);
+                    child
+                }
+            };
         }
+        self.way = way;
         let nested = field.message.as_ref();
         match nested.and_then(|message| message.chunk_index) {
             Some(index) => self.add_chunk(node, index, field)?,
@@ -213,7 +250,7 @@ impl Builder<'_> {
 
     /// Gives every node its chunks, in the order of merging, and its children, by their steps.
     fn finish(mut self, has_base: bool) -> PathTree {
-        self.by_hash = HashMap::new();
+        self.by_hash = HashMap::default();
         let PathTree {
             mut nodes,
             mut chunks,
@@ -239,13 +276,13 @@ impl Builder<'_> {
             let (a, b) = (&nodes[a.index()], &nodes[b.index()]);
             (a.above, &a.step).cmp(&(b.above, &b.step))
         });
-        let mut start = 0;
-        while let Some(first) = children.get(start) {
-            let above = nodes[first.index()].above;
-            let below = &children[start..];
-            let end = start + below.partition_point(|id| nodes[id.index()].above == above);
-            nodes[above.index()].children = range(start, end);
-            start = end;
+        for at in 0..children.len() {
+            let above = nodes[children[at].index()].above;
+            let siblings = &mut nodes[above.index()].children;
+            if siblings.start == siblings.end {
+                siblings.start = index(at);
+            }
+            siblings.end = index(at + 1);
         }
         PathTree {
             nodes,
