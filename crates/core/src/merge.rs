@@ -32,6 +32,7 @@ mod tree;
 mod unmarked;
 mod verify;
 mod walk;
+mod walked;
 mod write;
 
 pub use arriving::ChunkMerger;

@@ -5,6 +5,7 @@ mod merge_support;
 
 use std::fs;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 
 use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use merge_support::schema::{descriptor, text};
@@ -263,6 +264,58 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
         let [first, second] = slices.clone();
         assert!(merged == cat([len(10, "0"), first, second, int(34, 1)]));
     }
+}
+
+/// Twenty elements of 100 kB, each a chunk with a placeholder for another chunk in it.
+fn nested() -> (Chunked, Vec<u8>) {
+    let inside = |at: u8, value: &[u8]| cat([len(7, &content(at)[..100_000]), len(8, value)]);
+    let mut chunked = Chunked::marked().base(len(10, []).repeat(20));
+    let mut expected = Vec::new();
+    for at in 0..20 {
+        chunked = chunked
+            .message(&format!("10[{at}]"), inside(at, &[]))
+            .bytes(&format!("10[{at}].8"), [at; 50]);
+        expected.extend(len(10, inside(at, &[at; 50])));
+    }
+    (chunked, expected)
+}
+
+#[test]
+fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
+    let (chunked, expected) = nested();
+    for compression in [Compression::None, Compression::zstd(1)] {
+        let bytes = cpb_with(&chunked, Layout::Alone(compression), |_| {});
+        let (size, source) = (bytes.len() as u64, Counted::new(bytes));
+        let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+        for threads in [1, 2, 5] {
+            let options = MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+            source.all();
+            assert!(file.merge_to_bytes(&options).unwrap() == expected);
+            let mut streamed = Vec::new();
+            file.merge_to(&mut streamed, &options).unwrap();
+            assert!(streamed == expected);
+            let read = source.take(0..size);
+            // And a header and its neighbourhood for each chunk.
+            assert!(read < 2 * size + 2 * 41 * 200, "{read} bytes of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_threads() {
+    let (chunked, _) = nested();
+    let mut bytes = cpb(&chunked);
+    let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+    let begin = file.position(15).unwrap().chunk_begin().0;
+    let at = usize::try_from(begin).unwrap() + 1000;
+    bytes[at] ^= 1;
+    let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+    let errors = [1, 2, 5].map(|threads| {
+        let options = MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+        file.merge_to_bytes(&options).unwrap_err().to_string()
+    });
+    assert!(errors[0].starts_with("10[7]: chunk 15"), "{}", errors[0]);
+    assert!(errors.iter().all(|error| *error == errors[0]), "{errors:?}");
 }
 
 #[test]

@@ -221,6 +221,22 @@ impl Trailer {
         chunks.filter_map(|c| Some((c.chunk, c.slice_of.filter(|_| self.is_marked())?)))
     }
 
+    /// The chunks that others are spliced into, as far as the paths tell, in the order in which a plan walks over them.
+    pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
+        let chunks = self.tree.ids_in_depth().flat_map(|id| {
+            let chunks = self.tree.chunks(id);
+            let walked = match chunks.len() {
+                _ if !self.tree.children(id).is_empty() => chunks.len(),
+                0 | 1 => 0,
+                // Slices go behind the last of their kind in the first.
+                _ => 1,
+            };
+            &chunks[..walked]
+        });
+        let chunks = chunks.map(|c| c.chunk);
+        chunks.filter(|&chunk| self.kinds[chunk] == ChunkKind::Message)
+    }
+
     /// Plans the merge of these chunks.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::memory::Memory;
 use super::sink::Sink;
 use super::store::ChunkStore;
+use super::walked::with_plan;
 use super::{MergeOptions, MergePlan, parallel, write};
 use crate::container::Trailer;
 use crate::{Error, ErrorKind, Result};
@@ -52,14 +53,15 @@ pub(super) fn to_bytes<S: ChunkStore + ?Sized>(
     store: &S,
     options: &MergeOptions,
 ) -> Result<Bytes> {
-    let plan = trailer.plan(store, options)?;
-    let mut memory = Memory::reserve(plan.total_len(), store.stored_len(), options)?;
-    match &mut memory {
-        Memory::Growing(out) => execute(trailer, store, &plan, out, options)?,
-        Memory::Small(out) => execute_into(trailer, store, &plan, out, options)?,
-        Memory::Huge(out) => execute_into(trailer, store, &plan, out, options)?,
-    };
-    Ok(memory.into())
+    with_plan(trailer, store, options, |store, plan| {
+        let mut memory = Memory::reserve(plan.total_len(), store.stored_len(), options)?;
+        match &mut memory {
+            Memory::Growing(out) => execute(trailer, store, plan, out, options)?,
+            Memory::Small(out) => execute_into(trailer, store, plan, out, options)?,
+            Memory::Huge(out) => execute_into(trailer, store, plan, out, options)?,
+        };
+        Ok(memory.into())
+    })
 }
 
 /// Executes a plan in order, and compares the result with what was split.

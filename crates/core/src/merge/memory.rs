@@ -23,23 +23,36 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// Memory for `total` bytes, which `stored` bytes of a file are said to make.
-    pub(crate) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Memory> {
-        let mut out = reserve(total, stored, options)?;
-        let believed = usize::try_from(total).ok();
-        let Some(len) = believed.filter(|&len| len <= out.capacity()) else {
-            return Ok(Memory::Growing(out));
-        };
-        if len < HUGE_FROM {
-            out.resize(len, 0);
-            return Ok(Memory::Small(out));
+    /// Memory for `len` bytes.
+    pub(crate) fn of(len: u64) -> Result<Memory> {
+        let size = usize::try_from(len).map_err(|_| too_large(len))?;
+        if size < HUGE_FROM {
+            return Ok(Memory::Small(vec![0; size]));
         }
-        drop(out);
-        let map = MmapMut::map_anon(len).map_err(|_| too_large(total))?;
+        let map = MmapMut::map_anon(size).map_err(|_| too_large(len))?;
         #[cfg(target_os = "linux")]
         // Only advice: a kernel without huge pages gives small ones.
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Memory::Huge(map))
+    }
+
+    /// What there is to be filled.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        match self {
+            Memory::Small(out) | Memory::Growing(out) => out,
+            Memory::Huge(map) => map,
+        }
+    }
+
+    /// Memory for `total` bytes, which `stored` bytes of a file are said to make.
+    pub(crate) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Memory> {
+        let out = reserve(total, stored, options)?;
+        let believed = usize::try_from(total).ok();
+        if believed.is_none_or(|len| len > out.capacity()) {
+            return Ok(Memory::Growing(out));
+        }
+        drop(out);
+        Memory::of(total)
     }
 }
 

@@ -13,6 +13,7 @@ use super::MergeOptions;
 use super::execute::{Merged, check_chunk, execute, execute_into, execute_to_file, to_bytes};
 use super::memory::reserve;
 use super::sink::Sink;
+use super::walked::with_plan;
 use crate::atomic::{AtomicFile, check_space, same_file};
 use crate::container::{ChunkedFile, Trailer, TrailerUse, open_file};
 use crate::proto::ChunkMetadata;
@@ -319,9 +320,10 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool)
             let merge = || {
                 let file = ChunkedFile::open_with(path, &options.limits)?;
                 check_no_part(&file, path, target)?;
-                let plan = file.plan(options)?;
-                check_space(out.target(), plan.total_len())?;
-                execute_to_file(file.trailer(), &file, &plan, out.as_file(), options)
+                with_plan(file.trailer(), &file, options, |chunks, plan| {
+                    check_space(out.target(), plan.total_len())?;
+                    execute_to_file(file.trailer(), chunks, plan, out.as_file(), options)
+                })
             };
             let merged = merge().map_err(|error| at_file(error, path))?;
             Merged {
@@ -354,8 +356,10 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// As [`Merger::merge_to_bytes`], and [`ErrorKind::InvalidConfig`] if the buffer is smaller than the message. The buffer's content
     /// is then unspecified.
     pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged> {
-        let plan = self.plan(options)?;
-        execute_into(self.trailer(), self, &plan, buffer, options)
+        let trailer = self.trailer();
+        with_plan(trailer, self, options, |chunks, plan| {
+            execute_into(trailer, chunks, plan, buffer, options)
+        })
     }
 
     /// Merges the file to `sink`.
@@ -364,8 +368,10 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`Merger::merge_to`].
     pub fn merge_to(&self, sink: &mut impl Write, options: &MergeOptions) -> Result<Merged> {
-        let plan = self.plan(options)?;
-        execute(self.trailer(), self, &plan, sink, options)
+        let trailer = self.trailer();
+        with_plan(trailer, self, options, |chunks, plan| {
+            execute(trailer, chunks, plan, sink, options)
+        })
     }
 }
 

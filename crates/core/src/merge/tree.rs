@@ -76,6 +76,16 @@ impl PathTree {
         (0..count).map(NodeId)
     }
 
+    /// All nodes, each before what is below it, and that before the next beside it.
+    pub(crate) fn ids_in_depth(&self) -> impl Iterator<Item = NodeId> {
+        let mut open = vec![NodeId::ROOT];
+        std::iter::from_fn(move || {
+            let id = open.pop()?;
+            open.extend(self.children(id).iter().rev());
+            Some(id)
+        })
+    }
+
     fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
