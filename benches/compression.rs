@@ -19,13 +19,14 @@ use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitO
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter};
 use proto_splitter_testkit::generate::Random;
 use proto_splitter_testkit::models::Parts;
+use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::turns::{Contestant, in_turns};
 use proto_splitter_testkit::workloads::small_nodes;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: u64 = 3;
-const QUICK: usize = 16;
+const QUICK: u64 = 16;
 
 /// Bytes of each kind of data, and of the constants that they are in: each is a chunk.
 const KIND_BYTES: usize = 64 << 20;
@@ -44,20 +45,17 @@ const WAYS: [&str; 7] = [
 const DEVIATION: f64 = 0.05;
 
 fn main() -> Outcome<()> {
-    let quick = std::env::args().any(|argument| argument == "--quick");
-    let scale = if quick { QUICK } else { 1 };
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    fs::create_dir_all(&target)?;
-    let folder = tempfile::tempdir_in(target)?;
+    let scale = scale(QUICK);
+    let folder = scratch_folder()?;
     println!("On {} threads.\n", thread::available_parallelism()?);
     println!("| message | compression | bytes | of the message | split s | merge s |");
     println!("| --- | --- | --- | --- | --- | --- |");
-    let bytes = KIND_BYTES / scale;
-    let constant = CONSTANT_BYTES / scale;
+    let times_less = usize::try_from(scale)?;
+    let (bytes, constant) = (KIND_BYTES / times_less, CONSTANT_BYTES / times_less);
     let weights = constants("weights", &weights(bytes), constant);
     let quantised = constants("quantised", &quantised(bytes), constant);
     let text = constants("text", &text(bytes)?, constant);
-    let nodes = small_nodes(NODES / scale as u64);
+    let nodes = small_nodes(NODES / scale);
     let all =
         [&weights, &quantised, &text, &nodes]
             .into_iter()
@@ -74,7 +72,7 @@ fn main() -> Outcome<()> {
         ("all of them", all),
     ] {
         let options = SplitOptions::new()
-            .max_chunk_size(MAX_CHUNK_SIZE / scale as u64)?
+            .max_chunk_size(MAX_CHUNK_SIZE / scale)?
             .value_chunk_size(Some(constant as u64));
         measure(name, &message.into(), &options, folder.path())?;
     }

@@ -21,7 +21,9 @@ use proto_splitter::record_file::Compression;
 use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
 use proto_splitter::wire::WireCursor;
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::fixtures::MESSAGES;
 use proto_splitter_testkit::models::Parts;
+use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::workloads::{Workload, small_nodes};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -31,15 +33,7 @@ const ROUNDS: usize = 5;
 /// How many nodes are planned: W2, smaller and larger.
 const PLANNED_NODES: [u64; 5] = [250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
-/// TensorFlow's fixtures, which are small: planned many times, and cut at 10 KiB.
-const FIXTURES: [(&str, &str); 6] = [
-    ("functions_consts/saved_model.pb", SAVED_MODEL),
-    ("keras_mlp/saved_model.pb", SAVED_MODEL),
-    ("lookup_strings/saved_model.pb", SAVED_MODEL),
-    ("tf1_two_metagraphs/saved_model.pb", SAVED_MODEL),
-    ("graphdef_dtypes/graph.pb", GRAPH_DEF),
-    ("graphdef_frozen_cnn/graph.pb", GRAPH_DEF),
-];
+/// TensorFlow's fixtures are small: planned many times, and cut at 10 KiB.
 const FIXTURES_MAX: u64 = 10 << 10;
 const FIXTURE_TURNS: u64 = 500;
 
@@ -48,11 +42,8 @@ const QUICK: u64 = 64;
 
 /// `cargo bench --bench engine -- [--quick]`.
 fn main() -> Outcome<()> {
-    let quick = std::env::args().any(|argument| argument == "--quick");
-    let scale = if quick { QUICK } else { 1 };
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    fs::create_dir_all(&target)?;
-    let folder = tempfile::tempdir_in(target)?;
+    let scale = scale(QUICK);
+    let folder = scratch_folder()?;
     println!("| work | bytes | median s | min s | reference | median s | min s | ratio |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     fixtures()?;
@@ -117,7 +108,7 @@ fn fixtures() -> Outcome<()> {
     let options = SplitOptions::new()
         .max_chunk_size(FIXTURES_MAX)?
         .value_chunk_size(None);
-    for (file, message) in FIXTURES {
+    for (file, message) in MESSAGES {
         let bytes = fs::read(data.join(file))?;
         let size = bytes.len() as u64;
         let source = Source::from_bytes(bytes, descriptor(message)?);

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
-use std::fs::{self, File};
+use std::fs::File;
 use std::hash::Hasher;
 use std::hint::black_box;
 use std::io::{BufWriter, Write};
@@ -21,6 +21,7 @@ use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::{Compression, ReadAt};
 use proto_splitter::split::{ComposableSplitter, Source};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::sources::{Reads, Watched};
 use proto_splitter_testkit::turns::{Contestant, in_turns};
 use proto_splitter_testkit::workloads::Workload;
@@ -38,11 +39,8 @@ const NAME: &str = "2[0].2.1[3].1";
 const CONSTANT: u64 = Workload::W1_SMALL_NODES + 5;
 
 fn main() -> Outcome<()> {
-    let quick = std::env::args().any(|argument| argument == "--quick");
-    let scale = if quick { QUICK } else { 1 };
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    fs::create_dir_all(&target)?;
-    let folder = tempfile::tempdir_in(target)?;
+    let scale = scale(QUICK);
+    let folder = scratch_folder()?;
     let plain = folder.path().join("saved_model.pb");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&plain)?);
     Workload::W1Large.message(scale).write_to(&mut out)?;

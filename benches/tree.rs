@@ -8,8 +8,6 @@ use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
 use std::io::{BufWriter, Write};
-use std::path::Path;
-use std::time::{Duration, Instant};
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::lazy::MessageView;
@@ -20,10 +18,12 @@ use proto_splitter::tree::TreeOptions;
 use proto_splitter::wire::{Input, SourceInput, WireCursor, WireType};
 use proto_splitter::{GRAPH_DEF, SAVED_MODEL, member_names};
 use proto_splitter_testkit::models::{ModelSize, Parts, SparseSource, saved_model, small_node};
+use proto_splitter_testkit::scratch::scratch_folder;
+use proto_splitter_testkit::turns::{Contestant, in_turns};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-const ROUNDS: usize = 9;
+const ROUNDS: u64 = 9;
 const NODES: u64 = 2_000_000;
 
 /// 3 GiB in twelve constants.
@@ -44,9 +44,7 @@ fn main() -> Outcome<()> {
 }
 
 fn graph(nodes: u64) -> Outcome<()> {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
-    fs::create_dir_all(&target)?;
-    let folder = tempfile::tempdir_in(target)?;
+    let folder = scratch_folder()?;
     let path = folder.path().join("graph.pb");
     let mut graph = Parts::new();
     for index in 0..nodes {
@@ -161,28 +159,20 @@ fn row(
     work: &mut dyn FnMut() -> Outcome<()>,
     refer: &mut dyn FnMut() -> Outcome<()>,
 ) -> Outcome<()> {
-    let mut times: [Vec<Duration>; 2] = [Vec::new(), Vec::new()];
-    let timed = |run: &mut dyn FnMut() -> Outcome<()>| -> Outcome<Duration> {
-        let start = Instant::now();
-        run()?;
-        Ok(start.elapsed())
-    };
-    for round in 0..=ROUNDS {
-        let took = [timed(work)?, timed(refer)?];
-        if round > 0 {
-            times
-                .iter_mut()
-                .zip(took)
-                .for_each(|(times, took)| times.push(took));
-        }
-    }
-    let [(median, min), (reference, reference_min)] = times.map(|mut times| {
-        times.sort();
-        (times[times.len() / 2].as_secs_f64(), times[0].as_secs_f64())
-    });
-    let ratio = median / reference;
+    let reference = "a bare walk of all fields";
+    let mut turns = [
+        Contestant::new(what, work),
+        Contestant::new(reference, refer),
+    ];
+    let times = in_turns(ROUNDS, &mut turns)?;
+    let [work, refer] = [&times[0], &times[1]].map(|times| (times.median(), times.best()));
     println!(
-        "| {what} | {size} | {median:.4} | {min:.4} | a bare walk of all fields | {reference:.4} | {reference_min:.4} | {ratio:.2} |"
+        "| {what} | {size} | {:.4} | {:.4} | {reference} | {:.4} | {:.4} | {:.2} |",
+        work.0,
+        work.1,
+        refer.0,
+        refer.1,
+        work.0 / refer.0
     );
     Ok(())
 }

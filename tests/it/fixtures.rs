@@ -4,7 +4,8 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkKind;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
-use proto_splitter::{ErrorKind, GRAPH_DEF, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter::{ErrorKind, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
+pub(crate) use proto_splitter_testkit::fixtures::MESSAGES as MODELS;
 use proto_splitter_testkit::splits::{self, Outcome};
 
 /// A file of the repository's own test data.
@@ -18,15 +19,6 @@ pub(crate) fn descriptor(name: &str) -> MessageDescriptor {
     let pool = proto_splitter::proto::saved_model::descriptor_pool();
     pool.get_message_by_name(name).unwrap()
 }
-
-pub(crate) const MODELS: [(&str, &str); 6] = [
-    ("functions_consts/saved_model.pb", SAVED_MODEL),
-    ("keras_mlp/saved_model.pb", SAVED_MODEL),
-    ("lookup_strings/saved_model.pb", SAVED_MODEL),
-    ("tf1_two_metagraphs/saved_model.pb", SAVED_MODEL),
-    ("graphdef_dtypes/graph.pb", GRAPH_DEF),
-    ("graphdef_frozen_cnn/graph.pb", GRAPH_DEF),
-];
 
 fn check(message: &str, source: &Source, bytes: &[u8], options: &SplitOptions) -> Outcome {
     match message {

@@ -2,18 +2,11 @@ use prost_reflect::DynamicMessage;
 use proto_splitter::ErrorKind;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
-use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
+use proto_splitter_testkit::generate::{Habits, Order, Random, cases, kitchen_sink, message};
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// How many messages are made; `PROTO_SPLITTER_CASES` says otherwise.
+/// How many messages are made, unless it is said otherwise.
 const CASES: u64 = 3000;
-
-fn cases() -> u64 {
-    std::env::var("PROTO_SPLITTER_CASES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(CASES)
-}
 
 /// How many of the messages came to what.
 #[derive(Debug, Default)]
@@ -31,7 +24,7 @@ fn round_trips(from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
 fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> Habits) -> Tally {
     let descriptor = kitchen_sink();
     let mut tally = Tally::default();
-    for seed in from..from + cases() {
+    for seed in from..from + cases(CASES) {
         let random = &mut Random::new(seed);
         let habits = habits(random);
         let bytes = message(&descriptor, random, &habits);
@@ -67,7 +60,7 @@ fn messages_as_most_writers_write_them_come_back_byte_for_byte() {
     let tally = round_trips(1 << 32, |random| Habits::plain(200 + random.below(5000)));
     assert_eq!(tally.cut, tally.byte_exact, "{tally:?}");
     assert!(
-        tally.cut > cases() / 2 && tally.uncuttable < cases() / 4,
+        tally.cut > cases(CASES) / 2 && tally.uncuttable < cases(CASES) / 4,
         "{tally:?}"
     );
 }
@@ -88,7 +81,7 @@ fn messages_with_their_fields_mixed_up_come_back_equal() {
         ..Habits::plain(200 + random.below(5000))
     });
     assert!(
-        tally.byte_exact > cases() / 20 && tally.byte_exact < tally.cut,
+        tally.byte_exact > cases(CASES) / 20 && tally.byte_exact < tally.cut,
         "{tally:?}"
     );
 }
@@ -103,7 +96,7 @@ fn unknown_fields_and_long_lengths_come_back_equal() {
         size: 200 + random.below(5000),
     });
     assert!(
-        tally.byte_exact > cases() / 20 && tally.byte_exact < tally.cut,
+        tally.byte_exact > cases(CASES) / 20 && tally.byte_exact < tally.cut,
         "{tally:?}"
     );
 }
@@ -116,7 +109,7 @@ fn superseded_values_duplicate_keys_and_messages_in_pieces_come_back_equal() {
         repeats: true,
         size: 200 + random.below(5000),
     });
-    assert!(tally.byte_exact > cases() / 20, "{tally:?}");
+    assert!(tally.byte_exact > cases(CASES) / 20, "{tally:?}");
 }
 
 #[test]
@@ -132,7 +125,7 @@ fn in_the_extended_profile_every_value_can_be_cut_and_all_comes_back() {
     };
     let plain = round_trips_in(Profile::Extended, 6 << 32, habits(false));
     assert!(
-        plain.cut > cases() / 2 && plain.byte_exact > cases() / 4,
+        plain.cut > cases(CASES) / 2 && plain.byte_exact > cases(CASES) / 4,
         "{plain:?}"
     );
     let same_in_tensorflow = round_trips(6 << 32, habits(false));
@@ -141,7 +134,7 @@ fn in_the_extended_profile_every_value_can_be_cut_and_all_comes_back() {
         "{plain:?} {same_in_tensorflow:?}"
     );
     let odd = round_trips_in(Profile::Extended, 7 << 32, habits(true));
-    assert!(odd.byte_exact > cases() / 20, "{odd:?}");
+    assert!(odd.byte_exact > cases(CASES) / 20, "{odd:?}");
 }
 
 #[test]

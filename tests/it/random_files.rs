@@ -17,19 +17,14 @@ use proto_splitter::split::{
     ChunkCompression, ComposableSplitter, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source,
     SplitOptions, Written,
 };
-use proto_splitter_testkit::generate::{Habits, Order, Random, message};
+use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 
-/// How many messages are made; `PROTO_SPLITTER_CASES` says otherwise.
+/// How many messages are made, unless it is said otherwise.
 const CASES: u64 = 400;
 
 /// How many of them are of one schema: to make one takes as long as some messages.
 const OF_ONE_SCHEMA: u64 = 5;
-
-fn cases() -> u64 {
-    let asked = std::env::var("PROTO_SPLITTER_CASES").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(CASES)
-}
 
 /// How many of the files were what.
 #[derive(Debug, Default)]
@@ -44,19 +39,19 @@ struct Tally {
 #[test]
 fn any_message_comes_back_from_its_files_by_every_way_on_any_number_of_threads() {
     let mut tally = Tally::default();
-    for seed in 0..cases().div_ceil(OF_ONE_SCHEMA) {
+    for seed in 0..cases(CASES).div_ceil(OF_ONE_SCHEMA) {
         let random = &mut Random::new(seed ^ 11 << 32);
         let schema = schema(random);
         for _ in 0..OF_ONE_SCHEMA {
             round_trip(&schema, random, &mut tally);
         }
     }
-    let some = cases() / 20;
-    assert!(tally.split > cases() / 3, "{tally:?}");
+    let some = cases(CASES) / 20;
+    assert!(tally.split > cases(CASES) / 3, "{tally:?}");
     assert!(tally.byte_exact > tally.split / 2, "{tally:?}");
     assert!(tally.several_files > some, "{tally:?}");
     assert!(tally.chunked_trailers > some, "{tally:?}");
-    assert!(tally.refused < cases() / 2, "{tally:?}");
+    assert!(tally.refused < cases(CASES) / 2, "{tally:?}");
 }
 
 fn threads(random: &mut Random) -> NonZeroUsize {

@@ -9,20 +9,15 @@ use proto_splitter::split::{
     ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitOptions, View,
 };
 use proto_splitter::{ErrorKind, Result};
-use proto_splitter_testkit::generate::{Habits, Order, Random, message};
+use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};
 use proto_splitter_testkit::splits::{self, Outcome};
 
-/// How many messages are made; `PROTO_SPLITTER_CASES` says otherwise.
+/// How many messages are made, unless it is said otherwise.
 const CASES: u64 = 10_000;
 
 /// How many of them are of one schema: to make one takes as long as some messages.
 const OF_ONE_SCHEMA: u64 = 10;
-
-fn cases() -> u64 {
-    let asked = std::env::var("PROTO_SPLITTER_CASES").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(CASES)
-}
 
 /// How many of the messages came to what.
 #[derive(Debug, Default)]
@@ -36,16 +31,16 @@ struct Tally {
 #[test]
 fn any_message_of_any_type_comes_back() {
     let mut tally = Tally::default();
-    for seed in 0..cases().div_ceil(OF_ONE_SCHEMA) {
+    for seed in 0..cases(CASES).div_ceil(OF_ONE_SCHEMA) {
         let random = &mut Random::new(seed ^ 6 << 32);
         let schema = schema(random);
         for _ in 0..OF_ONE_SCHEMA {
             round_trip(&schema, random, &mut tally);
         }
     }
-    assert!(tally.cut > cases() / 2, "{tally:?}");
+    assert!(tally.cut > cases(CASES) / 2, "{tally:?}");
     assert!(tally.byte_exact > tally.cut / 2, "{tally:?}");
-    assert!(tally.uncuttable < cases() / 4, "{tally:?}");
+    assert!(tally.uncuttable < cases(CASES) / 4, "{tally:?}");
 }
 
 fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
@@ -178,7 +173,7 @@ impl ComposableSplitter for Whimsical<'_> {
 #[test]
 fn whatever_a_splitter_cuts_and_fits_in_any_order_comes_back() {
     let (mut cut, mut uncuttable) = (0, 0);
-    let cases = cases() / 4;
+    let cases = cases(CASES) / 4;
     for seed in 0..cases.div_ceil(OF_ONE_SCHEMA) {
         let random = &mut Random::new(seed ^ 9 << 32);
         let schema = schema(random);

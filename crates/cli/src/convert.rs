@@ -59,11 +59,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     };
     note_refusal(&saved.fingerprint, output);
     let report = Report::new(&saved)?;
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text())
-    }?;
+    output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

@@ -94,11 +94,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         differences: differences.iter().map(show).collect(),
         limited: differences.len() >= args.limit.max(1),
     };
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text())
-    }?;
+    output.report(args.json, &report, |report, _| report.text())?;
     Ok(match report.result {
         "different" => Exit::Bad,
         _ => Exit::Done,

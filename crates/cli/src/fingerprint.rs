@@ -77,11 +77,7 @@ pub(crate) fn run(args: &FingerprintArgs, output: &mut Output<'_>) -> Result<Exi
         refused,
         singleprint: computed.as_ref().map(singleprint),
     };
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text())
-    }?;
+    output.report(args.json, &report, |report, _| report.text())?;
     if let Some(why) = &report.refused {
         let file = &report.file;
         output.note(format_args!(

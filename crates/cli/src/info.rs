@@ -107,6 +107,54 @@ pub(crate) struct Chunk {
     pub(crate) crc32c: Option<String>,
 }
 
+/// A line for each chunk, with its ratio; that and the checksum only in `detail`.
+pub(crate) fn chunks_table<'a>(
+    chunks: impl Iterator<Item = (&'a Chunk, String)>,
+    in_one_file: bool,
+    detail: bool,
+    width: Option<usize>,
+) -> String {
+    let mut table = Table::new([
+        ("index", Align::Right),
+        ("kind", Align::Left),
+        ("size", Align::Right),
+        ("stored", Align::Right),
+        ("ratio", Align::Right),
+        ("compression", Align::Left),
+        ("file", Align::Right),
+        ("position", Align::Right),
+        ("crc32c", Align::Left),
+        ("path", Align::Left),
+    ]);
+    if in_one_file {
+        table.hide("file");
+    }
+    if !detail {
+        table.hide("ratio");
+        table.hide("crc32c");
+    }
+    for (chunk, ratio) in chunks {
+        let path = match (&chunk.path, chunk.other_paths.len()) {
+            (None, _) => "nowhere".into(),
+            (Some(path), 0) => shown_path(path),
+            (Some(path), others) => format!("{} +{others}", shown_path(path)),
+        };
+        table.row([
+            chunk.index.to_string(),
+            chunk.kind.clone(),
+            size::show(chunk.size),
+            chunk.stored(),
+            ratio,
+            chunk.compression.clone(),
+            chunk.file.to_string(),
+            chunk.position.to_string(),
+            chunk.crc32c.clone().unwrap_or_else(|| "-".into()),
+            path,
+        ]);
+    }
+    table.render_within(width)
+}
+
 /// How many other chunks are listed for each that shares a record chunk. A million may share one, and each has all others.
 const MOST_LISTED: usize = 100;
 
@@ -121,12 +169,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         Form::Plain => plain(&input, &types)?,
         Form::Chunked => chunked(&input, &types, args.parts)?,
     };
-    if args.json {
-        output.json(&report)
-    } else {
-        let width = output.width();
-        output.print(&report.text(width))
-    }?;
+    output.report(args.json, &report, Report::text)?;
     Ok(Exit::Done)
 }
 
@@ -279,41 +322,9 @@ impl Report {
         let others = self.files.iter().map(|file| file.bytes);
         let main = self.file_bytes.saturating_sub(others.sum());
         let files = files_table(main, &self.files, width);
-        format!("{}\n{}{files}", facts(&known), self.table(width))
-    }
-
-    fn table(&self, width: Option<usize>) -> String {
-        let mut table = Table::new([
-            ("index", Align::Right),
-            ("kind", Align::Left),
-            ("size", Align::Right),
-            ("stored", Align::Right),
-            ("compression", Align::Left),
-            ("file", Align::Right),
-            ("position", Align::Right),
-            ("path", Align::Left),
-        ]);
-        if self.files.is_empty() {
-            table.hide(5);
-        }
-        for chunk in &self.chunks {
-            let path = match (&chunk.path, chunk.other_paths.len()) {
-                (None, _) => "nowhere".into(),
-                (Some(path), 0) => shown_path(path),
-                (Some(path), others) => format!("{} +{others}", shown_path(path)),
-            };
-            table.row([
-                chunk.index.to_string(),
-                chunk.kind.clone(),
-                size::show(chunk.size),
-                chunk.stored(),
-                chunk.compression.clone(),
-                chunk.file.to_string(),
-                chunk.position.to_string(),
-                path,
-            ]);
-        }
-        table.render_within(width)
+        let chunks = self.chunks.iter().map(|chunk| (chunk, String::new()));
+        let chunks = chunks_table(chunks, self.files.is_empty(), false, width);
+        format!("{}\n{chunks}{files}", facts(&known))
     }
 }
 

@@ -115,12 +115,7 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         return Ok(Exit::Done);
     }
     // What was seen before the damage is what one looks for when there is some.
-    if args.json {
-        output.json(&report)
-    } else {
-        let width = output.width();
-        output.print(&report.text(width))
-    }?;
+    output.report(args.json, &report, Report::text)?;
     walked.map(|()| Exit::Done)
 }
 

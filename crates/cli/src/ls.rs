@@ -5,13 +5,10 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::LsArgs;
 use crate::failure::Failure;
-use crate::info::{self, Chunk, OtherFile, files_table};
+use crate::info::{self, Chunk, OtherFile, chunks_table, files_table};
 use crate::input::{self, Form, Input};
 use crate::output::Output;
-use crate::size;
 use crate::source;
-use crate::split::shown_path;
-use crate::table::{Align, Table};
 use crate::types::Types;
 
 #[derive(Debug, Serialize)]
@@ -41,12 +38,7 @@ pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
         Form::Plain => whole(&input)?,
         Form::Chunked => chunks(&input, args)?,
     };
-    if args.json {
-        output.json(&report)
-    } else {
-        let width = output.width();
-        output.print(&report.text(width))
-    }?;
+    output.report(args.json, &report, Report::text)?;
     Ok(Exit::Done)
 }
 
@@ -101,40 +93,10 @@ impl Listed {
 
 impl Report {
     fn text(&self, width: Option<usize>) -> String {
-        let mut table = Table::new([
-            ("index", Align::Right),
-            ("kind", Align::Left),
-            ("size", Align::Right),
-            ("stored", Align::Right),
-            ("ratio", Align::Right),
-            ("compression", Align::Left),
-            ("file", Align::Right),
-            ("position", Align::Right),
-            ("crc32c", Align::Left),
-            ("path", Align::Left),
-        ]);
-        if self.files.is_empty() {
-            table.hide(6);
-        }
-        for listed in &self.chunks {
-            let chunk = &listed.chunk;
-            table.row([
-                chunk.index.to_string(),
-                chunk.kind.clone(),
-                size::show(chunk.size),
-                chunk.stored(),
-                listed.percent(),
-                chunk.compression.clone(),
-                chunk.file.to_string(),
-                chunk.position.to_string(),
-                chunk.crc32c.clone().unwrap_or_else(|| "-".into()),
-                match &chunk.path {
-                    Some(path) => shown_path(path),
-                    None => "nowhere".into(),
-                },
-            ]);
-        }
+        let chunks = self.chunks.iter();
+        let chunks = chunks.map(|listed| (&listed.chunk, listed.percent()));
+        let chunks = chunks_table(chunks, self.files.is_empty(), true, width);
         let files = files_table(self.file_bytes, &self.files, width);
-        format!("{}{files}", table.render_within(width))
+        chunks + &files
     }
 }

@@ -81,11 +81,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.note(warning);
     }
     let report = Report::new(&target, &input, merged, &options);
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text())
-    }?;
+    output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

@@ -89,6 +89,20 @@ impl<'a> Output<'a> {
         self.write_out(|stdout| stdout.write_all(text.as_bytes()))
     }
 
+    /// Prints a report: one line of JSON if that is asked for, else a text in which lines have at most so many columns.
+    pub(crate) fn report<R: Serialize>(
+        &mut self,
+        json: bool,
+        report: &R,
+        text: impl FnOnce(&R, Option<usize>) -> String,
+    ) -> Result<(), Failure> {
+        if json {
+            return self.json(report);
+        }
+        let width = self.width();
+        self.print(&text(report, width))
+    }
+
     /// Prints a result as one line of JSON.
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
         self.write_out(|stdout| {

@@ -190,11 +190,7 @@ fn write(
         chunk_count: rewritten.map(|rewritten| rewritten.chunks),
         copied_chunks: rewritten.map(|rewritten| rewritten.copied),
     };
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text())
-    }?;
+    output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

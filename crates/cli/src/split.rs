@@ -96,11 +96,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             "removed {removed}, which was of an earlier split"
         ));
     }
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text(args))
-    }?;
+    output.report(args.json, &report, |report, _| report.text(args))?;
     Ok(Exit::Done)
 }
 

@@ -12,7 +12,7 @@ pub(crate) enum Align {
 pub(crate) struct Table<const N: usize> {
     aligns: [Align; N],
     rows: Vec<[String; N]>,
-    hidden: Option<usize>,
+    hidden: [bool; N],
 }
 
 impl<const N: usize> Table<N> {
@@ -21,13 +21,16 @@ impl<const N: usize> Table<N> {
         Table {
             aligns,
             rows: vec![columns.map(|(name, _)| name.to_owned())],
-            hidden: None,
+            hidden: [false; N],
         }
     }
 
-    /// Leaves a column out, of which nothing is to be said.
-    pub(crate) fn hide(&mut self, column: usize) {
-        self.hidden = Some(column);
+    /// Leaves the column of this name out, of which nothing is to be said.
+    pub(crate) fn hide(&mut self, column: &str) {
+        let names = self.rows.iter().take(1).flatten();
+        for (hidden, name) in self.hidden.iter_mut().zip(names) {
+            *hidden |= name == column;
+        }
     }
 
     pub(crate) fn row(&mut self, cells: [String; N]) {
@@ -37,7 +40,7 @@ impl<const N: usize> Table<N> {
     /// The table, of which the last column is cut in the middle where a line would be longer than that.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         let before = |column: usize| {
-            if self.hidden == Some(column) {
+            if self.hidden[column] {
                 return 0;
             }
             let cells = self.rows.iter().map(|row| row[column].chars().count());
@@ -65,7 +68,7 @@ impl<const N: usize> Table<N> {
         for row in &self.rows {
             let mut line = String::new();
             let columns = row.iter().zip(widths).zip(self.aligns).enumerate();
-            for (_, ((cell, width), align)) in columns.filter(|(at, _)| self.hidden != Some(*at)) {
+            for (_, ((cell, width), align)) in columns.filter(|(at, _)| !self.hidden[*at]) {
                 let gap = " ".repeat(width - cell.chars().count());
                 let (before, after) = if align == Align::Right {
                     (gap, String::new())
@@ -149,10 +152,12 @@ mod tests {
         let mut table = Table::new([
             ("index", Align::Right),
             ("file", Align::Right),
+            ("crc32c", Align::Left),
             ("path", Align::Left),
         ]);
-        table.row(["7".into(), "0".into(), "a rather long path".into()]);
-        table.hide(1);
+        table.row(["7", "0", "-", "a rather long path"].map(String::from));
+        table.hide("file");
+        table.hide("crc32c");
         assert_eq!(
             table.render_within(Some(23)),
             "index  path\n    7  a rathe…ong path\n"

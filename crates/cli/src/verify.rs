@@ -110,11 +110,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .iter()
         .map(|failure| failure.message().to_owned())
         .collect();
-    if args.json {
-        output.json(&report)
-    } else {
-        output.print(&report.text())
-    }?;
+    output.report(args.json, &report, |report, _| report.text())?;
     failures
         .iter()
         .for_each(|failure| output.error(failure.message()));

@@ -5,6 +5,7 @@ mod input;
 mod varint;
 
 pub use cursor::{Field, WireCursor};
+pub(crate) use input::at_hand;
 pub use input::{Input, SourceInput, StreamInput};
 pub use varint::{MAX_VARINT_LEN, decode_varint, encode_varint, put_varint, varint_len};
 

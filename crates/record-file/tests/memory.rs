@@ -2,8 +2,12 @@
 //! allocate themselves, in C, isn't counted: a context for each thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "it/noise.rs"]
+mod noise;
+
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 
+use noise::noise;
 use peak_alloc::PeakAlloc;
 use record_file::{
     Compression, Input, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
@@ -68,23 +72,9 @@ impl ReadAt for Elsewhere<'_> {
     }
 }
 
-/// Bytes that compress to no less.
-fn noise(len: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut out = Vec::with_capacity(len + 8);
-    while out.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend(state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
-    }
-    out.truncate(len);
-    out
-}
-
 #[test]
 fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
-    let noise = noise(LARGE);
+    let noise = noise(LARGE, 1);
     for compression in [Compression::None, Compression::zstd(1)] {
         for transpose in [false, true] {
             small_records(&noise, compression, transpose);

@@ -6,11 +6,13 @@
     reason = "a test kit fails tests by panicking"
 )]
 
+pub mod fixtures;
 pub mod generate;
 pub mod memory;
 pub mod models;
 pub mod reference;
 pub mod schemas;
+pub mod scratch;
 pub mod sources;
 pub mod splits;
 pub mod turns;

@@ -102,12 +102,7 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
     report
         .changes
         .sort_by_key(|row| std::cmp::Reverse(row.change.unsigned_abs()));
-    if args.json {
-        output.json(&report)
-    } else {
-        let width = output.width();
-        output.print(&report.text(width))
-    }?;
+    output.report(args.json, &report, Report::text)?;
     Ok(Exit::Done)
 }
 

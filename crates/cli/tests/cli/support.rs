@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proto_splitter_testkit::fixtures::MESSAGES;
 use protosplit_cli::Exit;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -154,13 +155,7 @@ pub(crate) const SAVED_MODELS: [&str; 4] = [
 
 /// All messages that TensorFlow wrote, with their types.
 pub(crate) fn messages() -> Vec<(PathBuf, &'static str)> {
-    let models = SAVED_MODELS.map(|name| {
-        (
-            fixture(name).join("saved_model.pb"),
-            "tensorflow.SavedModel",
-        )
-    });
-    let graphs = ["graphdef_dtypes", "graphdef_frozen_cnn"];
-    let graphs = graphs.map(|name| (fixture(name).join("graph.pb"), "tensorflow.GraphDef"));
-    models.into_iter().chain(graphs).collect()
+    MESSAGES
+        .map(|(file, message)| (fixture(file), message))
+        .to_vec()
 }

@@ -102,6 +102,22 @@ impl<'a> Walk<'a> {
         compared
     }
 
+    /// Compares two messages that are a step further down.
+    fn below<I: Input, J: Input>(
+        &mut self,
+        step: Step,
+        sides: &mut Sides<I, J>,
+        a: Pieces<'_>,
+        b: Pieces<'_>,
+        message: Option<&MessageDescriptor>,
+        depth: u32,
+    ) -> Result<()> {
+        self.path.push(step);
+        self.messages(sides, a, b, message, depth + 1)?;
+        self.path.pop();
+        Ok(())
+    }
+
     fn fields<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -157,15 +173,9 @@ impl<'a> Walk<'a> {
             if !self.both(&step, a, b) {
                 return Ok(());
             }
-            let pieces = |fields: Vec<Field>| -> Vec<Range<u64>> {
-                fields.into_iter().map(|field| field.value).collect()
-            };
-            let a = pieces(all(&mut sides.a, a)?);
-            let b = pieces(all(&mut sides.b, b)?);
-            self.path.push(step);
-            self.messages(sides, &a, &b, Some(&message), depth + 1)?;
-            self.path.pop();
-            return Ok(());
+            let a = values_of(&mut sides.a, a)?;
+            let b = values_of(&mut sides.b, b)?;
+            return self.below(step, sides, &a, &b, Some(&message), depth);
         }
         let kind = field.kind();
         let values = (a.last.clone(), b.last.clone());
@@ -234,34 +244,20 @@ impl<'a> Walk<'a> {
         depth: u32,
     ) -> Result<()> {
         let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
-        let (mut at_a, mut at_b) = (0, 0);
-        while !self.is_full() {
-            let (a, b) = (of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?);
-            at_a += u64::from(a.is_some());
-            at_b += u64::from(b.is_some());
-            match (a, b) {
-                (Some(a), Some(b)) => {
-                    let step = Step::index(field.number(), at_a - 1);
-                    match field.kind() {
-                        Kind::Message(message) => {
-                            self.path.push(step);
-                            let (a, b) = ([a.value], [b.value]);
-                            self.messages(sides, &a, &b, Some(&message), depth + 1)?;
-                            self.path.pop();
-                        }
-                        kind => self.text_or_bytes(sides, step, &kind, &a.value, &b.value)?,
-                    }
+        let next =
+            |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
+        let kind = field.kind();
+        self.in_pairs(
+            sides,
+            field,
+            next,
+            |walk, sides, step, a: Field, b: Field| match &kind {
+                Kind::Message(message) => {
+                    walk.below(step, sides, &[a.value], &[b.value], Some(message), depth)
                 }
-                (None, None) => {
-                    if at_a != at_b {
-                        self.add(Step::field(field.number()), How::Counts(at_a, at_b));
-                    }
-                    return Ok(());
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+                kind => walk.text_or_bytes(sides, step, kind, &a.value, &b.value),
+            },
+        )
     }
 
     fn numbers<I: Input, J: Input>(
@@ -281,19 +277,36 @@ impl<'a> Walk<'a> {
         }
         let mut of_a = Numbers::of(a, kind.clone());
         let mut of_b = Numbers::of(b, kind.clone());
-        let (mut at_a, mut at_b) = (0, 0);
+        let next =
+            |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
+        self.in_pairs(sides, field, next, |walk, _, step, a, b| {
+            if a != b {
+                walk.add(step, How::Values(shown(a, kind), shown(b, kind)));
+            }
+            Ok(())
+        })
+    }
+
+    /// Compares the elements of a repeated field one with the other, as far as both sides have them, and then their numbers.
+    fn in_pairs<I: Input, J: Input, T>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        field: &FieldRef,
+        mut next: impl FnMut(&mut Sides<I, J>) -> Result<(Option<T>, Option<T>)>,
+        mut compare: impl FnMut(&mut Self, &mut Sides<I, J>, Step, T, T) -> Result<()>,
+    ) -> Result<()> {
+        let (mut of_a, mut of_b) = (0, 0);
         while !self.is_full() {
-            let (a, b) = (of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?);
-            at_a += u64::from(a.is_some());
-            at_b += u64::from(b.is_some());
+            let (a, b) = next(sides)?;
+            of_a += u64::from(a.is_some());
+            of_b += u64::from(b.is_some());
             match (a, b) {
-                (Some(a), Some(b)) if a != b => {
-                    let step = Step::index(field.number(), at_a - 1);
-                    self.add(step, How::Values(shown(a, kind), shown(b, kind)));
+                (Some(a), Some(b)) => {
+                    compare(self, sides, Step::index(field.number(), of_a - 1), a, b)?;
                 }
                 (None, None) => {
-                    if at_a != at_b {
-                        self.add(Step::field(field.number()), How::Counts(at_a, at_b));
+                    if of_a != of_b {
+                        self.add(Step::field(field.number()), How::Counts(of_a, of_b));
                     }
                     return Ok(());
                 }
@@ -345,17 +358,9 @@ impl<'a> Walk<'a> {
             match value.kind() {
                 // An entry without a value has an empty one.
                 Kind::Message(message) => {
-                    let a: Vec<_> = all(&mut sides.a, &a)?
-                        .into_iter()
-                        .map(|f| f.value)
-                        .collect();
-                    let b: Vec<_> = all(&mut sides.b, &b)?
-                        .into_iter()
-                        .map(|f| f.value)
-                        .collect();
-                    self.path.push(step);
-                    self.messages(sides, &a, &b, Some(&message), depth + 1)?;
-                    self.path.pop();
+                    let a = values_of(&mut sides.a, &a)?;
+                    let b = values_of(&mut sides.b, &b)?;
+                    self.below(step, sides, &a, &b, Some(&message), depth)?;
                 }
                 kind => self.single(sides, step, &kind, true, (a.last, b.last))?,
             }
@@ -389,9 +394,7 @@ impl<'a> Walk<'a> {
                         self.single(sides, step, &kind, false, (Some(a), Some(b)))?;
                     }
                     WireType::StartGroup => {
-                        self.path.push(step);
-                        self.messages(sides, &[a.value], &[b.value], None, depth + 1)?;
-                        self.path.pop();
+                        self.below(step, sides, &[a.value], &[b.value], None, depth)?;
                     }
                     _ => self.values(sides, step, &a.value, &b.value)?,
                 },
@@ -445,14 +448,14 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// All occurrences of a singular field.
-fn all<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Field>> {
+/// The values of all occurrences of a field: of a message, its pieces.
+fn values_of<I: Input>(cursor: &mut WireCursor<I>, runs: &Runs) -> Result<Vec<Range<u64>>> {
     let mut occurrences = Occurrences::of(runs);
-    let mut all = Vec::new();
+    let mut values = Vec::new();
     while let Some(field) = occurrences.next(cursor)? {
-        all.push(field);
+        values.push(field.value);
     }
-    Ok(all)
+    Ok(values)
 }
 
 /// The entries of a map; of those with one key the last.

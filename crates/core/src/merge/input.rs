@@ -8,7 +8,7 @@ use record_file::ReadAt;
 
 use super::plan::{MergePlan, SegmentSource};
 use super::store::ChunkStore;
-use crate::wire::Input;
+use crate::wire::{Input, at_hand};
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks up to this size are read as a whole when they are first looked into: a walk along a path goes back at every step.
@@ -240,11 +240,7 @@ impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
         let left = self.plan.total_len().saturating_sub(position);
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(want);
-        let have = position
-            .checked_sub(self.start)
-            .and_then(|skip| usize::try_from(skip).ok())
-            .filter(|&skip| skip <= self.window.len() && self.window.len() - skip >= want);
-        let skip = match have {
+        let skip = match at_hand(&self.window, self.start, position, want) {
             Some(skip) => skip,
             None => {
                 self.refill(position, want)?;

@@ -43,6 +43,13 @@ impl Input for &[u8] {
     }
 }
 
+/// Where in a window of an input, that begins at `start`, the bytes from `position` on are; none if fewer than `want` of them are there.
+#[inline]
+pub(crate) fn at_hand(window: &[u8], start: u64, position: u64, want: usize) -> Option<usize> {
+    let skip = usize::try_from(position.checked_sub(start)?).ok()?;
+    (window.len().checked_sub(skip)? >= want).then_some(skip)
+}
+
 const FIRST_WINDOW: usize = 4 << 10;
 
 /// Small enough to stay in a core's cache between the read and the walk.
@@ -90,11 +97,7 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
             return slice.get(position..).ok_or_else(|| shrunk(self.size));
         }
-        let have = position
-            .checked_sub(self.start)
-            .and_then(|skip| usize::try_from(skip).ok())
-            .filter(|&skip| skip <= self.window.len() && self.window.len() - skip >= want);
-        let skip = match have {
+        let skip = match at_hand(&self.window, self.start, position, want) {
             Some(skip) => skip,
             None => {
                 self.refill(position, want)?;
@@ -198,11 +201,10 @@ impl<R: Read> Input for StreamInput<R> {
         let skip = position.checked_sub(self.start).ok_or_else(|| {
             Error::new(ErrorKind::InvalidTrailer, "the walk went back in a stream")
         })?;
-        let have = self.window.len() as u64;
-        if skip <= have && have - skip >= want as u64 {
-            let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        if let Some(skip) = at_hand(&self.window, self.start, position, want) {
             return Ok(&self.window[skip..]);
         }
+        let have = self.window.len() as u64;
         let kept = usize::try_from(skip)
             .ok()
             .and_then(|s| self.window.get(s..))

@@ -29,6 +29,7 @@ mod large;
 mod layout;
 mod metadata;
 mod mutations;
+mod noise;
 mod options;
 mod padding;
 mod parallel;

@@ -10,6 +10,8 @@ use record_file::{Compression, ReaderOptions, RecordFile, RecordPosition, Writer
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+pub(crate) use crate::noise::noise;
+
 pub(crate) fn dir() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/riegeli")
 }
@@ -124,18 +126,4 @@ pub(crate) fn formats() -> Vec<WriterOptions> {
     let options = compressions.map(|compression| WriterOptions::new().compression(compression));
     let both = |options: WriterOptions| [options.clone(), options.transpose(true)];
     options.into_iter().flat_map(both).collect()
-}
-
-/// Bytes that don't compress, the same for the same seed.
-pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut out = Vec::with_capacity(len + 8);
-    while out.len() < len {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend(state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
-    }
-    out.truncate(len);
-    out
 }
