@@ -118,59 +118,65 @@ fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
     }
 }
 
-#[test]
-fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let prefix = folder.path().join("model");
-    let source = Source::from_bytes(model(), descriptor());
-    let merged = tempfile::tempdir().unwrap();
-    let cancelled_at = |report: u64, work: &dyn Fn(Progress) -> Result<()>| {
+/// Does the work again and again, and cancels it at one of its reports, which comes later each time; what is cancelled fails, however
+/// late it is. Gives how often it was.
+fn stop_at_every_report(work: &dyn Fn(&Progress) -> Result<()>, check: &dyn Fn()) -> u64 {
+    let mut stopped = 0;
+    loop {
         let token = CancelToken::new();
         let reports = AtomicU64::new(0);
         let progress = Progress::new({
             let token = token.clone();
             move |done, total| {
                 assert!(done <= total);
-                if reports.fetch_add(1, Ordering::Relaxed) >= report {
+                if reports.fetch_add(1, Ordering::Relaxed) >= stopped {
                     token.cancel();
                 }
             }
         });
-        match work(progress.cancelled_by(&token)) {
-            Ok(()) => false,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Cancelled);
-                true
+        match work(&progress.cancelled_by(&token)) {
+            Ok(()) => {
+                assert!(!token.is_cancelled(), "at the last report, too, it ends");
+                break stopped;
             }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Cancelled),
         }
-    };
-    for threads in [1, 3] {
-        let split = |progress: Progress| {
-            let options = options(threads, Compression::None).progress(progress);
+        check();
+        stopped += 1;
+    }
+}
+
+#[test]
+fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("model");
+    let source = Source::from_bytes(model(), descriptor());
+    let merged = tempfile::tempdir().unwrap();
+    for (threads, compression) in [
+        (1, Compression::None),
+        (3, Compression::None),
+        (1, Compression::zstd(1)),
+        (3, Compression::zstd(1)),
+    ] {
+        let split = |progress: &Progress| {
+            let options = options(threads, compression).progress(progress.clone());
             let written = SavedModelSplitter.write_with(&source, &prefix, &options)?;
             assert!(written.is_split);
             Ok(())
         };
-        let mut report = 0;
-        while cancelled_at(report, &split) {
-            assert!(is_empty(folder.path()), "at report {report}");
-            report += 1;
-        }
-        assert!(report >= 6, "{report}");
+        let stopped = stop_at_every_report(&split, &|| assert!(is_empty(folder.path())));
+        assert!(stopped >= 6, "{stopped}");
 
-        let merge = |progress: Progress| {
+        let merge = |progress: &Progress| {
             let threads = NonZeroUsize::new(threads).unwrap();
-            let options = MergeOptions::new().threads(threads).progress(progress);
+            let options = MergeOptions::new().threads(threads);
+            let options = options.progress(progress.clone());
             let target = merged.path().join("model.pb");
             Merger::merge_to_file(&target, &prefix, &options, false)?;
             Ok(fs::remove_file(target)?)
         };
-        let mut report = 0;
-        while cancelled_at(report, &merge) {
-            assert!(is_empty(merged.path()), "at report {report}");
-            report += 1;
-        }
-        assert!(report >= 6, "{report}");
+        let stopped = stop_at_every_report(&merge, &|| assert!(is_empty(merged.path())));
+        assert!(stopped >= 6, "{stopped}");
         fs::remove_file(prefix.with_extension("cpb")).unwrap();
     }
 }
@@ -238,7 +244,33 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
 /// What else reads a file and writes another, or a part of it.
 type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
 
-const OTHER_WORK: [(&str, bool, Work); 5] = [
+const OTHER_WORK: [(&str, bool, Work); 9] = [
+    ("merge to a stream", true, |source, progress| {
+        let file = ChunkedFile::from_source(source, &Limits::default())?;
+        let options = MergeOptions::new().progress(progress.clone());
+        file.merge_to(&mut io::sink(), &options).map(drop)
+    }),
+    ("merge to memory", true, |source, progress| {
+        let file = ChunkedFile::from_source(source, &Limits::default())?;
+        let options = MergeOptions::new().progress(progress.clone());
+        file.merge_to_bytes(&options).map(drop)
+    }),
+    (
+        "merge into a buffer, on several threads",
+        true,
+        |source, progress| {
+            let file = ChunkedFile::from_source(source, &Limits::default())?;
+            let options = MergeOptions::new().progress(progress.clone());
+            let options = options.threads(NonZeroUsize::MIN.saturating_add(2));
+            let mut buffer = vec![0; model().len()];
+            file.merge_into(&mut buffer, &options).map(drop)
+        },
+    ),
+    ("get to memory", true, |source, progress| {
+        let file = ChunkedFile::from_source(source, &Limits::default())?;
+        let view = file.view(MergeOptions::new().progress(progress.clone()));
+        view.get(&"2[0]".parse()?).map(drop)
+    }),
     ("recompress", true, |source, progress| {
         let file = ChunkedFile::from_source(source, &Limits::default())?;
         let options = RewriteOptions::new()
@@ -273,7 +305,7 @@ const OTHER_WORK: [(&str, bool, Work); 5] = [
 const NAME: &str = "2[0].2.1[3].1";
 
 #[test]
-fn rewriting_and_reading_parts_stop_at_whatever_read_is_cancelled_or_fails() {
+fn merging_rewriting_and_reading_parts_stop_at_whatever_report_or_read_is_cancelled_or_fails() {
     let folder = tempfile::tempdir().unwrap();
     let source = Source::from_bytes(model(), descriptor());
     let options = options(2, Compression::zstd(1));
@@ -283,6 +315,8 @@ fn rewriting_and_reading_parts_stop_at_whatever_read_is_cancelled_or_fails() {
     let chunked: Bytes = fs::read(written.path).unwrap().into();
     for (name, in_chunks, work) in OTHER_WORK {
         let bytes = if in_chunks { chunked.clone() } else { model() };
+        let stopped = stop_at_every_report(&|progress| work(&bytes, progress), &|| {});
+        assert!(stopped >= 6, "{name}: {stopped}");
         for kind in [ErrorKind::Cancelled, ErrorKind::Io] {
             let (mut at, mut stopped) = (0, 0);
             loop {

@@ -1,14 +1,16 @@
 //! Whatever the number of threads, and whatever the way, the bytes are the same.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
-use proto_splitter::merge::{MergeOptions, MergePlan, Merger};
+use proto_splitter::merge::{ChunkStore, MergeOptions, MergePlan, Merger};
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{RecordReader, RecordWriter};
 use proto_splitter::split::{
@@ -51,16 +53,19 @@ fn model() -> Bytes {
     bytes.into()
 }
 
-fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) -> Vec<u8> {
-    let options = SplitOptions::new()
+fn split_options(how: ChunkCompression, count: usize) -> SplitOptions {
+    SplitOptions::new()
         .max_chunk_size(64 << 10)
         .unwrap()
         .value_chunk_size(Some(10_000))
         .compression(how)
         .threads(threads(count))
-        .force(true);
+        .force(true)
+}
+
+fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) -> Vec<u8> {
     let written = SavedModelSplitter
-        .write_with(source, prefix, &options)
+        .write_with(source, prefix, &split_options(how, count))
         .unwrap();
     assert!(written.chunks.iter().any(|chunk| chunk.same_as.is_some()));
     fs::read(written.path).unwrap()
@@ -105,6 +110,67 @@ fn a_file_is_the_same_on_any_number_of_threads() {
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         assert!(Merger::merge_to_bytes(&prefix).unwrap() == model(), "{how}");
+    }
+}
+
+#[test]
+fn a_split_is_the_same_from_memory_from_a_file_and_from_a_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let [prefix, path] = ["model", "source.pb"].map(|name| folder.path().join(name));
+    fs::write(&path, model()).unwrap();
+    let file = || Arc::new(File::open(&path).unwrap());
+    let size = model().len() as u64;
+    let sources = [
+        Source::from_bytes(model(), descriptor()),
+        Source::open(&path, descriptor()).unwrap(),
+        Source::from_reader(file(), size, descriptor()),
+    ];
+    for how in ["none", "zstd:1"] {
+        let how: ChunkCompression = how.parse().unwrap();
+        let [memory, from_file, reader] = [0, 1, 2].map(|at| split(&sources[at], &prefix, how, 2));
+        assert!(memory == from_file && memory == reader, "{how}");
+        // And what is never in a file is what its chunks are.
+        let chunked = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
+        let in_memory = SavedModelSplitter
+            .split_with(&sources[1], &split_options(how, 3))
+            .unwrap();
+        assert_eq!(in_memory.chunks.len(), chunked.len());
+        for (chunk, bytes) in in_memory.bytes().iter().enumerate() {
+            let mut stored = Vec::new();
+            chunked
+                .stream(chunk)
+                .unwrap()
+                .read_to_end(&mut stored)
+                .unwrap();
+            assert!(stored == *bytes, "{how}: chunk {chunk}");
+        }
+    }
+}
+
+#[test]
+fn a_part_is_the_same_to_memory_into_a_buffer_and_to_a_stream_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("model");
+    let source = Source::from_bytes(model(), descriptor());
+    let whole = model();
+    let plain = MessageView::of_plain(&whole, MergeOptions::new()).unwrap();
+    for how in ["none", "zstd:1"] {
+        split(&source, &prefix, how.parse().unwrap(), 2);
+        let file = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
+        for path in ["", "2[0]", "2[0].2", "2[0].2.1[3001].5[\"value\"].8.4"] {
+            let path = path.parse().unwrap();
+            let expected = plain.get(&path).unwrap();
+            for count in THREADS {
+                let view = file.view(MergeOptions::new().threads(threads(count)));
+                assert!(view.get(&path).unwrap() == expected, "{path:?} on {count}");
+                let mut buffer = vec![1; expected.len()];
+                assert_eq!(view.get_into(&path, &mut buffer).unwrap(), expected.len());
+                assert!(buffer == expected, "{path:?} into a buffer on {count}");
+                let mut streamed = Vec::new();
+                view.get_to(&path, &mut streamed).unwrap();
+                assert!(streamed == expected, "{path:?} to a stream on {count}");
+            }
+        }
     }
 }
 

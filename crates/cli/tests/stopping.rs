@@ -28,7 +28,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// A graph of one node with an attribute of so many bytes that don't compress, and many small nodes.
-fn graph(dir: &Path, bytes: usize) {
+fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let noise: Vec<u8> = (0..bytes)
         .map(|_| {
@@ -46,7 +46,18 @@ fn graph(dir: &Path, bytes: usize) {
         prost_reflect::prost::encoding::encode_varint(node.len() as u64, &mut graph);
         graph.extend(node);
     }
-    fs::write(dir.join("graph.pb"), graph).unwrap();
+    fs::write(dir.join("graph.pb"), &graph).unwrap();
+    graph
+}
+
+/// A SavedModel with this graph.
+fn model_of(graph: &[u8]) -> Vec<u8> {
+    let field = |content: &[u8]| {
+        let mut field = vec![0x12];
+        prost_reflect::prost::encoding::encode_varint(content.len() as u64, &mut field);
+        [&field[..], content].concat()
+    };
+    [&b"\x08\x01"[..], &field(&field(graph))].concat()
 }
 
 const SPLIT: &str =
@@ -56,23 +67,31 @@ const SPLIT: &str =
 fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     let folder = TempDir::new().unwrap();
     let dir = folder.path();
-    graph(dir, 2_000_000);
+    let graph_bytes = graph(dir, 2_000_000);
     fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
-    // So large may a file get, in blocks of 512 bytes or a KiB; a write beyond is an error once the signal is ignored.
-    let limited = |blocks: u32, arguments: &str| {
-        let script = format!(
-            "trap '' XFSZ; ulimit -f {blocks}; exec {} {arguments}",
-            env!("CARGO_BIN_EXE_protosplit")
-        );
+    // So large may a file get, in the shell's blocks; a write beyond is an error once the signal is ignored.
+    let in_shell = |blocks: u64, command: &str| {
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; {command}");
         let mut command = Command::new("sh");
         command.args(["-c", &script]).current_dir(dir);
         command.output().unwrap()
     };
+    let limited = |blocks, arguments: &str| {
+        let command = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_protosplit"));
+        in_shell(blocks, &command)
+    };
+    // 512 bytes or a KiB.
+    in_shell(1, "head -c 5000 /dev/zero > block");
+    let block = fs::metadata(dir.join("block")).unwrap().len();
     let out = dir.join("out");
     fs::create_dir(&out).unwrap();
     let whole = limited(1_000_000, &format!("{SPLIT} --compression zstd:1"));
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
     fs::rename(out.join("graph.cpb"), dir.join("graph.cpb")).unwrap();
+    fs::create_dir(dir.join("model")).unwrap();
+    fs::write(dir.join("model/saved_model.pb"), model_of(&graph_bytes)).unwrap();
+    let whole = limited(1_000_000, "split model -o chunked --max-chunk-size 256KiB");
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
     let in_files = "--profile extended --max-file-size 1500KiB --compression none";
     let replace = "--with value -o out/other --compression none";
     for command in [
@@ -89,8 +108,29 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         format!("replace graph.pb node[1].name {replace} --message tensorflow.GraphDef"),
         "get graph.cpb '' -o out/part".to_owned(),
         "get graph.pb '' -o out/part".to_owned(),
+        "split model -o out/chunked --max-chunk-size 256KiB --compression none".to_owned(),
+        "merge chunked -o out/plain".to_owned(),
+        "convert model out/chunked --to cpb".to_owned(),
+        "convert chunked out/plain --to pb".to_owned(),
+        "recompress chunked -o out/other --compression none".to_owned(),
+        "tree graph.pb --message tensorflow.GraphDef --html out/page.html".to_owned(),
     ] {
-        for blocks in [0, 1, 100, 500, 1000] {
+        // It is the disk alone that it fails for.
+        let output = limited(1_000_000, &command);
+        assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
+        let largest = empty(&out);
+        let last = (largest - 1) / block;
+        // From the first byte to the last block, in which the trailer is.
+        for blocks in [
+            0,
+            1,
+            last / 8,
+            last / 3,
+            last / 2,
+            last * 9 / 10,
+            last - 1,
+            last,
+        ] {
             let output = limited(blocks, &command);
             assert_eq!(
                 output.status.code(),
@@ -99,13 +139,23 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
             );
             assert!(names(&out).is_empty(), "{blocks}, {command}");
         }
-        // It was the disk that it failed for.
-        let output = limited(1_000_000, &command);
-        assert_eq!(output.status.code(), Some(0), "{command}: {output:?}");
-        for name in names(&out) {
-            fs::remove_file(out.join(name)).unwrap();
+    }
+}
+
+/// Removes all that is in a folder, and says how large the largest file was.
+fn empty(folder: &Path) -> u64 {
+    let mut largest = 0;
+    for name in names(folder) {
+        let path = folder.join(name);
+        if path.is_dir() {
+            largest = largest.max(empty(&path));
+            fs::remove_dir(path).unwrap();
+        } else {
+            largest = largest.max(fs::metadata(&path).unwrap().len());
+            fs::remove_file(path).unwrap();
         }
     }
+    largest
 }
 
 #[test]
@@ -121,10 +171,23 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         file.set_len(front.len() as u64 + len).unwrap();
     };
     let len = 2_u64 << 30;
-    let mut front = vec![0x22];
-    prost_reflect::prost::encoding::encode_varint(len, &mut front);
-    sparse("tensor.pb", &front, len);
+    // The heads of fields of which each holds the next.
+    let heads = |numbers: &[u8]| {
+        let mut heads = Vec::new();
+        for number in numbers {
+            let mut head = vec![number << 3 | 2];
+            let size = len + heads.len() as u64;
+            prost_reflect::prost::encoding::encode_varint(size, &mut head);
+            heads = [head, heads].concat();
+        }
+        heads
+    };
+    sparse("tensor.pb", &heads(&[4]), len);
     sparse("value", b"", len);
+    fs::create_dir(dir.join("model")).unwrap();
+    // meta_graphs, graph_def, node, attr, value, tensor, tensor_content.
+    let front = heads(&[4, 8, 2, 5, 1, 2, 2]);
+    sparse("model/saved_model.pb", &front, len);
     let type_name = "--message tensorflow.TensorProto";
     let split = "split tensor.pb -o tensor --compression zstd:1 --max-chunk-size 64MiB";
     let output = Command::new(env!("CARGO_BIN_EXE_protosplit"))
@@ -140,10 +203,12 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         "replace tensor.pb tensor_content --with value -o out/other.pb",
         "get tensor.cpb tensor_content -o out/part",
         "get tensor.pb tensor_content -o out/part",
+        "split model -o out/chunked --compression zstd:1",
+        "convert model out/chunked --to cpb",
     ] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"));
         child.args(command.split(' ')).current_dir(dir);
-        if !command.starts_with("recompress") {
+        if command.contains("tensor_content") || command.starts_with("merge") {
             child.args(type_name.split(' '));
         }
         let mut child = child
@@ -189,7 +254,7 @@ fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let dir = folder.path();
     // With this compression it takes many seconds.
-    graph(dir, 40_000_000);
+    let graph_bytes = graph(dir, 40_000_000);
     fs::create_dir(dir.join("out")).unwrap();
     let how = ["--compression", "zstd:19", "--progress", "always"];
     let file = ["split", "graph.pb", "-o", "out/graph", "--max-chunk-size"];
@@ -199,14 +264,7 @@ fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
     assert!(names(&dir.join("out")).is_empty());
 
     fs::create_dir(dir.join("model")).unwrap();
-    let mut model = vec![0x08, 0x01];
-    let graph = fs::read(dir.join("graph.pb")).unwrap();
-    for (tag, len) in [(0x12, graph.len() + 5), (0x12, graph.len())] {
-        model.push(tag);
-        prost_reflect::prost::encoding::encode_varint(len as u64, &mut model);
-    }
-    model.extend(graph);
-    fs::write(dir.join("model/saved_model.pb"), model).unwrap();
+    fs::write(dir.join("model/saved_model.pb"), model_of(&graph_bytes)).unwrap();
     let of_model = [
         "split",
         "model",

@@ -368,7 +368,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         match (&self.source, part.plan()) {
             (Source::Chunked(file), Some(plan)) => {
                 let threads = self.options.thread_count();
-                fill(&plan.clip(pieces), *file, buffer, threads, &meter).map(drop)
+                fill(&plan.clip(pieces), *file, buffer, threads, &meter)?;
             }
             (Source::Plain(source, _), _) => {
                 let mut rest = buffer;
@@ -383,11 +383,11 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
                     }
                     rest = behind;
                 }
-                Ok(())
             }
             // A part is made of its source.
-            (Source::Chunked(_), None) => Ok(()),
+            (Source::Chunked(_), None) => {}
         }
+        meter.check()
     }
 
     fn copy(&self, part: &Part<'_, S>, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
@@ -395,11 +395,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let meter = self.options.progress.meter(total(pieces));
         let mut sink = meter.written_to(sink);
         match (&self.source, part.plan()) {
-            (Source::Chunked(file), Some(plan)) => write(&plan.clip(pieces), *file, &mut sink),
-            (Source::Plain(source, _), _) => copy_plain(*source, pieces, &mut sink),
+            (Source::Chunked(file), Some(plan)) => write(&plan.clip(pieces), *file, &mut sink)?,
+            (Source::Plain(source, _), _) => copy_plain(*source, pieces, &mut sink)?,
             // A part is made of its source.
-            (Source::Chunked(_), None) => Ok(()),
+            (Source::Chunked(_), None) => {}
         }
+        meter.check()
     }
 
     pub(crate) fn show(&self, path: &FieldPath) -> String {

@@ -180,5 +180,7 @@ pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     let edits = Edits::replace(&chain, value.size()?)?;
     let mut reader = edits.reader(Box::new(edits::Sequence::new(source, size)), size, &value);
     let meter = reading.progress.meter(size);
-    Ok(std::io::copy(&mut reader, &mut meter.written_to(sink))?)
+    let written = std::io::copy(&mut reader, &mut meter.written_to(sink))?;
+    meter.check()?;
+    Ok(written)
 }

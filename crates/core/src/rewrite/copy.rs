@@ -106,6 +106,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         let writer = self.writer()?;
         writer.write_record_alone(&trailer, compression)?;
         writer.flush()?;
+        self.progress.check()?;
         Ok(Rewritten {
             chunks: contents.len(),
             copied,
