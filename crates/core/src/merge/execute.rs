@@ -116,6 +116,7 @@ pub(super) fn execute_into<S: ChunkStore + ?Sized>(
     let meter = options.progress.meter(plan.total_len());
     let threads = options.thread_count();
     let crc32c = parallel::fill(plan, store, buffer, threads, &meter)?;
+    meter.check()?;
     compared(trailer, plan.total_len(), crc32c)
 }
 
