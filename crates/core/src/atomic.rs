@@ -11,6 +11,21 @@ use crate::{Error, ErrorKind, Result};
 /// A file that is written beside its target and takes its place once it is complete.
 ///
 /// Dropped without [`commit`](Self::commit), it leaves nothing behind.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use proto_splitter_core::atomic::AtomicFile;
+///
+/// let folder = tempfile::tempdir()?;
+/// let target = folder.path().join("model.pb");
+/// let mut file = AtomicFile::create(&target, false)?;
+/// file.as_file_mut().write_all(b"all of it")?;
+/// assert!(!target.exists());
+/// file.commit()?;
+/// assert_eq!(std::fs::read(&target)?, b"all of it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct AtomicFile {
     temporary: NamedTempFile,
@@ -125,7 +140,8 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced; [`ErrorKind::Io`].
+    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced; [`ErrorKind::Io`] if the file can't be
+    /// brought to the disk or renamed. Then nothing is left of it.
     pub fn commit(self) -> Result<()> {
         let AtomicFile {
             temporary,

@@ -114,7 +114,7 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// Compares two messages, and tells at most `limit` differences; the type is that of the first view.
+/// Compares two messages, and tells at most `limit` differences, at least one; the type is that of the first view.
 ///
 /// # Errors
 ///

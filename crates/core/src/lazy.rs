@@ -46,7 +46,7 @@ use crate::{Error, ErrorKind, Result};
 /// How much of a message in one piece is copied at a time.
 const COPY_LEN: usize = 256 << 10;
 
-/// A message that is read in parts.
+/// A message that is read in parts; from [`ChunkedFile::view`] or [`MessageView::of_plain`].
 #[derive(Debug)]
 pub struct MessageView<'a, S> {
     source: Source<'a, S>,
@@ -152,7 +152,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), but that nothing is there is none.
+    /// As [`get`](Self::get), but for [`ErrorKind::InvalidPath`] where nothing is there: that is `None`.
     pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
         let found = self.find(path)?;
         Ok(found.map(|(_, pieces)| total(&pieces)))
@@ -267,7 +267,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); what breaks the wire format anywhere in a message that the type knows.
+    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] with the path and offset if a message breaks the wire format that the type
+    /// knows as one.
     pub fn tree(&self, path: &FieldPath, options: &TreeOptions) -> Result<SizeTree> {
         let (part, pieces) = self.find_some(path)?;
         let _span = tracing::debug_span!("tree", bytes = total(&pieces)).entered();

@@ -38,6 +38,17 @@ use crate::{Error, ErrorKind, Result};
 const STEP: u64 = 1 << 20;
 
 /// Stops what it was given to, from any thread. Clones stop the same.
+///
+/// ```
+/// use proto_splitter_core::ErrorKind;
+/// use proto_splitter_core::progress::{CancelToken, Progress};
+///
+/// let token = CancelToken::new();
+/// let progress = Progress::default().cancelled_by(&token);
+/// assert!(progress.check().is_ok());
+/// token.cancel();
+/// assert_eq!(progress.check().unwrap_err().kind(), ErrorKind::Cancelled);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct CancelToken {
     cancelled: Arc<AtomicBool>,
@@ -89,7 +100,7 @@ impl Progress {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Cancelled`] if it was cancelled.
     pub fn check(&self) -> Result<()> {
         match &self.cancel {
             Some(token) if token.is_cancelled() => Err(cancelled()),
@@ -153,7 +164,7 @@ impl Meter {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Cancelled`] if it was cancelled.
     pub fn check(&self) -> Result<()> {
         self.progress.check()
     }
@@ -162,7 +173,7 @@ impl Meter {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Cancelled`].
+    /// [`ErrorKind::Cancelled`] if it was cancelled.
     pub fn advance(&self, bytes: u64) -> Result<()> {
         self.check()?;
         if let Some(report) = &self.progress.report {

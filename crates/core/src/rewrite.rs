@@ -90,7 +90,8 @@ pub struct Rewritten {
 ///
 /// # Errors
 ///
-/// What is wrong with the chunks that are read; [`ErrorKind::Io`] if writing fails.
+/// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk that is read is damaged; [`ErrorKind::LimitExceeded`] if the
+/// trailer in one piece would be larger than readers take; [`ErrorKind::Io`] if writing fails; [`ErrorKind::Cancelled`].
 pub fn recompress<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &File,
@@ -164,7 +165,9 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
 ///
 /// # Errors
 ///
-/// As [`replace`], as far as it applies.
+/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value; [`ErrorKind::InvalidMessage`] if the new
+/// value is none of its kind, or the message breaks the wire format on the way; [`ErrorKind::Io`] if reading or writing fails. Then `sink`
+/// has had bytes that are not to be used.
 pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     source: &S,
     path: &FieldPath,

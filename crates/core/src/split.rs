@@ -1,4 +1,22 @@
 //! Splitting: from a message to the plan of its chunks, and to a file.
+//!
+//! A [`Source`] is the message, a [`ComposableSplitter`] decides what leaves it, and what it decided is a [`SplitPlan`], which reads tags and
+//! lengths only. Executed in memory it gives a [`Split`], and to a file what is [`Written`].
+//!
+//! ```
+//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
+//! use prost_reflect::prost_types::FileDescriptorProto;
+//!
+//! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+//! let source = Source::from(&file);
+//! let options = SplitOptions::new().max_chunk_size(1000)?;
+//!
+//! let plan = SizeSplitter.plan(&source, &options)?;
+//! assert_eq!(plan.to_string(), "0 MESSAGE 2 B\n1 BYTES 5000 B name\n");
+//! let split = SizeSplitter.split_with(&source, &options)?;
+//! assert_eq!(split.chunks[1].bytes, file.name());
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
 
 mod compression;
 mod context;

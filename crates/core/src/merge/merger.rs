@@ -23,6 +23,25 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is the message itself. The name of a
 /// `.cpb` or `.pb` file does as well, and means that file even where it is the prefix of another, as `x.pb` is of `x.pb.cpb`.
+///
+/// ```
+/// use proto_splitter_core::merge::{MergeOptions, Merger};
+/// use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use prost::Message;
+///
+/// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let folder = tempfile::tempdir()?;
+/// let (prefix, target) = (folder.path().join("file"), folder.path().join("merged.pb"));
+/// SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000)?)?;
+///
+/// let typed: FileDescriptorProto = Merger::read(&prefix)?;
+/// assert_eq!(typed, file);
+/// let merged = Merger::merge_to_file(&target, &prefix, &MergeOptions::new(), false)?;
+/// assert_eq!((merged.size, merged.byte_exact), (5003, Some(true)));
+/// assert_eq!(std::fs::read(&target)?, file.encode_to_vec());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Merger;
 
@@ -31,8 +50,9 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// If the metadata or a chunk is not right; [`ErrorKind::SchemaNeeded`] if the type has to be known and isn't;
-    /// [`ErrorKind::ChecksumMismatch`] if the merge is not what was split.
+    /// What [`Trailer::from_metadata`] finds wrong with the metadata; [`ErrorKind::InvalidTrailer`] if there are more or fewer chunks, or
+    /// one of another size; [`ErrorKind::SchemaNeeded`] if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk
+    /// or the merge has another checksum than it should.
     pub fn merge(
         chunks: &[Bytes],
         metadata: &ChunkMetadata,

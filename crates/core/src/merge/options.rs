@@ -14,13 +14,14 @@ pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
 /// How deep `ChunkedMessage`s may nest. Each level takes two of the hundred that the trailer's own parser allows.
 pub const DEFAULT_MAX_NESTING: usize = 48;
 
-/// How large a trailer may be: enough for millions of chunks.
+/// How large a trailer may be: 256 MiB, enough for millions of chunks.
 pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 256 << 20;
 
-/// How many messages a trailer may consist of: about a dozen for each chunk, so enough for 700,000 chunks. Each takes some hundred bytes.
+/// How many messages a trailer may consist of: 8,388,608. They are about a dozen for each chunk, so it is enough for 700,000 chunks; in
+/// memory each takes some hundred bytes.
 pub const DEFAULT_MAX_TRAILER_MESSAGES: u64 = 1 << 23;
 
-/// How large a record chunk that several chunks share may be to be decoded once and kept: many times what writers make.
+/// How large a record chunk that several chunks share may be to be decoded once and kept: 64 MiB, many times what writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
 /// How often a trailer may itself be chunked. Each time it gets many times smaller.
@@ -30,27 +31,38 @@ pub const DEFAULT_MAX_TRAILER_LEVELS: u32 = 8;
 pub const DEFAULT_MAX_FILES: usize = 4096;
 
 /// What a merge accepts of a file that nobody vouches for.
+///
+/// ```
+/// use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, MergeOptions};
+///
+/// let mut limits = Limits::default();
+/// assert_eq!(limits.max_files, DEFAULT_MAX_FILES);
+/// limits.max_message_size = 4 << 30; // 4 GiB
+/// let options = MergeOptions::new().limits(limits);
+/// assert_eq!(options.limits.max_message_size, 4 << 30);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many messages deep a path may lead. Messages that are compared or measured are walked as deep, but for more than
-    /// [`LARGEST_DEPTH_LIMIT`] levels.
+    /// How many messages deep a path may lead ([`DEFAULT_MAX_MESSAGE_DEPTH`]). Messages that are compared or measured are walked as
+    /// deep, but for more than [`LARGEST_DEPTH_LIMIT`] levels.
     pub max_message_depth: usize,
-    /// How deep `ChunkedMessage`s may nest.
+    /// How deep `ChunkedMessage`s may nest ([`DEFAULT_MAX_NESTING`]).
     pub max_nesting: usize,
-    /// How large a trailer may be, in bytes.
+    /// How large a trailer may be, in bytes ([`DEFAULT_MAX_TRAILER_SIZE`]).
     pub max_trailer_size: u64,
-    /// How many messages a trailer may consist of.
+    /// How many messages a trailer may consist of ([`DEFAULT_MAX_TRAILER_MESSAGES`]).
     pub max_trailer_messages: u64,
-    /// How often a trailer may itself be chunked.
+    /// How often a trailer may itself be chunked ([`DEFAULT_MAX_TRAILER_LEVELS`]).
     pub max_trailer_levels: u32,
-    /// How many other files chunks may be in.
+    /// How many other files chunks may be in ([`DEFAULT_MAX_FILES`]).
     pub max_files: usize,
     /// Whether those files may lie outside of the folder of the file that names them (no).
     pub allow_outside: bool,
-    /// How large a record chunk may be, decoded, to be kept for the next of the records that share it.
+    /// How large a record chunk may be, decoded, in bytes, to be kept for the next of the records that share it
+    /// ([`DEFAULT_MAX_CACHED_SIZE`]).
     pub max_cached_size: u64,
-    /// How large a message may be that is merged into memory.
+    /// How large a message may be that is merged into memory, in bytes (as large as memory can be).
     pub max_message_size: u64,
 }
 

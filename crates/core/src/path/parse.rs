@@ -25,6 +25,17 @@ impl FromStr for FieldPath {
 impl FieldPath {
     /// Reads a path with the names or numbers of `root`'s fields.
     ///
+    /// ```
+    /// use prost_reflect::ReflectMessage;
+    /// use proto_splitter_core::path::FieldPath;
+    ///
+    /// let root = prost_reflect::prost_types::FileDescriptorProto::default().descriptor();
+    /// let path = FieldPath::parse("message_type[2].name", &root)?;
+    /// assert_eq!(path, "4[2].1".parse()?);
+    /// assert_eq!(path.display(Some(&root)), "message_type[2].name");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if the text is no path, or leads where `root` has nothing: no such field, an index on a

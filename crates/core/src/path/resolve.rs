@@ -51,6 +51,16 @@ impl std::fmt::Debug for TargetKind {
 impl FieldPath {
     /// What this path leads to in a message of the type `root`.
     ///
+    /// ```
+    /// use prost_reflect::{Kind, ReflectMessage};
+    /// use proto_splitter_core::path::{FieldPath, TargetKind};
+    ///
+    /// let root = prost_reflect::prost_types::FileDescriptorProto::default().descriptor();
+    /// let names = FieldPath::parse("dependency", &root)?.resolve(&root)?;
+    /// assert!(names.whole_field && matches!(names.kind, TargetKind::Scalar(Kind::String)));
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if it leads nowhere: no such field, an index or key that the field doesn't take or lacks.

@@ -112,8 +112,8 @@ impl SplitContext<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for what no path can name: but in the extended profile an element of a repeated bytes or string
-    /// field and such a value in a map; a message written in several pieces, or a value of a oneof that another member supersedes.
+    /// [`ErrorKind::Uncuttable`] for what no path can name: a message written in several pieces; a value of a oneof that another member
+    /// supersedes; and, in TensorFlow's profile, an element of a repeated bytes or string field, or such a value in a map.
     pub fn cut(&mut self, value: &View) -> Result<()> {
         let uncuttable = |message: &str| {
             Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))

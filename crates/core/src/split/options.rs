@@ -118,7 +118,7 @@ impl Default for SplitOptions {
 }
 
 impl SplitOptions {
-    /// The defaults.
+    /// The defaults, which the setters name in parentheses.
     pub fn new() -> Self {
         SplitOptions::default()
     }
@@ -304,6 +304,31 @@ impl SplitOptions {
 }
 
 /// Where the size engine must not cut, although it could.
+///
+/// ```
+/// use proto_splitter_core::split::{ComposableSplitter, SizeRules, SizeSplitter, SplitContext, SplitOptions};
+/// use proto_splitter_core::Result;
+/// # use prost_reflect::prost_types::{FileDescriptorProto, FileOptions};
+///
+/// /// Cuts by size, but never at a `FileOptions` itself.
+/// struct NotOptions;
+///
+/// impl ComposableSplitter for NotOptions {
+///     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+///         cx.fit_with(&SizeRules::new().keep_whole("google.protobuf.FileOptions"))
+///     }
+/// }
+///
+/// # let text = |len| Some("x".repeat(len));
+/// # let options = FileOptions { java_package: text(600), go_package: text(300), ..Default::default() };
+/// # let file = FileDescriptorProto { name: text(300), options: Some(options), ..Default::default() };
+/// let options = SplitOptions::new().max_chunk_size(1000)?;
+/// let plan = SizeSplitter.plan(&file, &options)?;
+/// assert_eq!(plan.chunks()[1].path().display(Some(plan.descriptor())), "options");
+/// let plan = NotOptions.plan(&file, &options)?;
+/// assert_eq!(plan.chunks()[1].path().display(Some(plan.descriptor())), "name");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct SizeRules {
     kept_whole: BTreeSet<String>,

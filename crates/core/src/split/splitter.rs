@@ -62,7 +62,7 @@ pub trait ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan), and if reading fails.
+    /// As [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
     fn split(&self, source: impl Into<Source>) -> Result<Split>
     where
         Self: Sized,
@@ -74,7 +74,7 @@ pub trait ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan), and if reading fails.
+    /// As [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
     fn split_with(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<Split>
     where
         Self: Sized,
@@ -104,8 +104,10 @@ pub trait ComposableSplitter {
     /// # Errors
     ///
     /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file is there, is not the source, and
-    /// replacing it wasn't asked for; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it
-    /// was; [`Io`](crate::ErrorKind::Io).
+    /// replacing it wasn't asked for; [`NoFolder`](crate::ErrorKind::NoFolder) if their folder isn't there;
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it was;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers or a file may have it;
+    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails; [`Cancelled`](crate::ErrorKind::Cancelled).
     fn write_with(
         &self,
         source: impl Into<Source>,

@@ -114,7 +114,7 @@ impl View {
     ///
     /// # Errors
     ///
-    /// If reading fails.
+    /// [`ErrorKind::Io`] or [`ErrorKind::SourceChanged`] if reading fails.
     pub fn read(&self) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for range in self.contents() {
