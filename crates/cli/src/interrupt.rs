@@ -6,6 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use proto_splitter::progress::CancelToken;
 
 /// Stops a run of the command that writes, so that it leaves nothing behind. Clones stop the same run.
+///
+/// ```
+/// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
+///
+/// let interrupt = Interrupt::new();
+/// assert!(!interrupt.raise(), "nothing runs yet that would have to clean up");
+/// // Only what writes heeds it.
+/// let (mut out, mut err) = (Vec::new(), Vec::new());
+/// let exit = run_on(["protosplit", "--version"], &mut out, &mut err, Terminal::none(), &interrupt);
+/// assert_eq!(exit, Exit::Done);
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     token: CancelToken,

@@ -37,7 +37,7 @@ pub enum ChunkKind {
 
 impl std::fmt::Display for ChunkKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             ChunkKind::Message => "MESSAGE",
             ChunkKind::Bytes => "BYTES",
         })

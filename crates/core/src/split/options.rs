@@ -50,7 +50,7 @@ pub enum Profile {
 
 impl std::fmt::Display for Profile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+        f.pad(match self {
             Profile::TensorFlow => "tensorflow",
             Profile::Extended => "extended",
         })
