@@ -12,13 +12,16 @@ use super::values::compression;
 pub(super) const RECOMPRESS: &str = "\
 Writes a .cpb file with the same chunks in another compression. Nothing is merged;
 every checksum is verified, of what is read and of what was written. If the chunks are
-in several files, OUTPUT is one with all of them.
+in several files, OUTPUT is one with all of them; a split of the merge makes several.
 
 FILE can be the folder of a SavedModel: then OUTPUT is a new folder.
 
 Examples:
   protosplit recompress graph.cpb -o small.cpb --compression zstd:19
-  protosplit recompress small/ -o fast/ --compression none";
+  protosplit recompress small/ -o fast/ --compression none
+  protosplit merge trace.cpb -o - | protosplit split - -o small --message perf.Trace \\
+      --proto trace.proto --profile extended --max-file-size 4GiB --compression zstd:19
+      Into several files, which only a split makes.";
 
 pub(super) const REPLACE: &str = "\
 Writes a file with another value at one place. Of a .cpb file only the value's chunk is
