@@ -1,7 +1,7 @@
 //! Merging: from chunks and where they belong to the message.
 //!
 //! A [`MergePlan`] says where every byte of the output comes from; [`Merger`] executes one. Planning reads only the chunks that
-//! others are spliced into, as streams, and holds none of them.
+//! others are spliced into, as streams. A merge that goes on from there keeps the small ones of them, up to 32 MiB.
 //!
 //! Two kinds of files are read. Those with our marker have a placeholder wherever something was cut, and need no schema. For all
 //! others the semantics are those of TensorFlow's Merger: a BYTES chunk sets its field, a MESSAGE chunk is merged into what is there,

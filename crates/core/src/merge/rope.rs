@@ -187,7 +187,10 @@ impl Rope {
         for id in order.into_iter().rev() {
             totals[id.index()] = self.uses[id.index()].settle(&totals)?;
         }
+        let edits: usize = self.uses.iter().map(|one| one.edits.len()).sum();
         let mut layout = Layout::default();
+        // About one for each edit, and one for what is copied behind it.
+        layout.segments.reserve(self.uses.len() + 2 * edits);
         let mut open = vec![Cursor::new(root, &self.uses[root.index()])];
         while let Some(cursor) = open.last_mut() {
             let current = &self.uses[cursor.id.index()];
