@@ -24,8 +24,7 @@ use crate::chunk::{ChunkHeader, MAX_RECORDS};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::position::RecordPosition;
-use crate::varint;
-use encode::{Encoder, Format, Gathered};
+use encode::{Encoder, Format, Gathered, encode_alone};
 use later::Begin;
 use pool::Pool;
 use sink::BlockSink;
@@ -337,12 +336,8 @@ impl<W: Write> RecordWriter<W> {
 
     /// Writes a chunk of one record, from where it is.
     fn write_alone(&mut self, parts: &[&[u8]], compression: &Compression) -> Result<()> {
-        let mut sizes = Vec::with_capacity(varint::MAX_LEN);
-        varint::push(&mut sizes, parts.iter().map(|part| part.len() as u64).sum());
         let mut data = std::mem::take(&mut self.data);
-        let header = self
-            .encoder
-            .encode_simple(compression, 1, &sizes, parts, &mut data)?;
+        let header = encode_alone(&mut self.encoder, compression, parts, &mut data)?;
         let values = match compression {
             Compression::None => parts,
             _ => &[],
@@ -366,18 +361,11 @@ impl<W: Write> RecordWriter<W> {
             return Ok(());
         }
         self.counted = 0;
-        let mut full = std::mem::take(&mut self.gathered);
         if self.pool.is_some() {
-            let mut begin = Begin::Known(0);
-            std::mem::swap(&mut begin, &mut self.begin);
-            let mut spare = Gathered::default();
-            self.submit(begin, |gathered| {
-                std::mem::swap(gathered, &mut full);
-                std::mem::swap(&mut spare, &mut full);
-            })?;
-            self.gathered = spare;
-            return Ok(());
+            let begin = std::mem::replace(&mut self.begin, Begin::Known(0));
+            return self.submit(begin, false);
         }
+        let mut full = std::mem::take(&mut self.gathered);
         let mut data = std::mem::take(&mut self.data);
         let header = self.encoder.encode(&self.format, &full, &mut data)?;
         let values = full.values();

@@ -111,7 +111,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
         }
         writer.finish().unwrap();
     };
-    for threads in [0, 1, 3] {
+    for threads in [0, 1, 2, 3] {
         let used = most(|| write(threads));
         // The caller's thread has the chunk that is being gathered.
         let bound = (threads as usize + 1) * (2 + columns) * CHUNK + FIXED;

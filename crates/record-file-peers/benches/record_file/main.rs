@@ -40,7 +40,7 @@ struct Sizes {
 const FULL: Sizes = Sizes {
     record: 16 << 20,
     floats: 64,
-    compressed: 16,
+    compressed: 32,
     messages: 1_000_000,
     brotli_messages: 100_000,
     turns: 5,

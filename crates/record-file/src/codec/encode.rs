@@ -44,7 +44,11 @@ impl Encoders {
                 varint::push(out, size);
                 // With room for the worst case zstd compresses in one go, past its own buffers.
                 if let Ok(size) = usize::try_from(size) {
-                    out.reserve(compress_bound(size));
+                    let most = compress_bound(size);
+                    if out.capacity() - out.len() < most {
+                        // Not twice as much as before, which is for what grows; but with some room for a chunk that is a little larger.
+                        out.reserve_exact(most.saturating_add(most / 64));
+                    }
                 }
             }
             Compression::Brotli { .. } => varint::push(out, size),

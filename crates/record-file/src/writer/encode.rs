@@ -144,6 +144,18 @@ impl Encoder {
     }
 }
 
+/// Encodes a chunk of one record, which is in parts, to `out`: the data, or the part of it in front of the record.
+pub(super) fn encode_alone(
+    encoder: &mut Encoder,
+    compression: &Compression,
+    parts: &[&[u8]],
+    out: &mut Vec<u8>,
+) -> Result<ChunkHeader> {
+    let mut sizes = Vec::with_capacity(varint::MAX_LEN);
+    varint::push(&mut sizes, parts.iter().map(|part| part.len() as u64).sum());
+    encoder.encode_simple(compression, 1, &sizes, parts, out)
+}
+
 /// Records that share a chunk, gathered.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
@@ -171,7 +183,11 @@ impl Gathered {
     fn make_room(&mut self, len: u64, most: u64) {
         let room = self.values.capacity() - self.values.len();
         if len > room as u64 {
-            let doubled = (2 * self.values.capacity() as u64).min(most);
+            let mut doubled = 2 * self.values.capacity() as u64;
+            if doubled > most / 2 {
+                // The next step would be a small one, for which all would be held twice.
+                doubled = most;
+            }
             let more = len.max(doubled.saturating_sub(self.values.len() as u64));
             self.values
                 .reserve_exact(usize::try_from(more).unwrap_or(0));
@@ -189,6 +205,11 @@ impl Gathered {
 
     pub(super) fn values(&self) -> &[u8] {
         &self.values
+    }
+
+    /// Whether there is nothing in it, memory included.
+    pub(super) fn is_unused(&self) -> bool {
+        self.num_records == 0 && self.values.capacity() == 0
     }
 
     /// Forgets the records, not the memory, unless it is more than `usual`.
