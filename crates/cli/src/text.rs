@@ -179,7 +179,7 @@ mod tests {
             let value = AttrValue {
                 value: Some(Attr::Tensor(tensor.clone().into())),
             };
-            (key.to_owned(), value)
+            (key.to_owned(), value.into())
         });
         NodeDef {
             name: "n\u{1}".into(),

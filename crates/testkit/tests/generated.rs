@@ -57,6 +57,9 @@ const BOXED: [&str; 6] = [
     ".tensorflow.NodeDef.experimental_type",
 ];
 
+/// Values of maps that are boxed, for the same reason: most maps have one entry or two.
+const BOXED_IN_MAPS: &str = "AttrValue";
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -115,7 +118,7 @@ fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
             .collect();
         for (module, code) in config.generate(requests).unwrap() {
             let path = Path::new(schema.folder).join(module.to_file_name_or("_"));
-            result.insert(path, code.into_bytes());
+            result.insert(path, boxed_in_maps(&code).into_bytes());
         }
 
         for file in &own.file {
@@ -123,6 +126,22 @@ fn generate() -> BTreeMap<PathBuf, Vec<u8>> {
         }
     }
     result
+}
+
+/// prost-build has no option that boxes a map's values.
+fn boxed_in_maps(code: &str) -> String {
+    let mut in_map = false;
+    let lines = code.lines().map(|line| {
+        let of_map = in_map;
+        in_map = line.ends_with("::BTreeMap<") || in_map && !line.trim_start().starts_with('>');
+        match line.trim().strip_suffix(',') {
+            Some(value) if of_map && value.split("::").last() == Some(BOXED_IN_MAPS) => {
+                line.replace(value, &format!("::prost::alloc::boxed::Box<{value}>"))
+            }
+            _ => line.to_owned(),
+        }
+    });
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Tells the derive macro the full names of a message and of those nested in it.

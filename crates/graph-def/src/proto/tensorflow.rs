@@ -424,7 +424,7 @@ pub struct NameAttrList {
     #[prost(btree_map = "string, message", tag = "2")]
     pub attr: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
-        AttrValue,
+        ::prost::alloc::boxed::Box<AttrValue>,
     >,
 }
 #[derive(::prost_reflect::ReflectMessage)]
@@ -591,7 +591,7 @@ pub struct NodeDef {
     #[prost(btree_map = "string, message", tag = "5")]
     pub attr: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
-        AttrValue,
+        ::prost::alloc::boxed::Box<AttrValue>,
     >,
     #[prost(message, optional, boxed, tag = "6")]
     pub experimental_debug_info: ::core::option::Option<
@@ -756,7 +756,7 @@ pub struct FunctionDef {
     #[prost(btree_map = "string, message", tag = "5")]
     pub attr: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
-        AttrValue,
+        ::prost::alloc::boxed::Box<AttrValue>,
     >,
     #[prost(btree_map = "uint32, message", tag = "7")]
     pub arg_attr: ::prost::alloc::collections::BTreeMap<u32, function_def::ArgAttrs>,
@@ -787,7 +787,7 @@ pub mod function_def {
         #[prost(btree_map = "string, message", tag = "1")]
         pub attr: ::prost::alloc::collections::BTreeMap<
             ::prost::alloc::string::String,
-            super::AttrValue,
+            ::prost::alloc::boxed::Box<super::AttrValue>,
         >,
     }
 }
