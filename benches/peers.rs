@@ -166,9 +166,15 @@ fn merges(
         }),
         Contestant::new(FRESH, || Ok(black_box(file.merge_to_bytes(&options)?))),
         if is_model {
-            Contestant::new(TYPED, || Ok(black_box(Merger::read::<SavedModel>(prefix)?)))
+            Contestant::new(TYPED, || {
+                let model: SavedModel = Merger::read_in_parts(prefix, &options)?;
+                Ok(black_box(model))
+            })
         } else {
-            Contestant::new(TYPED, || Ok(black_box(Merger::read::<GraphDef>(prefix)?)))
+            Contestant::new(TYPED, || {
+                let graph: GraphDef = Merger::read_in_parts(prefix, &options)?;
+                Ok(black_box(graph))
+            })
         },
         Contestant::timed([PARSE, SERIALIZE], || python.ask(&python_job, 2)),
     ];

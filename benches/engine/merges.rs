@@ -9,8 +9,8 @@ use std::thread;
 
 use bytes::Bytes;
 use highway::{HighwayHash, HighwayHasher, Key};
-use prost::Message;
 use proto_splitter::container::ChunkedFile;
+use proto_splitter::decode::InParts;
 use proto_splitter::merge::{ChunkStore, MergeOptions, Merger};
 use proto_splitter::proto::graph_def::GraphDef;
 use proto_splitter::proto::saved_model::SavedModel;
@@ -132,15 +132,15 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
 }
 
 /// To a message of a type known to the program. What becomes of it afterwards isn't counted.
-fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
+fn typed<M: InParts>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
-    let mut read = || -> Outcome<M> { Ok(Merger::read(chunked)?) };
+    let mut read = || -> Outcome<M> { Ok(Merger::read_in_parts(chunked, &MergeOptions::new())?) };
     let mut decode = || -> Outcome<M> { Ok(M::decode(from.clone())?) };
     row(
-        &format!("{work} merge and typed prost decode"),
+        &format!("{work} merge to a typed message"),
         from.len() as u64,
         &mut read,
-        "decoding it from memory",
+        "prost decoding it from memory",
         &mut decode,
     )
 }

@@ -12,8 +12,8 @@
 #![forbid(unsafe_code)]
 
 pub use proto_splitter_core::{
-    Error, ErrorKind, Result, atomic, compare, container, lazy, merge, path, progress, rewrite,
-    schema, split, tree, wire,
+    Error, ErrorKind, Result, atomic, compare, container, decode, lazy, merge, path, progress,
+    rewrite, schema, split, tree, wire,
 };
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 pub use proto_splitter_saved_model::{

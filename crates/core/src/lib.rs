@@ -50,6 +50,7 @@ pub mod atomic;
 pub mod compare;
 pub mod container;
 mod crc;
+pub mod decode;
 mod error;
 pub mod lazy;
 pub mod merge;

@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
 mod names;
+mod parts;
 pub mod proto;
 mod splitter;
 

@@ -12,6 +12,7 @@ pub mod directory;
 pub mod fingerprint;
 mod merged;
 mod names;
+mod parts;
 pub mod proto;
 mod splitter;
 

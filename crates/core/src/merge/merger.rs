@@ -16,6 +16,7 @@ use super::sink::Sink;
 use super::walked::with_plan;
 use crate::atomic::{AtomicFile, check_space, same_file};
 use crate::container::{ChunkedFile, Trailer, TrailerUse, open_file};
+use crate::decode::{DecodeOptions, InParts, decode_with, undecodable};
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
@@ -90,6 +91,22 @@ impl Merger {
         options: &MergeOptions,
     ) -> Result<M> {
         decode(Merger::merge_to_bytes_with(prefix, options)?)
+    }
+
+    /// Reads a message of a type that says what its parts are, and decodes these on [several threads](MergeOptions::threads).
+    ///
+    /// It is [`read_with`](Self::read_with), but faster where a message has very many elements, as a graph of a million nodes.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_in_parts<M: InParts>(
+        prefix: impl AsRef<Path>,
+        options: &MergeOptions,
+    ) -> Result<M> {
+        let bytes = Merger::merge_to_bytes_with(prefix, options)?;
+        let decoding = DecodeOptions::new().threads(options.thread_count());
+        decode_with(bytes, &decoding)
     }
 
     /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated fields grow, submessages are merged,
@@ -441,14 +458,6 @@ fn at_file(error: Error, path: &Path) -> Error {
 
 fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
-}
-
-#[cold]
-fn undecodable(error: prost::DecodeError) -> Error {
-    Error::new(
-        ErrorKind::InvalidMessage,
-        format!("the merged bytes are no message of the type asked for: {error}"),
-    )
 }
 
 fn plain_bytes(path: &Path, options: &MergeOptions) -> Result<Bytes> {
