@@ -5,7 +5,6 @@ use super::projection::FieldProjection;
 use super::select::{self, Claims};
 use crate::chunk::Chunk;
 use crate::codec::{Decoders, TRUSTED_SIZE};
-use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ReaderOptions;
@@ -33,9 +32,11 @@ pub(crate) fn decode(
             format!("{size} bytes don't fit in memory"),
         )
     })?;
+    // Memory is taken at once only up to a bound that doesn't depend on what the file claims.
+    let trusted = TRUSTED_SIZE.max((data.len() as u64).saturating_mul(16));
+    let at_once = usize::try_from(trusted.min(size)).unwrap_or(in_memory) + SLACK;
     let machine = Machine::parse(&data, begin, decoders, options)?;
     let transitions = machine.decompress_transitions(begin, decoders, options)?;
-    let transitions = transitions.as_deref().unwrap_or(machine.transitions);
     let wrong = |what| Error::corrupt(begin, what);
     if !projection.is_all() {
         let claims = Claims {
@@ -44,40 +45,49 @@ pub(crate) fn decode(
             size,
             stored: data.len() as u64,
         };
+        let transitions = transitions.as_deref().unwrap_or(machine.transitions);
         let records = select::run(&machine, transitions, claims, decoders, options, projection)?;
         return finish(records, num_records, None).map_err(wrong);
     }
-    // Memory is taken at once only up to a bound that doesn't depend on what the file claims.
-    let trusted = TRUSTED_SIZE.max((data.len() as u64).saturating_mul(16));
-    let at_once = usize::try_from(trusted.min(size)).unwrap_or(in_memory) + SLACK;
-    let mut memory = decoders.memory.take(at_once as u64);
-    memory.resize(at_once, 0);
     let mut arena = std::mem::take(&mut decoders.arena);
     let places = machine.decompress_buckets(&mut arena, begin, decoders, options)?;
-    let cursors = machine.buffers.iter().map(|buffer| {
-        let at = places
-            .get(buffer.bucket as usize)
-            .map_or(0, |bucket| bucket + buffer.start);
-        Cursor {
-            at,
-            end: at + buffer.len,
-        }
-    });
-    let source = Source {
-        first: machine.first,
-        transitions,
-        bytes: if machine.compression == CompressionKind::None {
-            &data
-        } else {
-            &arena
-        },
-        cursors: cursors.collect(),
-        num_records,
-        size: in_memory,
+    let cursors: Vec<_> = machine
+        .buffers
+        .iter()
+        .map(|buffer| {
+            let at = places
+                .get(buffer.bucket as usize)
+                .map_or(0, |bucket| bucket + buffer.start);
+            Cursor {
+                at,
+                end: at + buffer.len,
+            }
+        })
+        .collect();
+    let (states, first, stored) = (machine.states, machine.first, machine.transitions);
+    let run = |transitions: &[u8], bytes: &[u8], decoders: &mut Decoders| {
+        let mut memory = decoders.memory.take(at_once as u64);
+        memory.resize(at_once, 0);
+        let source = Source {
+            first,
+            transitions,
+            bytes,
+            cursors,
+            num_records,
+            size: in_memory,
+        };
+        let records = fast::run(&states, &source, memory).map_err(wrong)?;
+        finish(records, num_records, Some(in_memory)).map_err(wrong)
     };
-    let records = fast::run(&machine.states, &source, memory).map_err(wrong)?;
-    let decoded = finish(records, num_records, Some(in_memory)).map_err(wrong)?;
+    let Some(transitions) = transitions else {
+        // Nothing is compressed: all is where it is stored.
+        let decoded = run(stored, &data, decoders)?;
+        decoders.memory.give(data);
+        return Ok(decoded);
+    };
+    // What is stored isn't needed any more, and its memory serves for the records.
     decoders.memory.give(data);
+    let decoded = run(&transitions, &arena, decoders)?;
     if arena.len() as u64 <= TRUSTED_SIZE {
         decoders.arena = arena;
     }
