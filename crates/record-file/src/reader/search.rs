@@ -83,8 +83,7 @@ impl<S: ReadAt> RecordReader<S> {
         let (mut low, mut high) = (0, size);
         // The last chunk known to begin before, with a record that is, and the first position after.
         let mut less = None;
-        let mut greater = RecordPosition::new(size, 0);
-        let mut any_greater = false;
+        let mut greater = None;
         while low < high {
             let middle = low + (high - low) / 2;
             let mut at = self.begin_of_chunk_at(middle)?.max(low);
@@ -106,8 +105,7 @@ impl<S: ReadAt> RecordReader<S> {
                         decided = true;
                     }
                     Judged::Order(Ordering::Greater, index) => {
-                        greater = position(index);
-                        any_greater = true;
+                        greater = Some(position(index));
                         high = first;
                         decided = true;
                     }
@@ -136,12 +134,13 @@ impl<S: ReadAt> RecordReader<S> {
                 Judged::Unordered => {}
             }
         }
-        let found = if any_greater {
-            Found::Greater
-        } else {
-            Found::Nothing
-        };
-        self.go_to(greater, found)
+        if let Some(position) = greater {
+            return self.go_to(position, Found::Greater);
+        }
+        // No position: of a file that was cut short the end may be where no chunk can begin.
+        self.unload();
+        self.begin = size;
+        Ok(Found::Nothing)
     }
 
     fn go_to(&mut self, position: RecordPosition, found: Found) -> Result<Found> {

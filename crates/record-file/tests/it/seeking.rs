@@ -172,6 +172,24 @@ fn search_is_logarithmic_and_can_be_stopped() {
 }
 
 #[test]
+fn search_in_a_file_cut_inside_a_block_header_ends_where_the_file_does() {
+    let bytes = numbers(0..100_000, 1000);
+    for end in [65_536, 65_537, 65_539, 65_559, 65_560, 65_561, 131_075] {
+        let mut reader = RecordReader::new(&bytes[..end], ReaderOptions::new());
+        let found = reader.search(|_| Ordering::Less.into()).unwrap();
+        assert_eq!(found, Found::Nothing, "{end}");
+        assert_eq!(reader.read_record().unwrap(), None, "{end}");
+        assert_eq!(
+            reader
+                .search(|record| value(record).cmp(&77).into())
+                .unwrap(),
+            Found::Equal
+        );
+        assert_eq!(reader.read_record().unwrap().map(value), Some(77));
+    }
+}
+
+#[test]
 fn search_passes_over_what_it_cannot_compare() {
     let clean = numbers(0..3000, 100);
     let mut damaged = clean.clone();
