@@ -363,7 +363,7 @@ impl<W: Write> RecordWriter<W> {
         self.counted = 0;
         if self.pool.is_some() {
             let begin = std::mem::replace(&mut self.begin, Begin::Known(0));
-            return self.submit(begin, false);
+            return self.submit(begin);
         }
         let mut full = std::mem::take(&mut self.gathered);
         let mut data = std::mem::take(&mut self.data);

@@ -111,8 +111,7 @@ impl<I: Input> RecordReader<I> {
             return Ok(false);
         };
         let data = self.read_data(Payload::unhashed(chunk))?;
-        let submitted = ahead.threads.submit((chunk, data), usize::MAX);
-        submitted.map_err(|error| Fault {
+        ahead.threads.submit((chunk, data)).map_err(|error| Fault {
             error,
             place: Place::Io,
         })?;

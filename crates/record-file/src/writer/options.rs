@@ -133,8 +133,7 @@ impl WriterOptions {
 
     /// On how many threads chunks are encoded and compressed (0: on that of the caller).
     ///
-    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms. With two, large records are
-    /// shared with the caller's thread, which is one of them then: it needn't copy those that it compresses. What is neither
+    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms. What is neither
     /// compressed nor transposed is written by the caller's thread all the same: encoding it is no work.
     #[must_use]
     pub const fn parallelism(mut self, threads: u32) -> Self {

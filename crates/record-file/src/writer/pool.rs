@@ -3,11 +3,11 @@ use std::collections::VecDeque;
 use std::io::Write;
 
 use super::RecordWriter;
-use super::encode::{Encoder, Format, Gathered, encode_alone};
+use super::encode::{Encoder, Format, Gathered};
 use super::later::{Begin, LaterPosition};
 use crate::chunk::ChunkHeader;
 use crate::error::Result;
-use crate::threads::{SHARED, Threads};
+use crate::threads::Threads;
 
 /// A chunk as it comes back from a thread, with the memory of its records.
 #[derive(Debug)]
@@ -25,7 +25,6 @@ type Job = (Gathered, Vec<u8>);
 /// They come back in the order in which they were handed over.
 #[derive(Debug)]
 pub(super) struct Pool {
-    most: u32,
     threads: Threads<Encoder, Job, Result<Done>>,
     /// Where those chunks begin.
     begins: VecDeque<Begin>,
@@ -45,7 +44,6 @@ impl Pool {
             })
         };
         Pool {
-            most,
             threads: Threads::new(most, encode),
             begins: VecDeque::new(),
             spare: Vec::new(),
@@ -53,47 +51,16 @@ impl Pool {
         }
     }
 
-    /// Whether a chunk has to be written before there may be another one, or can be without waiting for it.
-    ///
-    /// Where the caller's thread encodes records too, there is one more, which is held in one form only.
-    fn has_next(&mut self, alone: bool) -> bool {
-        let spare = usize::from(alone && self.most == SHARED);
-        self.threads.is_over(spare) || self.threads.is_ready()
-    }
-
-    /// Memory for the data of a record that has a chunk for itself, if the caller's thread had better encode it: from where it is,
-    /// instead of copying it.
-    ///
-    /// Of two threads it is one: the other has a job to go on with. More would be done with theirs too early.
-    pub(super) fn spare_to_share(&mut self) -> Option<Vec<u8>> {
-        (self.most == SHARED && self.threads.unfinished() >= 2).then(|| self.spare())
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.threads.is_empty()
     }
 
-    /// Hands a chunk over, to be encoded to memory that was used before; `alone` says that it is of one large record.
-    pub(super) fn submit(&mut self, gathered: Gathered, begin: Begin, alone: bool) -> Result<()> {
-        let data = self.spare();
-        let threads = match self.most {
-            SHARED if alone => 1,
-            most => usize::try_from(most).unwrap_or(usize::MAX),
-        };
-        self.threads.submit((gathered, data), threads)?;
+    /// Hands a chunk over, to be encoded to memory that was used before; there must be room.
+    pub(super) fn submit(&mut self, gathered: Gathered, begin: Begin) -> Result<()> {
+        let data = self.spare.pop().unwrap_or_default();
+        self.threads.submit((gathered, data))?;
         self.begins.push_back(begin);
         Ok(())
-    }
-
-    /// Adds a chunk that was encoded elsewhere.
-    pub(super) fn push(&mut self, done: Done, begin: Begin) {
-        self.threads.push(Ok(done));
-        self.begins.push_back(begin);
-    }
-
-    /// Memory for encoded data.
-    pub(super) fn spare(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
     }
 
     /// Waits for the chunk that was handed over first.
@@ -112,52 +79,26 @@ impl<W: Write> RecordWriter<W> {
             begin: begin.clone(),
             index: 0,
         });
-        let pool = self.pool.as_mut();
-        let Some(mut data) = pool.and_then(Pool::spare_to_share) else {
-            self.gathered.add_alone(len, parts);
-            return self.submit(begin, true);
-        };
-        let header = encode_alone(
-            &mut self.encoder,
-            &self.options.compression,
-            parts,
-            &mut data,
-        )?;
-        let done = Done {
-            header,
-            data,
-            gathered: Gathered::default(),
-        };
-        if let Some(pool) = &mut self.pool {
-            pool.push(done, begin);
-        }
-        self.write_some(true)
+        self.gathered.add_alone(len, parts);
+        self.submit(begin)
     }
 
-    /// Has a chunk made by another thread, of what is gathered.
-    pub(super) fn submit(&mut self, begin: Begin, alone: bool) -> Result<()> {
+    /// Has a chunk made by another thread, of what is gathered, and writes the chunk that made room for it.
+    pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;
         if let Some(pool) = &mut self.pool {
-            if !alone && pool.threads.is_full() {
-                // Before the new one, so that no more chunks are held; it is written when the thread has work again.
+            if pool.threads.is_full() {
                 first = pool.next();
             }
-            pool.submit(gathered, begin, alone)?;
+            pool.submit(gathered, begin)?;
             self.gathered = pool.spare_gathered.pop().unwrap_or_default();
         }
-        if let Some((begin, done)) = first {
-            self.write_done(&begin, done?)?;
+        // Written only now that its thread has work again.
+        match first {
+            Some((begin, done)) => self.write_done(&begin, done?),
+            None => Ok(()),
         }
-        self.write_some(alone)
-    }
-
-    /// Writes chunks that are done, and as many more as have to be.
-    fn write_some(&mut self, alone: bool) -> Result<()> {
-        while self.pool.as_mut().is_some_and(|pool| pool.has_next(alone)) {
-            self.write_next()?;
-        }
-        Ok(())
     }
 
     /// Writes the chunk that was given to another thread first; false if there is none.
@@ -197,16 +138,9 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Writes all chunks that other threads have. Where the caller's is one of them, it takes one that they haven't begun.
+    /// Writes all chunks that other threads have.
     pub(super) fn settle(&mut self) -> Result<()> {
-        let shares = self.options.parallelism == SHARED && self.format.transposed.is_none();
-        loop {
-            if let Some(pool) = self.pool.as_mut().filter(|_| shares) {
-                while !pool.threads.is_ready() && pool.threads.help(&mut self.encoder) {}
-            }
-            if !self.write_next()? {
-                return Ok(());
-            }
-        }
+        while self.write_next()? {}
+        Ok(())
     }
 }
