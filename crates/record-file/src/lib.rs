@@ -36,8 +36,8 @@
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, one chunk and its compressed form; transposing takes once or twice as much again, for
-//! the fields in between. Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for those
+//! A writer or reader holds, for each of its threads, one chunk and its compressed form; a transposing writer twice as much again, for the
+//! fields in columns and the buckets that these are joined to before they are compressed. Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for those
 //! that are transposed or decoded by threads. A record that is [streamed](RecordFile::record_stream), or
 //! [read into a buffer](RecordFile::read_record_into), isn't held if it has a chunk of its own, and of an uncompressed one there is no copy in between.
 //!
