@@ -4,24 +4,17 @@
 mod merge_support;
 
 use merge_support::file::{ALONE, Layout, cpb, cpb_with};
-use merge_support::{Chunked, cat, int, len, path};
+use merge_support::{Chunked, cat, int, len, path, sample};
 use prost::Message;
 use proto_splitter_core::ErrorKind::{
     self, ChecksumMismatch, InvalidTrailer, LimitExceeded, NotChunked, Record, UnsupportedVersion,
 };
 use proto_splitter_core::container::{ChunkedFile, Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeCheck, MergeOptions};
+use proto_splitter_core::merge::{Limits, MergeOptions};
 use proto_splitter_core::proto::{
     ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, field_index,
 };
 use record_file::{Compression, RecordWriter};
-
-fn sample() -> Chunked {
-    Chunked::marked()
-        .base(cat([int(1, 1), len(8, []), len(10, [])]))
-        .bytes("8", "value")
-        .message("10[0]", int(1, 2))
-}
 
 /// Opens a file and merges it.
 fn merge(bytes: Vec<u8>) -> proto_splitter_core::Result<Vec<u8>> {
@@ -496,99 +489,6 @@ fn sizes_of_records_that_share_a_record_chunk_are_checked_when_they_are_read() {
     assert!(error.to_string().starts_with(
         "chunk 1: the trailer says 4611686018427387904 bytes, where all records there have"
     ));
-}
-
-#[test]
-fn verify_finds_a_slice_of_another_field_than_the_trailer_says() {
-    let base = cat([int(1, 1), int(2, 2)]);
-    let check = |said: u32| {
-        let chunked = Chunked::marked()
-            .base(base.clone())
-            .message("", int(1, 3))
-            .slice_of(said);
-        let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
-        let report = file.verify(&MergeOptions::new());
-        let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
-        problems
-    };
-    assert_eq!(check(1), [""; 0]);
-    assert_eq!(
-        check(2),
-        ["chunk 1: the trailer says that the slice holds field 2, and it begins with field 1"]
-    );
-    assert_eq!(
-        check(7),
-        ["chunk 1: a slice of field 7, which does not occur in the message that it continues"]
-    );
-}
-
-#[test]
-fn verify_finds_every_problem() {
-    let mut bytes = cpb_with(&sample(), ALONE, |m| {
-        m.chunks[2].crc32c = Some(5);
-        m.source_size = Some(13);
-    });
-    let file = ChunkedFile::from_source(bytes.clone(), &Limits::default()).unwrap();
-    let report = file.verify(&MergeOptions::new());
-    let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        problems,
-        ["chunk 2: crc32c is 8d4ec49d where the trailer says 00000005"]
-    );
-    assert!(matches!(report.merge(), MergeCheck::Failed));
-    assert_eq!(report.records(), 4);
-
-    // And a byte of chunk 1, after its header.
-    let value = bytes
-        .windows(5)
-        .position(|window| window == b"value")
-        .unwrap();
-    bytes[value] ^= 1;
-    let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
-    let report = file.verify(&MergeOptions::new());
-    let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
-    assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(
-        problems[0].starts_with("chunk 1: at 0x71: "),
-        "{problems:?}"
-    );
-
-    let file = ChunkedFile::from_source(cpb(&sample()), &Limits::default()).unwrap();
-    let report = file.verify(&MergeOptions::new());
-    assert!(report.problems().is_empty());
-    assert!(matches!(
-        report.merge(),
-        MergeCheck::Merged {
-            size: 13,
-            source: None,
-            ..
-        }
-    ));
-    assert_eq!(report.bytes(), 6 + 5 + 2);
-}
-
-#[test]
-fn verify_reads_records_that_the_trailer_does_not_name() {
-    for compression in [Compression::None, Compression::ZSTD] {
-        let mut chunked = sample();
-        chunked.add(2, b"left over ".repeat(9));
-        let layout = Layout::Alone(compression);
-        let good = cpb_with(&chunked, layout, |m| m.chunks.truncate(3));
-        let problems = |bytes: Vec<u8>| {
-            let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
-            let report = file.verify(&MergeOptions::new());
-            assert_eq!(report.records(), 5);
-            let problems = report.problems().iter();
-            problems.map(ToString::to_string).collect::<Vec<_>>()
-        };
-        assert_eq!(problems(good.clone()), [""; 0]);
-        let mut bytes = good;
-        let at = bytes.windows(4).rposition(|window| window == b"left");
-        bytes[at.unwrap() + 2] ^= 1;
-        let problems = problems(bytes);
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].contains("hash"), "{problems:?}");
-    }
 }
 
 #[test]

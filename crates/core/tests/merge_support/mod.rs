@@ -113,6 +113,14 @@ pub fn path(text: &str) -> FieldPath {
     out
 }
 
+/// A base with two placeholders, and the chunks that fill them.
+pub fn sample() -> Chunked {
+    Chunked::marked()
+        .base(cat([int(1, 1), len(8, []), len(10, [])]))
+        .bytes("8", "value")
+        .message("10[0]", int(1, 2))
+}
+
 /// A chunked message being put together.
 #[derive(Clone, Default)]
 pub struct Chunked {
