@@ -121,7 +121,9 @@ pub(super) trait Part<M> {
     ) -> Outcome<()>;
 
     /// No more will come.
-    fn end(&mut self, scan: &mut Scan, depth: &DecodeContext) -> Outcome<()>;
+    fn end(&mut self, _scan: &mut Scan, _depth: &DecodeContext) -> Outcome<()> {
+        Ok(())
+    }
 
     fn merge_into(self: Box<Self>, message: &mut M, run: &Run) -> Outcome<()>;
 }
@@ -157,10 +159,6 @@ impl<M: InParts, S: InParts> Part<M> for Singular<M, S> {
     ) -> Outcome<()> {
         let occurrence = scan.message(field.value.clone(), deeper(depth)?)?;
         self.occurrences.push(occurrence);
-        Ok(())
-    }
-
-    fn end(&mut self, _scan: &mut Scan, _depth: &DecodeContext) -> Outcome<()> {
         Ok(())
     }
 
