@@ -266,12 +266,15 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
     }
 }
 
-/// Twenty elements of 100 kB, each a chunk with a placeholder for another chunk in it.
-fn nested() -> (Chunked, Vec<u8>) {
-    let inside = |at: u8, value: &[u8]| cat([len(7, &content(at)[..100_000]), len(8, value)]);
-    let mut chunked = Chunked::marked().base(len(10, []).repeat(20));
+/// So many elements of so many bytes, each a chunk with a placeholder for another chunk in it.
+fn nested(count: u8, size: usize) -> (Chunked, Vec<u8>) {
+    let inside = |at: u8, value: &[u8]| {
+        let large = content(at).into_iter().cycle().take(size);
+        cat([len(7, large.collect::<Vec<u8>>()), len(8, value)])
+    };
+    let mut chunked = Chunked::marked().base(len(10, []).repeat(count.into()));
     let mut expected = Vec::new();
-    for at in 0..20 {
+    for at in 0..count {
         chunked = chunked
             .message(&format!("10[{at}]"), inside(at, &[]))
             .bytes(&format!("10[{at}].8"), [at; 50]);
@@ -282,7 +285,7 @@ fn nested() -> (Chunked, Vec<u8>) {
 
 #[test]
 fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
-    let (chunked, expected) = nested();
+    let (chunked, expected) = nested(20, 100_000);
     for compression in [Compression::None, Compression::zstd(1)] {
         let bytes = cpb_with(&chunked, Layout::Alone(compression), |_| {});
         let (size, source) = (bytes.len() as u64, Counted::new(bytes));
@@ -302,8 +305,25 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
 }
 
 #[test]
+fn what_is_too_large_or_too_much_to_be_kept_is_merged_all_the_same() {
+    // A merge keeps chunks of up to 1 MiB, and 32 MiB of them.
+    for (count, size) in [(40, 1_000_000), (3, 1_100_000)] {
+        let (chunked, expected) = nested(count, size);
+        let bytes = cpb_with(&chunked, Layout::Alone(Compression::zstd(1)), |_| {});
+        let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
+        for threads in [1, 3] {
+            let options = MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+            assert!(file.merge_to_bytes(&options).unwrap() == expected);
+            let mut streamed = Vec::new();
+            file.merge_to(&mut streamed, &options).unwrap();
+            assert!(streamed == expected);
+        }
+    }
+}
+
+#[test]
 fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_threads() {
-    let (chunked, _) = nested();
+    let (chunked, _) = nested(20, 100_000);
     let mut bytes = cpb(&chunked);
     let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
     let begin = file.position(15).unwrap().chunk_begin().0;
