@@ -35,6 +35,14 @@ impl Fault {
         }
     }
 
+    /// The data of a chunk is wrong, whose header isn't.
+    pub(crate) fn in_data(chunk: &Chunk, error: Error) -> Self {
+        Fault {
+            error: error.or_at(chunk.begin),
+            place: Place::Data { end: chunk.end },
+        }
+    }
+
     pub(crate) fn truncated(begin: u64, detail: String) -> Self {
         Fault {
             error: Error::truncated(begin, detail),

@@ -210,6 +210,20 @@ impl<S: ReadAt> RecordFile<S> {
         })
     }
 
+    /// Decodes the only record of a chunk, of whose data some was `read` already.
+    pub(crate) fn decode_one(&self, mut read: Vec<u8>, mut payload: Payload) -> Result<Bytes> {
+        let chunk = *payload.chunk();
+        self.reserve(&chunk, &mut read)?;
+        payload.append(&mut &self.source, u64::MAX, &mut read)?;
+        payload.finish(&mut &self.source)?;
+        let decoded = self.with_decoders(|decoders| {
+            crate::decoded::decode(&chunk, read, decoders, &self.options, &self.projection)
+        })?;
+        decoded
+            .record_bytes(0)
+            .ok_or_else(|| no_record(chunk.begin))
+    }
+
     /// Lends decompressors that are kept from one call to the next, for as many threads as call at once.
     pub(crate) fn with_decoders<T>(&self, run: impl FnOnce(&mut Decoders) -> T) -> T {
         let kept = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -222,24 +236,29 @@ impl<S: ReadAt> RecordFile<S> {
 
     /// The stored data of a chunk, verified, in `data`, whatever was in it.
     pub(crate) fn read_data(&self, chunk: &Chunk, mut data: Vec<u8>) -> Result<Vec<u8>> {
+        data.clear();
+        self.reserve(chunk, &mut data)?;
+        let mut payload = Payload::hashed(*chunk);
+        payload.append(&mut &self.source, u64::MAX, &mut data)?;
+        payload.finish(&mut &self.source)?;
+        Ok(data)
+    }
+
+    /// Makes room for all data of a chunk, of which some may be there.
+    fn reserve(&self, chunk: &Chunk, data: &mut Vec<u8>) -> Result<()> {
         let size = chunk.header.data_size;
         check_limit(chunk, size, self.options.max_chunk_memory)?;
-        data.clear();
         // The chunk is within the file, so its data is really there.
         usize::try_from(size)
             .ok()
-            .and_then(|size| data.try_reserve_exact(size).ok())
+            .and_then(|size| data.try_reserve_exact(size.saturating_sub(data.len())).ok())
             .ok_or_else(|| {
                 Error::at(
                     ErrorKind::LimitExceeded,
                     chunk.begin,
                     format!("{size} bytes don't fit in memory"),
                 )
-            })?;
-        let mut payload = Payload::hashed(*chunk);
-        payload.append(&mut &self.source, size, &mut data)?;
-        payload.finish(&mut &self.source)?;
-        Ok(data)
+            })
     }
 
     /// The chunk of a record, whose index is checked.
@@ -312,11 +331,8 @@ impl<S: ReadAt> RecordFile<S> {
         if position.record_index() >= chunk.header.num_records {
             return Err(no_record(position.numeric()));
         }
-        if chunk.header.kind == ChunkKind::Simple
-            && chunk.header.num_records == 1
-            && let Some(stream) = RecordStream::open(self, payload)?
-        {
-            return Ok(stream);
+        if chunk.header.kind == ChunkKind::Simple && chunk.header.num_records == 1 {
+            return RecordStream::open(self, payload);
         }
         let decoded = self.decode(&chunk)?;
         let record = usize::try_from(position.record_index())

@@ -282,6 +282,15 @@ impl Payload {
         Self::check_hash(&self.chunk, hasher.finish())
     }
 
+    /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to, so the rest is read first.
+    pub(crate) fn hash_first<I: Input + ?Sized>(&mut self, input: &mut I, fault: Fault) -> Fault {
+        let end = self.chunk.end;
+        if fault.place != (Place::Data { end }) {
+            return fault;
+        }
+        self.finish(input).err().unwrap_or(fault)
+    }
+
     /// Compares the hash of a chunk's data with the one that is stored.
     pub(crate) fn check_hash(chunk: &Chunk, computed: u64) -> Result<(), Fault> {
         let stored = chunk.header.data_hash;

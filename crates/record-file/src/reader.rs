@@ -17,7 +17,7 @@ use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::decoded::{self, DecodedChunk};
 use crate::error::{Error, ErrorKind, Result};
-use crate::fault::{Fault, Place};
+use crate::fault::Fault;
 use crate::headers::read_header;
 use crate::input::{Input, ReadAhead, Sequential};
 use crate::options::ReaderOptions;
@@ -302,10 +302,7 @@ impl<I: Input> RecordReader<I> {
             }
             Ok(())
         });
-        claims.map_err(|error| Fault {
-            error,
-            place: Place::Data { end: chunk.end },
-        })?;
+        claims.map_err(|error| Fault::in_data(&chunk, error))?;
         Ok(Some(chunk))
     }
 
@@ -332,10 +329,7 @@ impl<I: Input> RecordReader<I> {
             &self.options,
             &self.projection,
         )
-        .map_err(|error| Fault {
-            error,
-            place: Place::Data { end: chunk.end },
-        })
+        .map_err(|error| Fault::in_data(chunk, error))
     }
 
     /// All data of a chunk, in memory that was used before.
@@ -363,10 +357,8 @@ impl<I: Input> RecordReader<I> {
             self.check_end(chunk)?;
         }
         let size = chunk.header.data_size;
-        check_limit(chunk, size, self.options.max_chunk_memory).map_err(|error| Fault {
-            error,
-            place: Place::Data { end: chunk.end },
-        })
+        check_limit(chunk, size, self.options.max_chunk_memory)
+            .map_err(|error| Fault::in_data(chunk, error))
     }
 
     /// After a chunk was read: that it is in the file up to its end, where that wasn't known before.

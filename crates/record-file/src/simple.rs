@@ -14,7 +14,7 @@ use crate::codec::{Decoders, Encoders, TRUSTED_SIZE};
 use crate::compression::{Compression, CompressionKind};
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::fault::{Fault, Place};
+use crate::fault::Fault;
 use crate::input::Input;
 use crate::options::ReaderOptions;
 use crate::payload::{Payload, check_limit};
@@ -182,13 +182,10 @@ pub(crate) fn decode_streamed<I: Input + ?Sized>(
     decoders: &mut Decoders,
     options: &ReaderOptions,
 ) -> Result<DecodedChunk, Fault> {
-    let end = payload.chunk().end;
-    let result = decode_pieces(payload, input, decoders, options);
-    if matches!(&result, Err(fault) if fault.place != Place::Data { end }) {
-        return result;
-    }
+    let records = decode_pieces(payload, input, decoders, options)
+        .map_err(|fault| payload.hash_first(input, fault))?;
     payload.finish(input)?;
-    result
+    Ok(records)
 }
 
 fn decode_pieces<I: Input + ?Sized>(
@@ -199,10 +196,7 @@ fn decode_pieces<I: Input + ?Sized>(
 ) -> Result<DecodedChunk, Fault> {
     let chunk = *payload.chunk();
     let begin = chunk.begin;
-    let wrong = |error: Error| Fault {
-        error: error.or_at(begin),
-        place: Place::Data { end: chunk.end },
-    };
+    let wrong = |error| Fault::in_data(&chunk, error);
     let mut front = Vec::new();
     payload.append(input, 1, &mut front)?;
     payload.append_varint(input, &mut front)?;

@@ -39,10 +39,7 @@ impl Ahead {
                 }
                 _ => Ok(DecodedChunk::default()),
             }
-            .map_err(|error| Fault {
-                error,
-                place: Place::Data { end: chunk.end },
-            })
+            .map_err(|error| Fault::in_data(&chunk, error))
         };
         Ahead {
             threads: Threads::new(options.parallelism, decode),

@@ -9,7 +9,7 @@
 //! | positions, seeking, the last record | `positions`, `seeking`, `walking` |
 //! | search | `seeking`, `walking`, `properties` |
 //! | recovery | `reading`, `recovering`, `damage` |
-//! | cut files, flipped bytes, sources and sinks that fail | `damage`, `recovering`, `hostile_io`, `parallel_reading` |
+//! | cut files, flipped bytes, sources and sinks that fail | `damage`, `hash_first`, `recovering`, `hostile_io`, `parallel_reading` |
 //! | chunks that lie, bombs | `hostile_chunks`, `hostile_transposed`, `mutations` |
 //! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
@@ -22,6 +22,7 @@ mod codecs;
 mod damage;
 mod fixtures;
 mod flushing;
+mod hash_first;
 mod hostile_chunks;
 mod hostile_io;
 mod hostile_transposed;

@@ -1,0 +1,374 @@
+//! One record, piece by piece, wherever its chunk is read from.
+use bytes::{Buf, Bytes};
+
+use crate::chunk::Chunk;
+use crate::codec::{Decoders, StreamDecoder, resize};
+use crate::compression::CompressionKind;
+use crate::error::{Error, Result};
+use crate::fault::Fault;
+use crate::input::Input;
+use crate::options::ReaderOptions;
+use crate::payload::Payload;
+use crate::simple::{Front, record_ends, take_size};
+
+/// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded whole.
+const MAX_FRONT: u64 = 4096;
+
+/// How much of a compressed record is read at first: of many only the beginning is wanted, and a decoder may decode all that it is given.
+const FIRST_PENDING: u64 = 4 << 10;
+/// How much is read at once later on: small enough to stay in a core's cache until it is decoded.
+const MOST_PENDING: u64 = 128 << 10;
+
+/// What a record is read with: parts of a file or of a reader.
+pub(crate) trait Access {
+    type Input: Input + ?Sized;
+
+    fn options(&self) -> &ReaderOptions;
+
+    fn input(&mut self) -> &mut Self::Input;
+
+    /// Lends decompressors.
+    fn with_decoders<T>(&mut self, run: impl FnOnce(&mut Decoders) -> T) -> T;
+}
+
+/// What is left of a record.
+pub(crate) struct OneRecord {
+    state: State,
+    remaining: u64,
+}
+
+enum State {
+    Memory(Bytes),
+    Plain(Box<Payload>),
+    Compressed(Box<Compressed>),
+    /// All was read and verified.
+    Ended,
+    Failed,
+}
+
+struct Compressed {
+    kind: CompressionKind,
+    payload: Payload,
+    /// None before the first byte is decoded.
+    decoder: Option<StreamDecoder>,
+    /// Stored bytes that were read, and from where on they are not decoded yet.
+    pending: Vec<u8>,
+    at: usize,
+    /// How much is read next.
+    next_len: u64,
+    /// The decoder may have more output without more input.
+    has_more: bool,
+}
+
+/// What the front of a simple chunk with one record says.
+pub(crate) enum Opened {
+    Stream(OneRecord),
+    /// It has no stream: here is what was read of its data, and the rest.
+    Whole(Vec<u8>, Box<Payload>),
+}
+
+impl OneRecord {
+    /// Opens the only record of a simple chunk, of whose data nothing was read.
+    pub(crate) fn open<A: Access>(access: &mut A, mut payload: Payload) -> Result<Opened, Fault> {
+        let mut read = Vec::new();
+        match read_front(access, &mut payload, &mut read) {
+            Ok(Some(kind)) => Ok(Opened::Stream(OneRecord::new(kind, payload))),
+            Ok(None) => Ok(Opened::Whole(read, Box::new(payload))),
+            Err(fault) => Err(payload.hash_first(access.input(), fault)),
+        }
+    }
+
+    fn new(kind: CompressionKind, payload: Payload) -> Self {
+        OneRecord {
+            remaining: payload.chunk().header.decoded_data_size,
+            state: match kind {
+                CompressionKind::None => State::Plain(Box::new(payload)),
+                _ => State::Compressed(Box::new(Compressed {
+                    kind,
+                    payload,
+                    decoder: None,
+                    pending: Vec::new(),
+                    at: 0,
+                    next_len: FIRST_PENDING,
+                    has_more: false,
+                })),
+            },
+        }
+    }
+
+    pub(crate) fn of_memory(record: Bytes) -> Self {
+        OneRecord {
+            remaining: record.len() as u64,
+            state: State::Memory(record),
+        }
+    }
+
+    /// Bytes not read yet.
+    pub(crate) fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Skips `n` bytes, or all that remain if they are fewer.
+    pub(crate) fn skip<A: Access>(&mut self, access: &mut A, n: u64) -> Result<()> {
+        let mut left = n.min(self.remaining);
+        let mut scratch = [0; 16 << 10];
+        while left > 0 {
+            if let State::Plain(payload) = &mut self.state {
+                match payload.piece(access.input(), left) {
+                    Ok(piece) => {
+                        left -= piece.len() as u64;
+                        self.remaining -= piece.len() as u64;
+                    }
+                    Err(fault) => return Err(self.fail(access, fault)),
+                }
+            } else {
+                let most =
+                    usize::try_from(left).map_or(scratch.len(), |left| left.min(scratch.len()));
+                left -= self.read_some(access, &mut scratch[..most])? as u64;
+            }
+        }
+        self.check_end(access)
+    }
+
+    /// The chunk of a record that is decompressed.
+    pub(crate) fn compressed(&self) -> Option<&Chunk> {
+        match &self.state {
+            State::Compressed(compressed) => Some(compressed.payload.chunk()),
+            _ => None,
+        }
+    }
+
+    /// Decodes a record, of which nothing was read yet, to `buf`, which is as long: all of what is stored at once, if it is compressed.
+    pub(crate) fn decode_whole<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<()> {
+        match &mut self.state {
+            State::Compressed(compressed) => Ok(compressed.decode_whole(access, buf)?),
+            _ => self.fill(access, buf),
+        }
+    }
+
+    /// Reads all that remains to `buf`, which is as long.
+    pub(crate) fn fill<A: Access>(&mut self, access: &mut A, mut buf: &mut [u8]) -> Result<()> {
+        while !buf.is_empty() {
+            let n = self.read_some(access, buf)?;
+            buf = &mut buf[n..];
+        }
+        self.check_end(access)
+    }
+
+    /// Reads at least a byte, unless none remain or are asked for.
+    pub(crate) fn read<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize> {
+        if buf.is_empty() {
+            return Ok(0);
+        }
+        if self.remaining == 0 {
+            // Nothing was read from an empty record before this.
+            self.check_end(access)?;
+            return Ok(0);
+        }
+        self.read_some(access, buf)
+    }
+
+    /// Reads at least a byte of what remains, which is more than nothing, as is `buf`.
+    fn read_some<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize> {
+        let most = usize::try_from(self.remaining).map_or(buf.len(), |left| left.min(buf.len()));
+        let buf = &mut buf[..most];
+        let result = match &mut self.state {
+            State::Memory(record) => {
+                record.copy_to_slice(buf);
+                Ok(buf.len())
+            }
+            State::Plain(payload) => payload.read(access.input(), buf).map(|()| buf.len()),
+            State::Compressed(compressed) => compressed.read_some(access, buf),
+            State::Ended => Ok(0),
+            State::Failed => return Err(failed_before()),
+        };
+        match result {
+            Ok(n) => {
+                self.remaining -= n as u64;
+                self.check_end(access)?;
+                Ok(n)
+            }
+            Err(fault) => Err(self.fail(access, fault)),
+        }
+    }
+
+    /// Once all bytes were read: makes sure that nothing else is stored, and compares the hash.
+    fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
+        if self.remaining > 0 {
+            return Ok(());
+        }
+        let result = match &mut self.state {
+            State::Plain(payload) => payload.finish(access.input()),
+            State::Compressed(compressed) => compressed.finish(access),
+            State::Failed => return Err(failed_before()),
+            State::Memory(_) | State::Ended => Ok(()),
+        };
+        match result {
+            Ok(()) => {
+                self.state = State::Ended;
+                Ok(())
+            }
+            Err(fault) => Err(self.fail(access, fault)),
+        }
+    }
+
+    fn fail<A: Access>(&mut self, access: &mut A, fault: Fault) -> Error {
+        let fault = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Compressed(mut compressed) => {
+                compressed.payload.hash_first(access.input(), fault)
+            }
+            _ => fault,
+        };
+        fault.error
+    }
+}
+
+fn failed_before() -> Error {
+    Error::closed("reading the record failed before")
+}
+
+/// Reads what comes before the values, and checks it. `None` if such a record can't be read piece by piece.
+fn read_front<A: Access>(
+    access: &mut A,
+    payload: &mut Payload,
+    read: &mut Vec<u8>,
+) -> Result<Option<CompressionKind>, Fault> {
+    let chunk = *payload.chunk();
+    let begin = chunk.begin;
+    let wrong = |error| Fault::in_data(&chunk, error);
+    payload.append(access.input(), 1, read)?;
+    payload.append_varint(access.input(), read)?;
+    let front = Front::parse(read, &chunk).map_err(wrong)?;
+    let kind = front.compression;
+    let sizes_len = front.sizes.end - front.sizes.start;
+    if sizes_len > MAX_FRONT || kind == CompressionKind::Snappy {
+        return Ok(None);
+    }
+    let mut sizes = Vec::new();
+    payload.append(access.input(), sizes_len, &mut sizes)?;
+    let options = *access.options();
+    access
+        .with_decoders(|decoders| {
+            let ends = record_ends(kind, &sizes, &chunk, decoders, &options)?;
+            decoders.memory.give_ends(ends);
+            Ok(())
+        })
+        .map_err(wrong)?;
+    let expected = chunk.header.decoded_data_size;
+    let claimed = if kind == CompressionKind::None {
+        payload.left()
+    } else {
+        let mut size = Vec::new();
+        payload.append_varint(access.input(), &mut size)?;
+        take_size(&mut &size[..], begin).map_err(wrong)?
+    };
+    if claimed == expected {
+        return Ok(Some(kind));
+    }
+    let detail = format!("{claimed} bytes of values, not {expected}");
+    Err(wrong(Error::corrupt(begin, detail)))
+}
+
+impl Compressed {
+    fn read_some<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<usize, Fault> {
+        let chunk = *self.payload.chunk();
+        let wrong = |error| Fault::in_data(&chunk, error);
+        loop {
+            let had_more = self.has_more;
+            if !had_more {
+                self.refill(access)?;
+            }
+            let input = &self.pending[self.at..];
+            let progress = decoder(&mut self.decoder, self.kind, access)
+                .and_then(|decoder| decoder.run(input, buf))
+                .map_err(wrong)?;
+            self.at += progress.read;
+            self.has_more = progress.written == buf.len();
+            if progress.written > 0 {
+                return Ok(progress.written);
+            }
+            if progress.read == 0 && !had_more {
+                return Err(ends_early(&chunk));
+            }
+        }
+    }
+
+    fn refill<A: Access>(&mut self, access: &mut A) -> Result<(), Fault> {
+        if self.at == self.pending.len() {
+            // At most MOST_PENDING, which fits.
+            let len = self.payload.left().min(self.next_len);
+            self.next_len = (self.next_len * 2).min(MOST_PENDING);
+            self.pending.resize(usize::try_from(len).unwrap_or(0), 0);
+            self.at = 0;
+            self.payload.read(access.input(), &mut self.pending)?;
+        }
+        Ok(())
+    }
+
+    fn finish<A: Access>(&mut self, access: &mut A) -> Result<(), Fault> {
+        let chunk = *self.payload.chunk();
+        let wrong = |error| Fault::in_data(&chunk, error);
+        loop {
+            self.refill(access)?;
+            let input = &self.pending[self.at..];
+            let decoder = decoder(&mut self.decoder, self.kind, access).map_err(wrong)?;
+            let read = decoder
+                .finish_step(input, chunk.header.decoded_data_size)
+                .map_err(wrong)?;
+            if decoder.ended() {
+                if read < input.len() || self.payload.left() > 0 {
+                    let error = Error::corrupt(chunk.begin, "bytes after the compressed stream");
+                    return Err(wrong(error));
+                }
+                if let Some(decoder) = self.decoder.take() {
+                    access.with_decoders(|decoders| decoders.give_back(decoder));
+                }
+                return self.payload.finish(access.input());
+            }
+            if input.is_empty() || read == 0 {
+                return Err(ends_early(&chunk));
+            }
+            self.at += read;
+        }
+    }
+
+    fn decode_whole<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<(), Fault> {
+        let chunk = *self.payload.chunk();
+        let wrong = |error| Fault::in_data(&chunk, error);
+        let left = self.payload.left();
+        let mut stored = access.with_decoders(|decoders| decoders.memory.take(left));
+        resize(&mut stored, left).map_err(wrong)?;
+        self.payload.read(access.input(), &mut stored)?;
+        self.payload.finish(access.input())?;
+        let kind = self.kind;
+        let decode = |decoders: &mut Decoders| {
+            let result = decoders.decompress_into(kind, &stored, buf);
+            decoders.memory.give(stored);
+            result
+        };
+        access.with_decoders(decode).map_err(wrong)
+    }
+}
+
+#[cold]
+fn ends_early(chunk: &Chunk) -> Fault {
+    Fault::in_data(
+        chunk,
+        Error::corrupt(chunk.begin, "compressed stream ends early"),
+    )
+}
+
+/// The decoder of a stream, which is taken from those that are lent when it is first needed.
+fn decoder<'d, A: Access>(
+    decoder: &'d mut Option<StreamDecoder>,
+    kind: CompressionKind,
+    access: &mut A,
+) -> Result<&'d mut StreamDecoder> {
+    if decoder.is_none() {
+        let most = access.options().max_window_log;
+        *decoder = Some(access.with_decoders(|decoders| decoders.open_stream(kind, most))?);
+    }
+    decoder
+        .as_mut()
+        .ok_or_else(|| Error::closed("the record has no decoder"))
+}
