@@ -33,7 +33,7 @@ use record_file::ReadAt;
 use crate::Result;
 use crate::lazy::MessageView;
 use crate::path::{FieldPath, FieldRef};
-use crate::wire::WireCursor;
+use crate::wire::{Input, WireCursor};
 use walk::{Sides, Walk, first_byte};
 
 /// How two messages compare.
@@ -129,12 +129,23 @@ pub fn compare<S: ReadAt, T: ReadAt>(
         a: WireCursor::new(first.unwatched()?),
         b: WireCursor::new(second.unwatched()?),
     };
+    compare_sides(&mut sides, first, limit).map_err(|error| {
+        let error = sides.a.into_input().damage_first(error);
+        sides.b.into_input().damage_first(error)
+    })
+}
+
+fn compare_sides<S: ReadAt, I: Input, J: Input>(
+    sides: &mut Sides<I, J>,
+    first: &MessageView<'_, S>,
+    limit: usize,
+) -> Result<Comparison> {
     let whole = (0..sides.a.end(), 0..sides.b.end());
     let progress = first.progress();
     let size = whole.0.end;
     let span = tracing::debug_span!("compare bytes", bytes = size).entered();
     let meter = progress.meter(size);
-    if whole.0 == whole.1 && first_byte(&mut sides, &whole.0, &whole.1, Some(&meter))?.is_none() {
+    if whole.0 == whole.1 && first_byte(sides, &whole.0, &whole.1, Some(&meter))?.is_none() {
         return Ok(Comparison::Identical);
     }
     drop(span);
@@ -142,7 +153,7 @@ pub fn compare<S: ReadAt, T: ReadAt>(
     let meter = progress.meter(size);
     let mut walk = Walk::new(limit.max(1), first.walked_depth(), &meter);
     let message = first.descriptor().cloned();
-    walk.messages(&mut sides, &[whole.0], &[whole.1], message.as_ref(), 0)?;
+    walk.messages(sides, &[whole.0], &[whole.1], message.as_ref(), 0)?;
     Ok(match walk.into_found() {
         found if found.is_empty() => Comparison::Equal,
         found => Comparison::Different(found),

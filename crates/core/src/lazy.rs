@@ -80,6 +80,14 @@ impl<'a, S: ReadAt> Part<'a, S> {
         Part { bytes, furthest }
     }
 
+    /// An error of one who hopped through it: damage that led to it comes first.
+    pub(crate) fn damage_first(&self, error: Error) -> Error {
+        match &self.bytes {
+            PartBytes::Chunked(input) => input.damage_first(error),
+            PartBytes::Plain(_) => error,
+        }
+    }
+
     /// Where its bytes come from, if the message is in chunks.
     fn plan(&self) -> Option<&MergePlan> {
         match &self.bytes {
@@ -270,7 +278,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] with the path and offset if a message breaks the wire format that the type
     /// knows as one.
     pub fn tree(&self, path: &FieldPath, options: &TreeOptions) -> Result<SizeTree> {
-        let (part, pieces) = self.find_some(path)?;
+        let (mut part, pieces) = self.find_some(path)?;
         let _span = tracing::debug_span!("tree", bytes = total(&pieces)).entered();
         let (is_message, message) = match self.descriptor() {
             None => (true, None),
@@ -289,7 +297,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             plan: plan.as_ref(),
             max_depth: self.options.limits.walked_depth(),
         };
-        measure(WireCursor::new(part), &target, options)
+        measure(WireCursor::new(&mut part), &target, options)
+            .map_err(|error| part.damage_first(error))
     }
 
     /// All of the message, to be hopped through by one who says himself how far he is.
@@ -327,11 +336,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             None => None,
         };
         let mut cursor = WireCursor::new(part);
-        let mut chain = enclosing_range(&mut cursor, value)?;
-        let Some(field) = chain.pop() else {
+        let chain = enclosing_range(&mut cursor, value);
+        let part = cursor.into_input();
+        let Some(field) = chain.map_err(|error| part.damage_first(error))?.pop() else {
             return invalid("no field is there");
         };
-        let plan = cursor.into_input().plan().cloned();
+        let plan = part.plan().cloned();
         Ok(Place {
             value: value.clone(),
             field,
@@ -358,9 +368,10 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             Source::Plain(source, size) => PartBytes::Plain(SourceInput::new(source, size)),
         };
         let mut cursor = WireCursor::new(Part::new(bytes, &self.options.progress));
-        let pieces = locate::locate(&mut cursor, path, self.descriptor())
-            .map_err(|error| error.at_path(self.show(path)))?;
-        Ok(pieces.map(|pieces| (cursor.into_input(), pieces)))
+        let pieces = locate::locate(&mut cursor, path, self.descriptor());
+        let part = cursor.into_input();
+        let pieces = pieces.map_err(|error| part.damage_first(error.at_path(self.show(path))))?;
+        Ok(pieces.map(|pieces| (part, pieces)))
     }
 
     /// Reads the pieces straight into a buffer of their length, on several threads where they lie in several chunks.

@@ -107,6 +107,7 @@ impl<S: ReadAt> Iterator for Fields<'_, S> {
 
     fn next(&mut self) -> Option<Result<FieldEntry>> {
         let next = self.advance();
+        let next = next.map_err(|error| self.cursor.input_mut().damage_first(error));
         if next.is_err() {
             self.pieces = Vec::new().into_iter();
             self.cursor.set_range(0..0);

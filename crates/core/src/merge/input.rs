@@ -1,13 +1,13 @@
 //! A planned message as input, without it being merged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use record_file::ReadAt;
 
 use super::plan::{MergePlan, SegmentSource};
-use super::store::ChunkStore;
+use super::store::{ChunkStore, damage_first};
 use crate::wire::{Input, at_hand};
 use crate::{Error, ErrorKind, Result};
 
@@ -31,6 +31,8 @@ pub(crate) struct PlanInput<'a, S: ?Sized> {
     store: &'a S,
     /// The one used last is at the end.
     open: Vec<(usize, Open<'a>)>,
+    /// Those that may not have been read to their ends, where they are checked.
+    partly: BTreeSet<usize>,
     unpacked: Unpacked,
     window: Vec<u8>,
     start: u64,
@@ -60,6 +62,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
             plan,
             store,
             open: Vec::new(),
+            partly: BTreeSet::new(),
             unpacked: Unpacked::default(),
             window: Vec::new(),
             start: 0,
@@ -68,6 +71,15 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
 
     pub(crate) fn plan(&self) -> &MergePlan {
         &self.plan
+    }
+
+    /// An error of one who hopped through the message: if a chunk that was looked into is damaged, that is the error.
+    #[cold]
+    pub(crate) fn damage_first(&self, error: Error) -> Error {
+        let looked_into = self.partly.iter();
+        looked_into.fold(error, |error, &chunk| {
+            damage_first(self.store, chunk, error)
+        })
     }
 
     /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.
@@ -206,6 +218,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
             unpacked.impossible = true;
             return Ok(false);
         }
+        self.partly.remove(&chunk);
         unpacked.at.insert(chunk, unpacked.len);
         unpacked.len = end;
         Ok(true)
@@ -221,9 +234,10 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(file.read_exact_at(at + start, &mut self.window[before..])?)
     }
 
-    fn open(&self, chunk: usize) -> Result<Open<'a>> {
+    fn open(&mut self, chunk: usize) -> Result<Open<'a>> {
         let mut stream = self.store.stream(chunk)?;
         if self.store.size(chunk) > WHOLE_UP_TO {
+            self.partly.insert(chunk);
             return Ok(Open::Stream(stream, 0));
         }
         let mut bytes = Vec::new();

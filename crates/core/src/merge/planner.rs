@@ -7,7 +7,7 @@ use super::plan::MergePlan;
 use super::rope::{Part, Pos, Rope, UseId};
 use super::schema::{self, NodeTypes};
 use super::state::{self, LastFields, Occurrence, State, Wanted};
-use super::store::ChunkStore;
+use super::store::{ChunkStore, damage_first};
 use super::tree::{ChunkRef, NodeId, PathTree};
 use super::walk::{Role, Runs, Walk};
 use crate::container::ChunkKind;
@@ -27,6 +27,20 @@ pub(crate) struct Layout<'a> {
 ///
 /// Every chunk that others are spliced into is read once, as a stream; of others at most the first field is, or a value's text.
 pub(crate) fn plan<S: ChunkStore + ?Sized>(
+    store: &S,
+    layout: Layout<'_>,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    planned(store, layout, options).map_err(|error| {
+        let chunk = error.chunk().and_then(|chunk| usize::try_from(chunk).ok());
+        match chunk {
+            Some(chunk) => damage_first(store, chunk, error),
+            None => error,
+        }
+    })
+}
+
+fn planned<S: ChunkStore + ?Sized>(
     store: &S,
     layout: Layout<'_>,
     options: &MergeOptions,

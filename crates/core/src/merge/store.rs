@@ -67,6 +67,29 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
+/// What is wrong with what was made of a chunk: what is wrong with the chunk itself comes before what that led to.
+///
+/// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once more.
+#[cold]
+pub(super) fn damage_first<S: ChunkStore + ?Sized>(store: &S, chunk: usize, error: Error) -> Error {
+    let may_be_led_to = matches!(
+        error.kind(),
+        ErrorKind::InvalidMessage | ErrorKind::InvalidTrailer | ErrorKind::LimitExceeded
+    );
+    if !may_be_led_to || store.as_slice(chunk).is_some() {
+        return error;
+    }
+    let read = store
+        .stream(chunk)
+        .and_then(|mut stream| Ok(io::copy(&mut stream, &mut io::sink())?));
+    match read {
+        Ok(_) => error,
+        Err(damage) => damage
+            .in_chunk(chunk as u64)
+            .at_path(error.path().unwrap_or_default()),
+    }
+}
+
 /// What it means that not as many bytes could be read of a chunk as it has.
 pub(super) fn read_error(error: io::Error) -> Error {
     match error.kind() {

@@ -98,6 +98,7 @@ pub(super) fn enclosing_tag<S: ReadAt>(
     let mut cursor = WireCursor::new(PlanInput::new(plan, file));
     let contains = |field: &Field| field.value.contains(&tag);
     enclosing(&mut cursor, |field| field.start == tag, contains)
+        .map_err(|error| cursor.input_mut().damage_first(error))
 }
 
 /// How much of a text is looked at at once.
