@@ -65,6 +65,8 @@ pub struct RecordWriter<W> {
     pool: Option<Pool>,
     last: Option<LaterPosition>,
     failed: bool,
+    /// What it failed with, if that is still to be said.
+    unsaid: Option<Error>,
 }
 
 /// What a record counts for in its chunk besides its bytes: so many empty ones can't share a chunk.
@@ -106,6 +108,7 @@ impl<W: Write> RecordWriter<W> {
             pool: (threads > 0 && !format.keeps_values()).then(|| Pool::new(format, threads)),
             last: None,
             failed: false,
+            unsaid: None,
             options,
         }
     }
@@ -227,10 +230,12 @@ impl<W: Write> RecordWriter<W> {
     /// The position that the next record gets, unless it no longer fits in the same chunk.
     ///
     /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded and written. What
-    /// goes wrong with them is said by the next write.
+    /// goes wrong with them is the error of the next write, flush or [`finish`](Self::finish).
     pub fn position(&mut self) -> RecordPosition {
-        if !self.failed {
-            self.failed = self.settle().is_err();
+        if !self.failed
+            && let Err(error) = self.settle()
+        {
+            self.fail_later(error);
         }
         RecordPosition::new(self.sink.pos(), self.gathered.num_records)
     }
@@ -238,15 +243,17 @@ impl<W: Write> RecordWriter<W> {
     /// The position of the record written last; `None` if there is none, or nothing can be written any more.
     ///
     /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the record: where it
-    /// is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads their work.
+    /// is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads their work. What
+    /// goes wrong with those chunks is the error of the next write, flush or [`finish`](Self::finish).
     pub fn last_position(&mut self) -> Option<RecordPosition> {
         let last = self.last.clone()?;
         while last.get().is_none() && !self.failed {
-            // Nothing is left to wait for once it has been settled.
-            self.failed = match self.write_next() {
-                Ok(more) => !more && last.get().is_none(),
-                Err(_) => true,
-            };
+            match self.write_next() {
+                Ok(true) => {}
+                // Nothing is left to wait for.
+                Ok(false) => break,
+                Err(error) => self.fail_later(error),
+            }
         }
         last.get()
     }
@@ -271,11 +278,18 @@ impl<W: Write> RecordWriter<W> {
     /// Runs a step of writing; once one failed, it is not known what is in the file, so none is run any more.
     fn attempt<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
-            return Err(Error::closed("writing failed before"));
+            let unsaid = self.unsaid.take();
+            return Err(unsaid.unwrap_or_else(|| Error::closed("writing failed before")));
         }
         let result = step(self);
         self.failed = result.is_err();
         result
+    }
+
+    /// Notes a failure of what can't say it itself.
+    fn fail_later(&mut self, error: Error) {
+        self.failed = true;
+        self.unsaid = Some(error);
     }
 
     fn io(&self, error: std::io::Error) -> Error {

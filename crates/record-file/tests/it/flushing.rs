@@ -3,7 +3,8 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use record_file::{
-    Compression, ErrorKind, ReaderOptions, RecordReader, RecordWriter, SyncData, WriterOptions,
+    Compression, Error, ErrorKind, ReaderOptions, RecordReader, RecordWriter, SyncData,
+    WriterOptions,
 };
 
 use crate::support::noise;
@@ -152,14 +153,35 @@ fn after_one_failure_everything_fails() {
 
 #[test]
 fn a_failure_found_by_asking_for_a_position_is_not_lost() {
-    let options = options(2).chunk_size(1000);
-    let mut writer = RecordWriter::new(Sink::failing(Call::Write), options).unwrap();
-    // More than is buffered, so that a chunk in front of the last is written.
-    for seed in 0..2 {
-        writer.write_record(&noise(300_000, seed)).unwrap();
+    type Ask = fn(&mut RecordWriter<Sink>);
+    let asks: [Ask; 2] = [
+        |writer| assert!(writer.position().numeric() >= 64),
+        |writer| assert_eq!(writer.last_position(), None),
+    ];
+    type Next = fn(RecordWriter<Sink>) -> (Error, Option<RecordWriter<Sink>>);
+    let nexts: [Next; 3] = [
+        |mut writer| (writer.write_record(b"").unwrap_err(), Some(writer)),
+        |mut writer| (writer.push().unwrap_err(), Some(writer)),
+        |writer| (writer.finish().map(drop).unwrap_err(), None),
+    ];
+    for ask in asks {
+        for next in nexts {
+            let options = options(2).chunk_size(1000);
+            let mut writer = RecordWriter::new(Sink::failing(Call::Write), options).unwrap();
+            // More than is buffered, so that a chunk in front of the last is written.
+            for seed in 0..2 {
+                writer.write_record(&noise(300_000, seed)).unwrap();
+            }
+            ask(&mut writer);
+            // Asked again, it is still not said.
+            ask(&mut writer);
+            let (error, writer) = next(writer);
+            assert_eq!(error.kind(), ErrorKind::Io);
+            assert!(error.to_string().contains("broken"), "{error}");
+            if let Some(mut writer) = writer {
+                let error = writer.write_record(b"").unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Closed);
+            }
+        }
     }
-    writer.position();
-    assert_eq!(writer.last_position(), None);
-    let error = writer.write_record(b"").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Closed);
 }
