@@ -1,0 +1,72 @@
+//! How much memory splitting and merging files take of messages that are larger than that.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::process::Command;
+
+use proto_splitter_testkit::memory::watch;
+use proto_splitter_testkit::models::{ModelSize, Parts, saved_model};
+use proto_splitter_testkit::workloads::graph_and_function;
+
+const MIB: u64 = 1 << 20;
+
+/// The most anonymous memory that a split or a merge of files may take, however large the message is.
+const MOST: u64 = 128 * MIB;
+const MOST_COMPRESSED: u64 = 256 * MIB;
+
+fn write(message: &Parts, path: &Path) {
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).unwrap());
+    message.write_to(&mut out).unwrap();
+    out.flush().unwrap();
+}
+
+/// Runs the command; it must take no more than `most` bytes.
+fn run(folder: &Path, arguments: &str, most: u64) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+    let command = command.args(arguments.split(' ')).current_dir(folder);
+    let (status, peak) = watch(command).unwrap();
+    assert!(status.success(), "{arguments}");
+    assert!(peak.anonymous > 0, "nothing was seen of {arguments}");
+    assert!(peak.anonymous <= most, "{arguments}: {peak:?}");
+}
+
+#[test]
+fn constants_of_256_mib_are_split_and_merged_without_holding_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let message = saved_model(&ModelSize {
+        constants: 2,
+        functions: 0,
+        constant_bytes: 256 * MIB,
+        small_nodes: 1000,
+    });
+    write(&message, &folder.path().join("saved_model.pb"));
+    for (how, most) in [
+        ("none", MOST),
+        ("zstd:3", MOST_COMPRESSED),
+        ("zstd:9", MOST_COMPRESSED),
+    ] {
+        let split = "split saved_model.pb -o m --max-chunk-size 64MiB --force --compression";
+        run(folder.path(), &format!("{split} {how}"), most);
+        run(folder.path(), "merge m -o merged.pb --force", most);
+    }
+}
+
+#[test]
+fn a_graph_and_a_function_with_cuts_inside_are_merged_without_holding_either() {
+    let folder = tempfile::tempdir().unwrap();
+    write(
+        &graph_and_function(300 * MIB),
+        &folder.path().join("graph.pb"),
+    );
+    let split = "split graph.pb -o g --message tensorflow.GraphDef --max-chunk-size 400MiB";
+    let arguments = format!("{split} --compression zstd:1");
+    run(folder.path(), &arguments, MOST_COMPRESSED);
+    run(folder.path(), "merge g -o merged.pb", MOST_COMPRESSED);
+}
