@@ -83,7 +83,7 @@ pub(crate) struct Cli {
     /// Say nothing but results and errors, and show no progress
     #[arg(short, long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
-    /// Tell what is done and how long it takes; -vv tells more
+    /// Tell what is done and how long it takes; -vv tells it of each chunk
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet", display_order = 900)]
     pub(crate) verbose: u8,
     /// Show how far it is: on a terminal after a second, always or never

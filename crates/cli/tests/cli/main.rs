@@ -22,4 +22,5 @@ mod schemas;
 mod split;
 mod standard_streams;
 mod tree;
+mod verbose;
 mod verify;

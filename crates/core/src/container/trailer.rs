@@ -275,7 +275,9 @@ impl Trailer {
             );
             return Err(invalid(message));
         }
-        let _span = tracing::debug_span!("plan a merge", chunks = self.kinds.len()).entered();
+        let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
+        let bytes = sizes.fold(0, u64::saturating_add);
+        let _span = tracing::debug_span!("plan", chunks = self.kinds.len(), bytes).entered();
         let layout = Layout {
             tree,
             kinds: &self.kinds,

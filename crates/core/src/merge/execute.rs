@@ -76,6 +76,7 @@ pub(super) fn execute<S: ChunkStore + ?Sized>(
         check_size(trailer, plan.total_len())?;
     }
     let meter = options.progress.meter(plan.total_len());
+    let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
     let mut sink = Sink::new(sink, &meter);
     write::write(plan, store, &mut sink)?;
     let (size, crc32c) = sink.finish()?;
@@ -98,6 +99,7 @@ pub(super) fn execute_to_file<S: ChunkStore + ?Sized>(
         check_size(trailer, plan.total_len())?;
     }
     let meter = options.progress.meter(plan.total_len());
+    let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
     let crc32c = parallel::write_to_file(plan, store, file, threads, &meter)?;
     compared(trailer, plan.total_len(), crc32c)
 }
@@ -115,6 +117,7 @@ pub(super) fn execute_into<S: ChunkStore + ?Sized>(
     }
     let meter = options.progress.meter(plan.total_len());
     let threads = options.thread_count();
+    let _span = tracing::debug_span!("fill", bytes = plan.total_len()).entered();
     let crc32c = parallel::fill(plan, store, buffer, threads, &meter)?;
     meter.check()?;
     compared(trailer, plan.total_len(), crc32c)

@@ -189,7 +189,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
     }
 
     fn unpack(&mut self, chunk: usize) -> Result<bool> {
-        let _span = tracing::debug_span!("unpack", chunk, bytes = self.store.size(chunk)).entered();
+        let _span = tracing::trace_span!("unpack", chunk, bytes = self.store.size(chunk)).entered();
         let unpacked = &mut self.unpacked;
         if unpacked.file.is_none() {
             unpacked.file = tempfile::tempfile().ok();

@@ -275,7 +275,7 @@ fn run<S: ChunkStore + ?Sized, P: Place>(
         while !failed.load(Ordering::Relaxed) {
             let Some(job) = next() else { break };
             let chunk = job.chunk as u64;
-            let _span = tracing::debug_span!("read", chunk, bytes = job.bytes).entered();
+            let _span = tracing::trace_span!("read", chunk, bytes = job.bytes).entered();
             if let Err(error) = copy(store, job, &mut found, &mut filling) {
                 failed.store(true, Ordering::Relaxed);
                 return Err(error.in_chunk(chunk));

@@ -103,10 +103,12 @@ impl<S: ReadAt> ChunkedFile<S> {
             }
         }
         let sizes = (0..self.len()).map(|chunk| self.size(chunk));
-        let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
+        let bytes = sizes.fold(0, u64::saturating_add);
+        let meter = options.progress.meter(bytes);
+        let reading = tracing::debug_span!("read", chunks = self.len(), bytes).entered();
         for chunk in 0..self.len() {
             let bytes = self.size(chunk);
-            let _span = tracing::debug_span!("read", chunk, bytes).entered();
+            let _span = tracing::trace_span!("read", chunk, bytes).entered();
             let read = self.stream(chunk).and_then(|stream| {
                 io::copy(&mut meter.read(stream), &mut io::sink()).map_err(Error::from)
             });
@@ -115,6 +117,7 @@ impl<S: ReadAt> ChunkedFile<S> {
                 Err(error) => report.problems.push(error.in_chunk(chunk as u64)),
             }
         }
+        drop(reading);
         // The trailer's places are checked even if a chunk that lies in the way is damaged: that fails by itself.
         let plan = match self.plan(options) {
             Ok(plan) => plan,

@@ -129,6 +129,8 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
         let read = || {
             let mut place = kept.place.lock().unwrap_or_else(PoisonError::into_inner);
             let place = std::mem::take(&mut *place);
+            let (chunk, bytes) = (kept.chunk, place.len());
+            let _span = tracing::trace_span!("read", chunk, bytes).entered();
             self.store.read_into(kept.chunk, place).ok()?;
             Some(&*place)
         };

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::ops::Range;
 
+use tracing::Span;
+
 use super::plan::{MergePlan, SegmentSource};
 use super::store::{ChunkStore, read_error, shorter};
 use crate::Result;
@@ -63,6 +65,8 @@ struct Streams<'a, S: ?Sized> {
 struct OpenChunk<'a> {
     stream: Box<dyn Read + 'a>,
     position: u64,
+    /// What the time for reading it is counted to.
+    timed: Span,
 }
 
 impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
@@ -80,6 +84,7 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
             None => OpenChunk {
                 stream: self.store.stream(chunk)?,
                 position: 0,
+                timed: tracing::trace_span!("read", chunk, bytes = self.store.size(chunk)),
             },
         };
         let gap = range.start - source.position;
@@ -92,7 +97,10 @@ impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
             let want = usize::try_from(left)
                 .unwrap_or(usize::MAX)
                 .min(buffer.len());
-            let read = source.stream.read_exact(&mut buffer[..want]);
+            let stream = &mut source.stream;
+            let read = source
+                .timed
+                .in_scope(|| stream.read_exact(&mut buffer[..want]));
             read.map_err(read_error)?;
             sink.write_all(&buffer[..want])?;
             left -= want as u64;

@@ -86,6 +86,8 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
         // Once written and once read.
         let meter = self.progress.meter(sizes.saturating_mul(2));
+        let writing =
+            tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
         let mut copied = 0;
         for (content, info) in contents.iter().zip(&mut metadata.chunks) {
             copied += usize::from(self.write(content, info, &meter)?);
@@ -93,6 +95,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         }
         metadata.files.clear();
         self.writer()?.flush()?;
+        drop(writing);
         self.check(&mut metadata, changed, &meter)?;
         let trailer = self.file.trailer().encode_changed(metadata, kept)?;
         if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
@@ -232,7 +235,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         meter: &Meter,
     ) -> Result<ChunkInfo> {
         let stream = meter.read(stream);
-        let _span = tracing::debug_span!("write", bytes = size, %compression).entered();
+        let _span = tracing::trace_span!("write", bytes = size, %compression).entered();
         let mut summed = Summed { stream, crc32c: 0 };
         let position = self
             .writer()?

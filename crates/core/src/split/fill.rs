@@ -238,9 +238,8 @@ impl Filling<'_> {
             let state = self.lock();
             (state.frontier == at).then_some(state.begin)
         };
-        let _span =
-            tracing::debug_span!("compress", chunk = self.job.chunks[at], bytes = chunk.size)
-                .entered();
+        let index = self.job.chunks[at];
+        let _span = tracing::trace_span!("compress", chunk = index, bytes = chunk.size).entered();
         let mut reader = self.reader(at);
         let Some(begin) = begin else {
             let mut data = tempfile::spooled_tempfile_in(self.spill_above, self.job.folder);
@@ -293,20 +292,18 @@ impl Filling<'_> {
     }
 
     fn reader(&self, at: usize) -> ChunkReader<'_> {
-        ChunkReader::new(self.job.plan, self.chunk(at), self.job.source).metered(self.job.meter)
+        let chunk = self.chunk(at);
+        let span = tracing::trace_span!("read", chunk = self.job.chunks[at], bytes = chunk.size);
+        ChunkReader::new(self.job.plan, chunk, self.job.source)
+            .metered(self.job.meter)
+            .timed(span)
     }
 
     /// Writes chunks to where the first begins.
     fn write(&self, begin: u64, chunks: Vec<(usize, Form)>) -> Result<()> {
-        let _span = tracing::debug_span!(
-            "write",
-            chunk = self.job.chunks[chunks[0].0],
-            bytes = chunks
-                .iter()
-                .map(|(at, _)| self.chunk(*at).size)
-                .sum::<u64>()
-        )
-        .entered();
+        let chunk = self.job.chunks[chunks[0].0];
+        let bytes: u64 = chunks.iter().map(|(at, _)| self.chunk(*at).size).sum();
+        let _span = tracing::trace_span!("write", chunk, bytes).entered();
         let mut writer = RecordWriter::starting_at(FileAt::new(self.job.file, begin), begin)?;
         let mut stored = Vec::with_capacity(chunks.len());
         let mut spans = Vec::new();

@@ -59,9 +59,9 @@ pub(super) fn write_records(
     let chunks: Vec<usize> = (0..plan.chunks.len())
         .filter(|&index| same[index].is_none())
         .collect();
-    let meter = options
-        .get_progress()
-        .meter(chunks.iter().map(|&index| plan.chunks[index].size).sum());
+    let bytes = chunks.iter().map(|&index| plan.chunks[index].size).sum();
+    let meter = options.get_progress().meter(bytes);
+    let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
     let fill_file = |file: &mut AtomicFile, front: WriterOptions, chunks: &[usize]| {
         let begin = begin(file.as_file_mut(), front)?;
         let job = Job {

@@ -133,6 +133,8 @@ pub(super) struct ChunkReader<'a> {
     /// Whether the chunk is one span of the source, so that its checksum is the span's.
     is_span: bool,
     meter: Option<&'a Meter>,
+    /// What the time for reading is counted to.
+    timed: tracing::Span,
     pub(super) spans: Vec<Span>,
 }
 
@@ -152,6 +154,7 @@ impl<'a> ChunkReader<'a> {
             crc32c: 0,
             is_span,
             meter: None,
+            timed: tracing::Span::none(),
             spans: Vec::new(),
         }
     }
@@ -159,6 +162,12 @@ impl<'a> ChunkReader<'a> {
     /// Counts what is read as done.
     pub(super) fn metered(mut self, meter: &'a Meter) -> Self {
         self.meter = Some(meter);
+        self
+    }
+
+    /// Counts the time that reading takes to `span`.
+    pub(super) fn timed(mut self, span: tracing::Span) -> Self {
+        self.timed = span;
         self
     }
 
@@ -263,6 +272,8 @@ impl<'a> ChunkReader<'a> {
 
 impl Read for ChunkReader<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let timed = self.timed.clone();
+        let _entered = timed.enter();
         let mut filled = 0;
         while filled < buf.len() && self.at < self.segment_count() {
             let n = self.read_segment(&mut buf[filled..])?;
