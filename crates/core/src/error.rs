@@ -44,7 +44,7 @@ pub enum ErrorKind {
 
 /// A failed split, merge or read.
 ///
-/// One lower-case line: the field path, the chunk, what is wrong, and the byte offset.
+/// One lower-case line: the file or what was being done, the field path, the chunk, what is wrong, and the byte offset.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, path::FieldPath};
@@ -62,6 +62,8 @@ pub struct Error {
 struct Inner {
     kind: ErrorKind,
     message: String,
+    /// The file, or what was being done.
+    context: Option<String>,
     path: Option<String>,
     chunk: Option<u64>,
     offset: Option<u64>,
@@ -82,6 +84,7 @@ impl Error {
             inner: Box::new(Inner {
                 kind,
                 message: message.into(),
+                context: None,
                 path: None,
                 chunk: None,
                 offset: None,
@@ -134,10 +137,13 @@ impl Error {
         self
     }
 
-    /// Puts what was being done in front of the message.
+    /// Puts the file, or what was being done, in front of all else.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
-        self.inner.message = format!("{what}: {}", self.inner.message);
+        self.inner.context = Some(match self.inner.context.take() {
+            Some(nearer) => format!("{what}: {nearer}"),
+            None => what.to_string(),
+        });
         self
     }
 
@@ -157,11 +163,15 @@ impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner {
             message,
+            context,
             path,
             chunk,
             offset,
             ..
         } = self.0;
+        if let Some(context) = context {
+            write!(f, "{context}: ")?;
+        }
         if let Some(path) = path {
             write!(f, "{path}: ")?;
         }
@@ -216,6 +226,7 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
     let Inner {
         kind,
         message,
+        context,
         path,
         chunk,
         offset,
@@ -224,6 +235,7 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
     let inner = Inner {
         kind: *kind,
         message: message.clone(),
+        context: context.clone(),
         path: path.clone(),
         chunk: *chunk,
         offset: *offset,
@@ -254,16 +266,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_path_chunk_message_and_offset_in_one_line() {
+    fn an_error_says_file_path_chunk_message_and_offset_in_one_line() {
         let error = Error::new(ErrorKind::InvalidMessage, "length runs past the end")
             .at_path("a.b[3]")
             .in_chunk(2)
             .at_offset(0x1f)
             .at_path("ignored: the first is nearest to the cause");
-        assert_eq!(
-            error.to_string(),
-            "a.b[3]: chunk 2: length runs past the end at 0x1f"
-        );
+        let line = "a.b[3]: chunk 2: length runs past the end at 0x1f";
+        assert_eq!(error.to_string(), line);
+        let error = error.context("the trailer").context("model.cpb");
+        assert_eq!(error.to_string(), format!("model.cpb: the trailer: {line}"));
         assert_eq!(error.kind(), ErrorKind::InvalidMessage);
     }
 
