@@ -135,6 +135,33 @@ impl<S: ReadAt> ChunkedFile<S> {
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         self.view(MergeOptions::new()).get(path)
     }
+
+    /// [`get`](Self::get), to the front of a buffer; says how many bytes the value has.
+    ///
+    /// # Errors
+    ///
+    /// As [`MessageView::get_into`].
+    pub fn get_into(&self, path: &FieldPath, buffer: &mut [u8]) -> Result<usize> {
+        self.view(MergeOptions::new()).get_into(path, buffer)
+    }
+
+    /// The message at a path, of a type known to the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`MessageView::message`].
+    pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
+        self.view(MergeOptions::new()).message(path)
+    }
+
+    /// The fields of the message at a path, one after the other as they stand there. No value is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`MessageView::fields`].
+    pub fn fields(&self, path: &FieldPath) -> Result<Fields<'_, S>> {
+        self.view(MergeOptions::new()).fields(path)
+    }
 }
 
 impl<'a, S: ReadAt> MessageView<'a, S> {

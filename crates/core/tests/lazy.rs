@@ -11,7 +11,7 @@ use proto_splitter_core::ErrorKind::{
     self, InvalidConfig, InvalidMessage, InvalidPath, SchemaNeeded,
 };
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::lazy::MessageView;
+use proto_splitter_core::lazy::{Fields, MessageView};
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter_core::path::FieldPath;
 use record_file::Compression;
@@ -117,6 +117,10 @@ fn a_part_is_the_same_in_chunks_and_in_one_piece() {
                 _ => assert_eq!(untyped.unwrap(), wanted, "{at}"),
             }
             let (mut buffer, mut sink) = (vec![0; whole.len()], Vec::new());
+            if at != "9" {
+                let len = file.get_into(&path(at), &mut buffer).unwrap();
+                assert_eq!(buffer[..len], wanted, "{at}");
+            }
             let len = view.get_into(&path(at), &mut buffer).unwrap();
             assert_eq!(buffer[..len], wanted);
             assert_eq!(view.get_to(&path(at), &mut sink).unwrap(), len as u64);
@@ -124,6 +128,13 @@ fn a_part_is_the_same_in_chunks_and_in_one_piece() {
         }
     }
     let plain = MessageView::of_plain(&whole, typed()).unwrap();
+    let file = open(cpb_with(&sample(), ALONE, |_| {}));
+    let sizes = |fields: Fields<'_, Vec<u8>>| -> Vec<u64> {
+        fields.map(|field| field.unwrap().size).collect()
+    };
+    let below = sizes(file.fields(&path("10[3]")).unwrap());
+    assert_eq!(below, sizes(plain.fields(&path("10[3]")).unwrap()));
+    assert!(below.contains(&(big(4).len() as u64)));
     assert_eq!(plain.get(&path("")).unwrap(), whole);
     assert_eq!(plain.get(&path("10[3].8")).unwrap(), big(4));
     assert_eq!(
