@@ -82,11 +82,15 @@ impl FromStr for ChunkCompression {
             None => (text, None),
         };
         if name != "auto" {
-            return text.parse().map(ChunkCompression::Fixed).map_err(|_| {
-                let message = format!(
-                    "compression {text:?} is not auto[:level], none, zstd[:level], brotli[:level] or snappy"
-                );
-                Error::new(ErrorKind::InvalidConfig, message)
+            let is_known = ["none", "zstd", "brotli", "snappy"].contains(&name);
+            return text.parse().map(ChunkCompression::Fixed).map_err(|error| {
+                let message = match is_known {
+                    true => error.to_string(),
+                    false => format!(
+                        "compression {text:?} is not auto[:level], none, zstd[:level], brotli[:level] or snappy"
+                    ),
+                };
+                Error::new(ErrorKind::InvalidConfig, message).with_source(error)
             });
         }
         let level = level.map_or(Ok(DEFAULT_ZSTD_LEVEL), str::parse);
