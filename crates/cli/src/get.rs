@@ -44,6 +44,8 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
 
 pub(crate) fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath, Error> {
     match root {
+        // As reports show it.
+        _ if text == "." => Ok(FieldPath::root()),
         Some(root) => FieldPath::parse(text, root),
         None => text.parse(),
     }

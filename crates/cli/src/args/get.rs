@@ -25,7 +25,7 @@ Examples:
 pub(crate) struct GetArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// The place in the message, as `info` shows it; "" is all of it
+    /// The place in the message, as `info` shows it; . is all of it
     pub(crate) path: String,
     /// The file to write, by default standard output
     #[arg(short, long)]
