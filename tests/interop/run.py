@@ -40,7 +40,7 @@ FIXTURES = ROOT / "tests/data/tensorflow"
 FOREIGN = ROOT / "tests/data/tensorflow_cpb"
 
 SIZES = {"1KiB": 1 << 10, "10KiB": 10 << 10, "100KiB": 100 << 10, "1GiB": 1 << 30}
-COMPRESSIONS = ["none", "zstd", "brotli", "snappy"]
+COMPRESSIONS = ["auto", "none", "zstd", "brotli", "snappy"]
 KINDS = {
     "tensorflow.SavedModel": "savedmodel",
     "tensorflow.GraphDef": "graphdef",
