@@ -110,9 +110,22 @@ impl Payload {
         input: &'a mut I,
         most: u64,
     ) -> Result<&'a [u8], Fault> {
+        let (piece, hasher) = self.next_piece(input, most)?;
+        if let Some(hasher) = hasher {
+            hasher.update(piece);
+        }
+        Ok(piece)
+    }
+
+    /// The next piece, and what it is to be hashed with.
+    fn next_piece<'a, I: Input + ?Sized>(
+        &'a mut self,
+        input: &'a mut I,
+        most: u64,
+    ) -> Result<(&'a [u8], Option<&'a mut Hasher>), Fault> {
         let want = most.min(self.left);
         if want == 0 {
-            return Ok(&[]);
+            return Ok((&[], None));
         }
         if is_boundary(self.pos) {
             let mut stored = [0; BLOCK_HEADER_LEN];
@@ -137,10 +150,7 @@ impl Payload {
             input,
             (at, want, want + self.left),
         )?;
-        if let Some(hasher) = &mut self.hasher {
-            hasher.update(piece);
-        }
-        Ok(piece)
+        Ok((piece, self.hasher.as_mut()))
     }
 
     /// Fills `buf`; the caller has made sure that so much data is left.
@@ -155,7 +165,7 @@ impl Payload {
                 buf = &mut buf[straight..];
                 continue;
             }
-            let piece = self.piece(input, buf.len() as u64)?;
+            let (piece, hasher) = self.next_piece(input, buf.len() as u64)?;
             if piece.is_empty() {
                 let begin = self.chunk.begin;
                 return Err(Fault {
@@ -165,8 +175,12 @@ impl Payload {
                     },
                 });
             }
-            let (filled, rest) = buf.split_at_mut(piece.len());
-            filled.copy_from_slice(piece);
+            let (mut filled, rest) = buf.split_at_mut(piece.len());
+            hash_along(hasher, piece, |part| {
+                let (place, behind) = std::mem::take(&mut filled).split_at_mut(part.len());
+                place.copy_from_slice(part);
+                filled = behind;
+            });
             buf = rest;
         }
         Ok(())
@@ -250,8 +264,9 @@ impl Payload {
     ) -> Result<(), Fault> {
         let mut left = len.min(self.left);
         while left > 0 {
-            let piece = self.piece(input, left)?;
-            out.extend_from_slice(piece);
+            let (piece, hasher) = self.next_piece(input, left)?;
+            out.reserve(piece.len());
+            hash_along(hasher, piece, |part| out.extend_from_slice(part));
             left -= piece.len() as u64;
         }
         Ok(())
@@ -332,6 +347,14 @@ impl Payload {
             self.chunk.begin,
             Some(self.chunk.end),
         ))
+    }
+}
+
+/// Copies a piece, which is hashed at the same time if it is to be.
+fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[u8])) {
+    match hasher {
+        Some(hasher) => hasher.update_along(piece, copy),
+        None => copy(piece),
     }
 }
 
