@@ -70,6 +70,14 @@ where
         Ok(())
     }
 
+    /// Adds a result that is there already, behind those of all jobs.
+    pub(crate) fn add_done(&mut self, result: T) {
+        let (sender, receiver) = sync_channel(1);
+        // There is room for it, and the receiver is here.
+        let _ = sender.send(result);
+        self.results.push_back(receiver);
+    }
+
     /// Waits for the result of the first job whose result wasn't taken; `None` if there is none.
     pub(crate) fn next(&mut self) -> Option<Result<T>> {
         let result = self.results.pop_front()?;
@@ -116,7 +124,7 @@ fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Jobs<J, T>>>, work: &Work<S, J, T
 }
 
 #[cold]
-fn stopped() -> Error {
+pub(crate) fn stopped() -> Error {
     Error::closed("a thread has stopped")
 }
 

@@ -1,5 +1,6 @@
 //! Writing records.
 mod append;
+mod behind;
 mod copied;
 mod encode;
 mod later;
@@ -71,6 +72,10 @@ pub struct RecordWriter<W> {
 
 /// What a record counts for in its chunk besides its bytes: so many empty ones can't share a chunk.
 const RECORD_OVERHEAD: u64 = 8;
+/// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time that it takes to hand them over.
+const MIN_HASHED_APART: u64 = 64 << 10;
+/// Bytes of an uncompressed record from which on it is worth starting a thread to copy it.
+const MIN_BEHIND: u64 = 1 << 20;
 
 impl<W: Write> RecordWriter<W> {
     /// Begins a new file, at what is the beginning of `inner`.
@@ -105,7 +110,7 @@ impl<W: Write> RecordWriter<W> {
             gathered: Gathered::default(),
             counted: 0,
             data: Vec::new(),
-            pool: (threads > 0 && !format.keeps_values()).then(|| Pool::new(format, threads)),
+            pool: (threads > 0).then(|| Pool::new(format, threads)),
             last: None,
             failed: false,
             unsaid: None,
@@ -309,8 +314,12 @@ impl<W: Write> RecordWriter<W> {
             && self.overfull(added, RECORD_OVERHEAD)
         {
             // The chunk would be closed right after it: no need to gather it first.
-            return if self.pool.is_some() && len <= self.options.max_copied {
-                self.submit_alone(len, parts)
+            return if self.is_for_threads(len) && len <= self.options.max_copied {
+                if self.format.keeps_values() && len >= MIN_BEHIND {
+                    self.write_behind(len, parts)
+                } else {
+                    self.submit_alone(len, parts)
+                }
             } else {
                 self.settle()?;
                 let begin = self.sink.pos();
@@ -338,6 +347,11 @@ impl<W: Write> RecordWriter<W> {
     /// Whether a chunk that counts for so much has no room for `more`.
     fn overfull(&self, counted: u64, more: u64) -> bool {
         counted.saturating_add(more) > self.chunk_size
+    }
+
+    /// Whether a chunk of so many bytes of records is encoded by a thread.
+    fn is_for_threads(&self, len: u64) -> bool {
+        self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }
 
     /// Where a chunk begins that follows all others.
@@ -375,10 +389,11 @@ impl<W: Write> RecordWriter<W> {
             return Ok(());
         }
         self.counted = 0;
-        if self.pool.is_some() {
+        if self.is_for_threads(self.gathered.values().len() as u64) {
             let begin = std::mem::replace(&mut self.begin, Begin::Known(0));
             return self.submit(begin);
         }
+        self.settle()?;
         let mut full = std::mem::take(&mut self.gathered);
         let mut data = std::mem::take(&mut self.data);
         let header = self.encoder.encode(&self.format, &full, &mut data)?;

@@ -80,6 +80,31 @@ fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
             small_records(&noise, compression, transpose);
         }
         large_record(&noise, compression);
+        copied_records(&noise, compression);
+    }
+}
+
+/// Records of a chunk each, which are copied for threads.
+fn copied_records(noise: &[u8], compression: Compression) {
+    for threads in [1, 2, 3] {
+        let options = WriterOptions::new()
+            .compression(compression)
+            .parallelism(threads);
+        let used = most(|| {
+            let mut writer = RecordWriter::new(Counted::default(), options.clone()).unwrap();
+            for record in noise.chunks(CHUNK) {
+                writer.write_record(record).unwrap();
+            }
+            writer.finish().unwrap();
+        });
+        let bound = if compression == Compression::None {
+            // One is written while the next is copied.
+            2 * CHUNK
+        } else {
+            (threads as usize + 1) * 2 * CHUNK
+        };
+        let what = format!("writing records of a chunk, {options}");
+        check(&what, used, bound + FIXED);
     }
 }
 

@@ -419,12 +419,10 @@ fn file_contests(
         })
     };
     let mut contest = Contest::new(format!("{name}, to a file"), bytes)
-        .by_other("record-file", || ours(&settings.ours()));
-    if codec != Codec::None {
-        contest = contest.by_other("record-file, 2 threads", || {
+        .by_other("record-file", || ours(&settings.ours()))
+        .by_other("record-file, 2 threads", || {
             ours(&settings.ours().parallelism(2))
         });
-    }
     contest = contest.by_other("riegeli crate", || {
         timed("theirs", &|file| {
             let out = BufWriter::with_capacity(BUFFER, file);

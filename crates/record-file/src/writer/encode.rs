@@ -203,6 +203,14 @@ impl Gathered {
         }
     }
 
+    /// The only record of a chunk that isn't compressed, hashed as it is copied.
+    pub(super) fn add_hashed(&mut self, len: u64, parts: &[&[u8]], hasher: &mut Hasher) {
+        self.add(len, &[], 0);
+        for part in parts {
+            hasher.update_along(part, |piece| self.values.extend_from_slice(piece));
+        }
+    }
+
     pub(super) fn values(&self) -> &[u8] {
         &self.values
     }

@@ -14,7 +14,7 @@ pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
 /// The part of a transposed chunk that is compressed as one, unless told otherwise.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
-/// Bytes of the largest record that is copied for a thread to compress it, unless told otherwise.
+/// Bytes of the largest record that is copied for a thread to compress or hash it, unless told otherwise.
 pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
 /// The multiple, in bytes, that `padding` in an option string means when it names none: that of a block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
@@ -133,8 +133,9 @@ impl WriterOptions {
 
     /// On how many threads chunks are encoded and compressed (0: on that of the caller).
     ///
-    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms. What is neither
-    /// compressed nor transposed is written by the caller's thread all the same: encoding it is no work.
+    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms. Those of 64 KiB or more that are
+    /// neither compressed nor transposed are only hashed by threads; of records of 1 MiB or more in such chunks, a thread copies one
+    /// while the one before is written, so that two are held, whatever the number.
     #[must_use]
     pub const fn parallelism(mut self, threads: u32) -> Self {
         self.parallelism = threads;
@@ -184,7 +185,7 @@ impl WriterOptions {
         size.max(1)
     }
 
-    /// Bytes of the largest record that is copied so that another thread can compress it
+    /// Bytes of the largest record that is copied so that another thread can compress or hash it
     /// ([`DEFAULT_MAX_COPIED`]): a larger one is compressed by the caller's, from where it is.
     ///
     /// It matters with [`parallelism`](Self::parallelism) only, and isn't part of the string.

@@ -63,6 +63,12 @@ impl Pool {
         Ok(())
     }
 
+    /// Adds a chunk that is encoded already, to be written after all others.
+    pub(super) fn add_done(&mut self, done: Done, begin: Begin) {
+        self.threads.add_done(Ok(done));
+        self.begins.push_back(begin);
+    }
+
     /// Waits for the chunk that was handed over first.
     pub(super) fn next(&mut self) -> Option<(Begin, Result<Done>)> {
         let begin = self.begins.pop_front()?;
@@ -121,7 +127,12 @@ impl<W: Write> RecordWriter<W> {
             mut data,
             mut gathered,
         } = done;
-        self.write_chunk(&header, &data, &[])?;
+        let values: &[&[u8]] = if self.format.keeps_values() {
+            &[gathered.values()]
+        } else {
+            &[]
+        };
+        self.write_chunk(&header, &data, values)?;
         let usual = self.usual_size();
         gathered.clear(usual);
         if let Some(pool) = &mut self.pool {

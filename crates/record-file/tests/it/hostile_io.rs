@@ -363,6 +363,28 @@ fn a_sink_that_fails_under_a_writer_with_threads_is_an_error_by_the_end() {
 }
 
 #[test]
+fn a_sink_that_fails_while_a_thread_copies_a_large_record_is_an_error_by_the_end() {
+    let options = WriterOptions::new()
+        .compression(Compression::None)
+        .parallelism(2);
+    let record = noise(1 << 20, 1);
+    let write = |at| {
+        let sink = Hostile::new(Vec::new(), Manner::failing(at, Fault::Error));
+        let mut writer = RecordWriter::new(sink, options.clone())?;
+        for _ in 0..3 {
+            writer.write_record(&record)?;
+        }
+        writer.finish()
+    };
+    let len = write(u64::MAX).unwrap().into_inner().len() as u64;
+    for at in [0, 63, 64, 110, len / 3, len / 2, len - 1] {
+        let error = write(at).unwrap_err();
+        assert_eq!(io_kind(&error), Some(KIND), "{at}: {error}");
+        assert!(error.offset().is_some(), "{at}: {error}");
+    }
+}
+
+#[test]
 fn what_was_written_before_a_failure_is_the_beginning_of_the_file() {
     let expected = write(Vec::new()).unwrap();
     for at in write_offsets(expected.len()) {

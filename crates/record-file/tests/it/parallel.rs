@@ -58,6 +58,7 @@ fn written(options: WriterOptions) -> (Vec<u8>, Vec<RecordPosition>) {
 fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
     for text in [
         "uncompressed",
+        "uncompressed,chunk_size:100K",
         "zstd:1",
         "zstd:3,chunk_size:1",
         "brotli:1,chunk_size:50K",
@@ -79,6 +80,67 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
         for (position, record) in positions.iter().zip(records()) {
             assert_eq!(file.locate(position.numeric()).unwrap(), *position);
             assert!(file.read_record(*position).unwrap() == record[..]);
+        }
+    }
+}
+
+/// Uncompressed records that threads copy and hash, those that they only hash, and those that aren't worth it.
+fn large_records() -> Vec<Vec<u8>> {
+    const MIB: usize = 1 << 20;
+    let lens = [
+        3 * MIB,
+        10,
+        MIB - 1,
+        MIB,
+        2 * MIB,
+        0,
+        100_000,
+        MIB + 1,
+        70_000,
+        70_000,
+        2 * MIB,
+    ];
+    let seeds = 0..lens.len() as u64;
+    lens.iter()
+        .zip(seeds)
+        .map(|(&len, seed)| noise(len, seed))
+        .collect()
+}
+
+#[test]
+fn large_uncompressed_records_make_the_same_file_at_the_same_positions() {
+    for chunk_size in ["1", "4K", "1M"] {
+        let options: WriterOptions = format!("uncompressed,chunk_size:{chunk_size},padding:1000")
+            .parse()
+            .unwrap();
+        let mut serial = RecordWriter::new(Vec::new(), options.clone()).unwrap();
+        let mut expected = Vec::new();
+        for record in large_records() {
+            serial.write_record(&record).unwrap();
+            expected.push(serial.last_position().unwrap());
+        }
+        let serial = serial.finish().unwrap();
+        for (threads, asked, max_copied) in [
+            (1, false, 1 << 30),
+            (2, true, 1 << 30),
+            (2, false, 2_000_000),
+            (5, false, 1 << 30),
+        ] {
+            let options = options.clone().parallelism(threads).max_copied(max_copied);
+            let what = format!("{options}, max_copied {max_copied}");
+            let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+            let mut later = Vec::new();
+            for (record, &position) in large_records().iter().zip(&expected) {
+                let (front, back) = record.split_at(record.len() / 3);
+                writer.write_record_slices(&[front, &[], back]).unwrap();
+                if asked {
+                    assert_eq!(writer.last_position(), Some(position), "{what}");
+                }
+                later.extend(writer.last_position_later());
+            }
+            assert!(writer.finish().unwrap() == serial, "{what}");
+            let known: Vec<_> = later.iter().map(|later| later.get().unwrap()).collect();
+            assert_eq!(known, expected, "{what}");
         }
     }
 }
@@ -121,6 +183,24 @@ fn no_more_chunks_are_held_than_there_are_threads() {
             assert!(held.count() <= threads as usize);
         }
     }
+}
+
+#[test]
+fn of_large_uncompressed_records_one_is_held_back() {
+    let options = WriterOptions::new()
+        .compression(Compression::None)
+        .parallelism(4);
+    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    let record = noise(2 << 20, 1);
+    for written in 0..4 {
+        assert_eq!(
+            writer.get_ref().len() >> 21,
+            usize::saturating_sub(written, 1)
+        );
+        writer.write_record(&record).unwrap();
+    }
+    writer.push().unwrap();
+    assert_eq!(writer.get_ref().len() >> 21, 4);
 }
 
 #[test]
