@@ -175,7 +175,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     )?;
     let mut merge = || -> Outcome<()> {
         remove(&merged)?;
-        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new(), false)?;
+        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new())?;
         Ok(())
     };
     row(

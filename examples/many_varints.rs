@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 &options,
             )?;
             // The merge is compared with the checksum of what was split.
-            let back = Merger::merge_to_file(&merged, &prefix, &MergeOptions::new(), true)?;
+            let back = Merger::merge_to_file(&merged, &prefix, &MergeOptions::new().force(true))?;
             if back.byte_exact != Some(true) || back.size != size {
                 return Err(format!("{form}: the merge is not what was split").into());
             }

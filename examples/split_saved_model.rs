@@ -69,7 +69,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             &merged,
             &prefix,
             &MergeOptions::new(),
-            false,
         )?)
     })?;
     timed("compare", || compare(&model, &merged))?;

@@ -30,7 +30,7 @@ fn unread(reads: &[Range<u64>], of: Range<u64>) -> u64 {
     let mut reads = reads.to_vec();
     reads.sort_by_key(|read| read.start);
     let (mut missing, mut at) = (0, of.start);
-    for read in reads.into_iter().chain([of.end..of.end]) {
+    for read in reads.into_iter().chain(std::iter::once(of.end..of.end)) {
         let start = read.start.min(of.end);
         missing += start.saturating_sub(at);
         at = at.max(read.end);

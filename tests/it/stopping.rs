@@ -172,7 +172,7 @@ fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
             let options = MergeOptions::new().threads(threads);
             let options = options.progress(progress.clone());
             let target = merged.path().join("model.pb");
-            Merger::merge_to_file(&target, &prefix, &options, false)?;
+            Merger::merge_to_file(&target, &prefix, &options)?;
             Ok(fs::remove_file(target)?)
         };
         let stopped = stop_at_every_report(&merge, &|| assert!(is_empty(merged.path())));

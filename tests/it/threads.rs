@@ -182,8 +182,8 @@ fn a_merge_is_the_same_to_memory_to_a_file_and_to_a_stream() {
     for how in ["none", "zstd:1"] {
         split(&source, &prefix, how.parse().unwrap(), 2);
         for count in THREADS {
-            let options = MergeOptions::new().threads(threads(count));
-            let to_file = Merger::merge_to_file(&target, &prefix, &options, true).unwrap();
+            let options = MergeOptions::new().threads(threads(count)).force(true);
+            let to_file = Merger::merge_to_file(&target, &prefix, &options).unwrap();
             assert_eq!(to_file.byte_exact, Some(true));
             assert!(fs::read(&target).unwrap() == model(), "{how} to a file");
 

@@ -44,7 +44,7 @@ fn a_file_comes_back_whatever_its_compression() {
             fs::metadata(&written.path).unwrap().len()
         );
         let merged = folder.path().join("merged.pb");
-        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new(), false).unwrap();
+        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new()).unwrap();
         assert!(fs::read(&merged).unwrap() == model(), "{compression}");
         let mut streamed = Vec::new();
         Merger::merge_to(&mut streamed, &prefix).unwrap();
@@ -239,8 +239,9 @@ fn merges_are_the_same_whatever_the_number_of_threads() {
         assert!(written.chunks.len() > 3);
         for threads in [1, 2, 3, 16] {
             let options = MergeOptions::new().threads(threads.try_into().unwrap());
+            let options = options.force(true);
             let merged = folder.path().join("merged.pb");
-            let report = Merger::merge_to_file(&merged, &prefix, &options, true).unwrap();
+            let report = Merger::merge_to_file(&merged, &prefix, &options).unwrap();
             assert_eq!(report.crc32c, crc32c(&large));
             assert!(fs::read(&merged).unwrap() == large);
             let file = ChunkedFile::open(&written.path).unwrap();
@@ -274,7 +275,7 @@ fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
     for threads in [1, 2, 16] {
         let options = MergeOptions::new().threads(threads.try_into().unwrap());
         let merged = folder.path().join("merged.pb");
-        let error = Merger::merge_to_file(&merged, &prefix, &options, false).unwrap_err();
+        let error = Merger::merge_to_file(&merged, &prefix, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Record, "{error}");
         assert_eq!(error.chunk(), Some(last.index));
         assert_eq!(names(folder.path()), ["out.cpb"]);

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         return Err(Failure::usage(message));
     }
     let merge = |target: &Path, force: bool| {
-        let merged = Merger::merge_file_to_file(target, &input.file, &options, force);
+        let options = options.clone().force(force);
+        let merged = Merger::merge_file_to_file(target, &input.file, &options);
         merged.map_err(|error| Failure::of(&input.file, &error))
     };
     let to_file = args

@@ -89,7 +89,7 @@ fn every_door_gives_the_message() {
         assert_eq!(version.splitter_version, 1);
         assert_eq!(Merger::read::<VersionDef>(&prefix).unwrap(), version);
         let target = folder.path().join("out.pb");
-        Merger::merge_to_file(&target, &prefix, &options, true).unwrap();
+        Merger::merge_to_file(&target, &prefix, &options.force(true)).unwrap();
         assert_eq!(fs::read(&target).unwrap(), whole());
     }
 }
@@ -172,7 +172,7 @@ fn a_file_is_written_whole_or_not_at_all() {
     let options = MergeOptions::new();
     let wrong = cpb_with(&sample(), ALONE, |m| m.source_crc32c = Some(1));
     fs::write(folder.path().join("model.cpb"), wrong).unwrap();
-    let error = Merger::merge_to_file(&target, &prefix, &options, false).unwrap_err();
+    let error = Merger::merge_to_file(&target, &prefix, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
     assert_eq!(
         fs::read_dir(folder.path()).unwrap().count(),
@@ -181,13 +181,14 @@ fn a_file_is_written_whole_or_not_at_all() {
     );
     fs::write(folder.path().join("model.cpb"), cpb(&sample())).unwrap();
     fs::write(&target, "in the way").unwrap();
-    let error = Merger::merge_to_file(&target, &prefix, &options, false).unwrap_err();
+    let error = Merger::merge_to_file(&target, &prefix, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&target).unwrap(), b"in the way");
     let input = folder.path().join("model.cpb");
-    let error = Merger::merge_to_file(&input, &prefix, &options, true).unwrap_err();
+    let options = options.force(true);
+    let error = Merger::merge_to_file(&input, &prefix, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-    Merger::merge_to_file(&target, &prefix, &options, true).unwrap();
+    Merger::merge_to_file(&target, &prefix, &options).unwrap();
     assert_eq!(fs::read(&target).unwrap(), whole());
 }
 

@@ -84,7 +84,10 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
     let verify = told(&dir, "verify m -vv");
     assert_eq!(bytes(&verify, "DEBUG", "read"), [all]);
 
-    for args in ["split saved_model.pb -o m --force -v", "merge m -o - -v"] {
+    for args in [
+        "split saved_model.pb -o m --force --max-chunk-size 20KiB -v",
+        "merge m -o - -v",
+    ] {
         let told = told(&dir, args);
         assert!(!told.is_empty(), "{args}");
         assert!(

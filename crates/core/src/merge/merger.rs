@@ -38,7 +38,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// let typed: FileDescriptorProto = Merger::read(&prefix)?;
 /// assert_eq!(typed, file);
-/// let merged = Merger::merge_to_file(&target, &prefix, &MergeOptions::new(), false)?;
+/// let merged = Merger::merge_to_file(&target, &prefix, &MergeOptions::new())?;
 /// assert_eq!((merged.size, merged.byte_exact), (5003, Some(true)));
 /// assert_eq!(std::fs::read(&target)?, file.encode_to_vec());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -261,15 +261,14 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and the options don't [`force`](MergeOptions::force);
     /// [`ErrorKind::InvalidConfig`] if the target is the file that is read.
     pub fn merge_to_file(
         target: impl AsRef<Path>,
         prefix: impl AsRef<Path>,
         options: &MergeOptions,
-        force: bool,
     ) -> Result<Merged> {
-        write_file(target.as_ref(), &find(prefix.as_ref())?, options, force)
+        write_file(target.as_ref(), &find(prefix.as_ref())?, options)
     }
 
     /// Writes the message in exactly the file `input` to a file: no other file is looked for. It may have any name; one in `.pb` is
@@ -282,12 +281,11 @@ impl Merger {
         target: impl AsRef<Path>,
         input: impl AsRef<Path>,
         options: &MergeOptions,
-        force: bool,
     ) -> Result<Merged> {
         let input = input.as_ref();
         let plain = input.extension().is_some_and(|extension| extension == "pb");
         let found = if plain { Found::Plain } else { Found::Chunked }(input.to_owned());
-        write_file(target.as_ref(), &found, options, force)
+        write_file(target.as_ref(), &found, options)
     }
 }
 
@@ -342,12 +340,12 @@ fn not_overwritten(target: &Path) -> Error {
 }
 
 /// Writes the message that was found to a file.
-fn write_file(target: &Path, found: &Found, options: &MergeOptions, force: bool) -> Result<Merged> {
+fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Merged> {
     let (Found::Chunked(input) | Found::Plain(input)) = found;
     if same_file(input, target) {
         return Err(not_overwritten(target));
     }
-    let mut out = AtomicFile::create(target, force)?;
+    let mut out = AtomicFile::create(target, options.force)?;
     let merged = match found {
         Found::Plain(path) => {
             check_space(out.target(), open_file(path)?.metadata()?.len())?;
@@ -483,6 +481,7 @@ fn copy_plain(path: &Path, sink: &mut dyn Write, options: &MergeOptions) -> Resu
     let mut file: File = open_file(path)?;
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let meter = options.progress.meter(size);
+    let _span = tracing::debug_span!("copy", bytes = size).entered();
     let mut sink = Sink::new(sink, &meter);
     std::io::copy(&mut file, &mut sink)
         .map_err(|error| Error::from(error).context(path.display()))?;

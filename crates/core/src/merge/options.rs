@@ -108,6 +108,8 @@ pub struct MergeOptions {
     pub threads: Option<NonZeroUsize>,
     /// Who is told how far it is, and who may stop it.
     pub progress: Progress,
+    /// Whether a file that is in the way of a merge is replaced (no).
+    pub force: bool,
 }
 
 impl MergeOptions {
@@ -149,6 +151,13 @@ impl MergeOptions {
         self
     }
 
+    /// Whether a file that is in the way of a merge is replaced.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
         threads::count(self.threads)
     }
@@ -171,6 +180,7 @@ impl std::fmt::Debug for MergeOptions {
             .field("limits", &self.limits)
             .field("threads", &self.threads)
             .field("progress", &self.progress)
+            .field("force", &self.force)
             .finish()
     }
 }

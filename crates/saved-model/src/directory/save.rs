@@ -238,7 +238,7 @@ impl SavedModelDir {
                 let merging = MergeOptions::new()
                     .descriptor(descriptor(SAVED_MODEL)?)
                     .progress(options.split.get_progress().clone());
-                Merger::merge_to_file(&target, prefix, &merging, false)?;
+                Merger::merge_to_file(&target, prefix, &merging)?;
             }
             (_, ModelForm::Chunked) => {
                 let prefix = folder.join(MODEL_STEM);
