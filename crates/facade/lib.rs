@@ -1,5 +1,30 @@
 //! Splits protobuf messages over 2 GiB into one seekable, checksummed file and merges them back.
 //!
+//! ```
+//! use proto_splitter::merge::Merger;
+//! use proto_splitter::split::{ComposableSplitter, SplitOptions};
+//! use proto_splitter::SavedModelSplitter;
+//! use proto_splitter::proto::graph_def::{GraphDef, NodeDef};
+//! use proto_splitter::proto::saved_model::{MetaGraphDef, SavedModel};
+//!
+//! // Two nodes with names of 3,000 bytes: a small stand-in for constants of 2 GiB.
+//! let node = NodeDef { name: "n".repeat(3000), ..Default::default() };
+//! let graph = GraphDef { node: vec![node.clone(), node], ..Default::default() };
+//! let meta_graph = MetaGraphDef { graph_def: Some(graph), ..Default::default() };
+//! let model = SavedModel { meta_graphs: vec![meta_graph], ..Default::default() };
+//!
+//! let folder = tempfile::tempdir()?;
+//! let prefix = folder.path().join("saved_model");
+//! let options = SplitOptions::new().max_chunk_size(4000)?;
+//! let written = SavedModelSplitter.write_with(&model, &prefix, &options)?;
+//! assert_eq!(written.path, folder.path().join("saved_model.cpb"));
+//! assert!(written.chunks.iter().all(|chunk| chunk.size <= 4000));
+//!
+//! let merged: SavedModel = Merger::read(&prefix)?;
+//! assert_eq!(merged, model);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Overview
 //!
 //! A [`ComposableSplitter`](split::ComposableSplitter) decides what of a message becomes a chunk of its own: [`SavedModelSplitter`],
@@ -9,6 +34,19 @@
 //!
 //! `docs/your-own-splitter.md` leads from a message that is too big to a splitter of your own, `docs/size-splitter.md` says when
 //! `SizeSplitter` is enough.
+//!
+//! # Words
+//!
+//! - A *chunk* is a part of a message that is stored by itself: the fields of a message (kind MESSAGE), or the bytes of a bytes or string
+//!   value (kind BYTES). Chunk 0, the *base*, is what is left of the whole.
+//! - A *placeholder* is what a cut leaves where the value stood: its tag, with nothing in it. A file that says it has them has *our marker*,
+//!   and is merged without its type being known; files of TensorFlow's splitters have none.
+//! - A *slice* is a chunk with the tail of a repeated field.
+//! - The *trailer* is the last record of a file, a `ChunkMetadata`: which chunk belongs where.
+//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its `.cpb` or `.pb`.
+//! - A *[profile](split::Profile)* says who is to read a file: TensorFlow too, or readers such as this one alone.
+//!
+//! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]
 
 pub use proto_splitter_core::{

@@ -27,20 +27,12 @@
 //! A [`Source`](split::Source) is a message to be split. A [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it
 //! leave, as a [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) goes by sizes alone, and an
 //! implementation of one's own cuts what it names. A [`Merger`](merge::Merger) puts a file together again. A
-//! [`MessageView`](lazy::MessageView) reads single values of a message of any size, [`tree`] says what in it is so big, [`compare`] where
+//! [`MessageView`](lazy::MessageView) reads single values of a message of any size, [`tree`] says what takes up space in it, [`compare`] where
 //! two differ, and [`rewrite`] changes a file without merging it. Long work reports to a [`Progress`](progress::Progress), by which it
 //! can be stopped.
 //!
-//! # Words
-//!
-//! - A *chunk* is a part of a message that is stored by itself: the fields of a message (kind MESSAGE), or the bytes of a bytes or string
-//!   value (kind BYTES). Chunk 0, the *base*, is what is left of the whole.
-//! - A *placeholder* is what a cut leaves where the value stood: its tag, with nothing in it. A file that says it has them has *our marker*,
-//!   and is merged without its type being known; files of TensorFlow's splitters have none.
-//! - A *slice* is a chunk with the tail of a repeated field.
-//! - The *trailer* is the last record of a file, a `ChunkMetadata`: which chunk belongs where.
-//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its `.cpb` or `.pb`.
-//! - A *[profile](split::Profile)* says who is to read a file: TensorFlow too, or readers such as this one alone.
+//! The words that are used throughout, from *chunk* to *profile*, are explained in the documentation of the crate `proto-splitter`, which
+//! has all of this one and the splitters that ship.
 //!
 //! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]

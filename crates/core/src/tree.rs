@@ -1,4 +1,4 @@
-//! What in a message is so big: sizes by field path, without loading it.
+//! What takes up space in a message: sizes by field path, without loading it.
 //!
 //! [`MessageView::tree`](crate::lazy::MessageView::tree) walks a message, hopping over every value that is no message, and sums what
 //! it meets by field path: all elements of `graph_def.node` are one [`TreeNode`], and so are the `name`s of all of them. Of repeated
