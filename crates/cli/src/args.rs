@@ -56,7 +56,7 @@ const EXAMPLES: &str = "\
 Examples:
   protosplit split model/ -o small/                a SavedModel, all of its folder
   protosplit split --message tensorflow.GraphDef graph.pb
-  protosplit tree model/                           what in it is so big
+  protosplit tree model/                           what takes up space in it
   protosplit info small/                           what became of it
   protosplit verify small/ --against model/saved_model.pb
   protosplit merge small/ -o whole/                and back
@@ -102,7 +102,7 @@ pub(crate) enum Command {
     /// Check a .cpb file
     #[command(after_help = verify::HELP)]
     Verify(VerifyArgs),
-    /// Say what in a message is so big
+    /// Show what takes up space in a message
     #[command(after_help = tree::HELP)]
     Tree(TreeArgs),
     /// List the chunks of a .cpb file

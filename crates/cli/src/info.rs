@@ -107,7 +107,7 @@ pub(crate) struct Chunk {
     pub(crate) crc32c: Option<String>,
 }
 
-/// A line for each chunk, with its ratio; that and the checksum only in `detail`.
+/// A line for each chunk; its ratio only in `detail`.
 pub(crate) fn chunks_table<'a>(
     chunks: impl Iterator<Item = (&'a Chunk, String)>,
     in_one_file: bool,
@@ -131,7 +131,6 @@ pub(crate) fn chunks_table<'a>(
     }
     if !detail {
         table.hide("ratio");
-        table.hide("crc32c");
     }
     for (chunk, ratio) in chunks {
         let path = match (&chunk.path, chunk.other_paths.len()) {

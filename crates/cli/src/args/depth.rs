@@ -7,7 +7,7 @@ use proto_splitter::split::{DEFAULT_DEPTH_LIMIT, LARGEST_DEPTH_LIMIT};
 /// How deep messages may nest that are walked.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct DepthArgs {
-    /// How many messages deep to look into the message, up to 200. Other readers stop at 100
+    /// How many levels of nested messages to follow, up to 200. Other readers stop at 100
     #[arg(long, value_name = "N", default_value_t = DEFAULT_DEPTH_LIMIT, value_parser = depth())]
     pub(crate) max_depth: u32,
 }

@@ -11,7 +11,7 @@ use super::schema::SchemaArgs;
 pub(crate) struct ReadingArgs {
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
-    /// Do without the type: take what depends on it in the plainest way
+    /// Do without the type: where it would decide, take the plainest reading
     #[arg(long)]
     pub(crate) assume_plain: bool,
     #[command(flatten)]

@@ -55,7 +55,7 @@ pub(crate) struct SplitArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
-    /// The most that the chunk of a message may have
+    /// Largest size of a chunk that is a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
     /// Bytes and strings this large are cut out if anything is, or `none`
@@ -64,10 +64,10 @@ pub(crate) struct SplitArgs {
     /// tensorflow: TensorFlow reads the file; extended: every value can be cut, and there can be several files
     #[arg(long, value_name = "NAME", default_value = "tensorflow", value_parser = ValueParser::new(profile))]
     pub(crate) profile: Profile,
-    /// The most that a chunk of bytes or of a string may have [default: any size; extended: --max-chunk-size]
+    /// Largest size of a chunk that is a bytes or string value [default: any size; extended: --max-chunk-size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(largest_value))]
     pub(crate) max_value_size: Option<u64>,
-    /// The most that a file may have; only for the profile extended [default: any size]
+    /// Largest size of a file; only for the profile extended [default: any size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
     pub(crate) max_file_size: Option<u64>,
     #[command(flatten)]

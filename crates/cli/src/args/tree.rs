@@ -9,7 +9,7 @@ use super::reading::ReadingArgs;
 use crate::size;
 
 pub(super) const HELP: &str = "\
-Says what in a message is so big: bytes by field path, without loading it. Large
+Shows what takes up space in a message: bytes by field path, without loading it. Large
 values are hopped over; nothing is read but tags, lengths and names.
 
 All elements of a repeated field or map are one line with [*], and so is each field
