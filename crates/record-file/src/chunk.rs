@@ -183,6 +183,14 @@ pub struct Chunk {
 }
 
 impl Chunk {
+    /// How many records a reader finds in it.
+    pub(crate) fn records(&self) -> u64 {
+        match self.header.kind {
+            ChunkKind::Simple | ChunkKind::Transposed => self.header.num_records,
+            _ => 0,
+        }
+    }
+
     /// Where the chunk begins.
     #[must_use]
     pub fn begin(&self) -> ChunkOffset {

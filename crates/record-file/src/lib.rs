@@ -100,7 +100,7 @@ pub use options::{
 };
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
-pub use reader::{Found, Guide, RecordReader, SkippedRegion};
+pub use reader::{Found, Guide, RecordReader, SkippedRegion, StreamedRecord};
 pub use stream::RecordStream;
 pub use transpose::FieldProjection;
 pub use writer::{

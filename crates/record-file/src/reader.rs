@@ -1,6 +1,7 @@
 //! Reading one record after the other.
 mod ahead;
 mod metadata;
+mod one;
 mod recover;
 mod search;
 mod seek;
@@ -10,10 +11,11 @@ use std::io::Read;
 use ahead::Ahead;
 use bytes::Bytes;
 
+pub use one::StreamedRecord;
 pub use recover::SkippedRegion;
 pub use search::{Found, Guide};
 
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::decoded::{self, DecodedChunk};
 use crate::error::{Error, ErrorKind, Result};
@@ -66,10 +68,26 @@ pub struct RecordReader<I> {
     last: Option<RecordPosition>,
     recovery: Option<Callback>,
     skipped: Option<SkippedRegion>,
-    /// What a stream ended with, which it can't come back to.
-    failed: Option<Error>,
+    /// The chunk whose header was read last.
+    head: Option<Chunk>,
+    /// The chunk at `begin`, if all its records were read or skipped without it being loaded.
+    passed: Option<Chunk>,
+    /// The chunk at `begin`, if it is only its data that couldn't be read.
+    unread: Option<Chunk>,
+    failed: Option<Failed>,
     ahead: Option<Ahead>,
 }
+
+/// What a plain stream ended with, which it can't come back to.
+#[derive(Debug)]
+struct Failed {
+    error: Error,
+    /// The chunk whose data couldn't be read: it may still be skipped.
+    chunk: Option<Chunk>,
+}
+
+/// What a byte may decompress to: more than it does with any codec.
+const MOST_EXPANDED: u64 = 1 << 24;
 
 type Callback = Box<dyn FnMut(&SkippedRegion) -> bool + Send>;
 
@@ -100,6 +118,9 @@ impl<I: Input> RecordReader<I> {
             last: None,
             recovery: None,
             skipped: None,
+            head: None,
+            passed: None,
+            unread: None,
             failed: None,
             ahead: None,
         }
@@ -141,9 +162,9 @@ impl<I: Input> RecordReader<I> {
     pub fn set_field_projection(&mut self, projection: FieldProjection) {
         self.projection = projection;
         // Decoded again, with the same record next.
-        let index = self.index;
+        let (index, passed) = (self.index, self.passed);
         self.unload();
-        self.index = index;
+        (self.index, self.passed) = (index, passed);
         self.ahead = None;
     }
 
@@ -180,8 +201,10 @@ impl<I: Input> RecordReader<I> {
     /// # Errors
     ///
     /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a chunk is
-    /// [`Truncated`](ErrorKind::Truncated). [`Io`](ErrorKind::Io), [`LimitExceeded`](ErrorKind::LimitExceeded). The
-    /// reader stays where it is, so that what may pass (a file that still grows) can be tried again.
+    /// [`Truncated`](ErrorKind::Truncated). [`Io`](ErrorKind::Io). [`LimitExceeded`](ErrorKind::LimitExceeded) if the record's
+    /// chunk is larger than the options allow: then it may be [streamed](Self::read_record_stream) or
+    /// [skipped](Self::skip_record). The reader stays where it is, so that what may pass (a file that still grows)
+    /// can be tried again.
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
@@ -227,16 +250,23 @@ impl<I: Input> RecordReader<I> {
 
     #[inline(never)]
     fn load_next(&mut self) -> Result<bool> {
-        if let Some(error) = &self.failed {
-            return Err(error.again());
+        if let Some(failed) = &self.failed {
+            return Err(failed.error.again());
         }
         let result = self.find_record();
-        if let Err(error) = &result
+        self.remember_failure(&result);
+        result
+    }
+
+    fn remember_failure(&mut self, result: &Result<bool>) {
+        if let Err(error) = result
             && !self.input.goes_back()
         {
-            self.failed = Some(error.again());
+            self.failed = Some(Failed {
+                error: error.again(),
+                chunk: self.unread,
+            });
         }
-        result
     }
 
     fn find_record(&mut self) -> Result<bool> {
@@ -247,6 +277,12 @@ impl<I: Input> RecordReader<I> {
                 }
                 self.begin = loaded.end;
                 self.unload();
+            }
+            if let Err(fault) = self.leave_passed() {
+                if !self.recover(fault)? {
+                    return Ok(false);
+                }
+                continue;
             }
             let loaded = match self.options.parallelism {
                 0 => self.load(),
@@ -274,8 +310,7 @@ impl<I: Input> RecordReader<I> {
             ChunkKind::Simple | ChunkKind::Transposed => self.decode(&chunk)?,
             // Metadata, padding: verified, though nothing in it is of use here.
             _ => {
-                let data = self.read_data(Payload::hashed(chunk))?;
-                self.decoders.memory.give(data);
+                self.check_data(chunk)?;
                 DecodedChunk::default()
             }
         };
@@ -303,7 +338,17 @@ impl<I: Input> RecordReader<I> {
             Ok(())
         });
         claims.map_err(|error| Fault::in_data(&chunk, error))?;
+        self.head = Some(chunk);
         Ok(Some(chunk))
+    }
+
+    /// Verifies the data of a chunk, of which nothing is kept.
+    fn check_data(&mut self, chunk: Chunk) -> Result<(), Fault> {
+        if self.input.goes_back() {
+            self.check_end(&chunk)?;
+        }
+        Payload::hashed(chunk).finish(&mut self.input)?;
+        self.check_reached(&chunk)
     }
 
     fn decode(&mut self, chunk: &Chunk) -> Result<DecodedChunk, Fault> {
@@ -356,7 +401,19 @@ impl<I: Input> RecordReader<I> {
         if self.input.goes_back() {
             self.check_end(chunk)?;
         }
-        let size = chunk.header.data_size;
+        let ChunkHeader {
+            kind,
+            data_size,
+            decoded_data_size,
+            ..
+        } = chunk.header;
+        let size = match kind {
+            // Said now, a plain stream can still be read in another way. What can't be is found when it is decoded.
+            ChunkKind::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
+                data_size.max(decoded_data_size)
+            }
+            _ => data_size,
+        };
         check_limit(chunk, size, self.options.max_chunk_memory)
             .map_err(|error| Fault::in_data(chunk, error))
     }
@@ -381,6 +438,7 @@ impl<I: Input> RecordReader<I> {
         if let Some(loaded) = self.loaded.take() {
             loaded.records.recycle(&mut self.decoders.memory);
         }
+        self.passed = None;
         self.index = 0;
     }
 }

@@ -14,8 +14,8 @@ use crate::payload::Payload;
 use crate::threads::Threads;
 use crate::transpose::FieldProjection;
 
-/// A chunk and its data as it is stored.
-type Job = (Chunk, Vec<u8>);
+/// A chunk and its data as it is stored, unless that was verified already and has no records.
+type Job = (Chunk, Option<Vec<u8>>);
 type Decoded = Result<DecodedChunk, Fault>;
 
 /// The chunks that follow each other in a file from where the reader is, as many as there are threads.
@@ -25,21 +25,25 @@ pub(super) struct Ahead {
     chunks: VecDeque<Chunk>,
     /// Where the chunk behind them begins.
     next: u64,
-    /// What is wrong there, if it was looked at.
-    fault: Option<Fault>,
+    /// What is wrong there, if it was looked at, and the chunk whose header was read before that.
+    fault: Option<(Fault, Option<Chunk>)>,
+}
+
+/// What was read ahead where the reader is.
+pub(super) enum AtHand {
+    Chunk(Chunk),
+    Fault,
 }
 
 impl Ahead {
     pub(super) fn new(options: ReaderOptions, projection: FieldProjection) -> Self {
         let decode = move |decoders: &mut Decoders, (chunk, data): Job| {
+            let Some(data) = data else {
+                return Ok(DecodedChunk::default());
+            };
             Payload::check_hash(&chunk, hash(&data))?;
-            match chunk.header.kind {
-                ChunkKind::Simple | ChunkKind::Transposed => {
-                    decoded::decode(&chunk, data, decoders, &options, &projection)
-                }
-                _ => Ok(DecodedChunk::default()),
-            }
-            .map_err(|error| Fault::in_data(&chunk, error))
+            decoded::decode(&chunk, data, decoders, &options, &projection)
+                .map_err(|error| Fault::in_data(&chunk, error))
         };
         Ahead {
             threads: Threads::new(options.parallelism, decode),
@@ -62,6 +66,26 @@ impl Ahead {
 }
 
 impl<I: Input> RecordReader<I> {
+    /// The current chunk, if threads have it, or an error that was met where it begins, if that can't be met again.
+    pub(super) fn at_hand(&self) -> Option<AtHand> {
+        let ahead = self.ahead.as_ref()?;
+        match ahead.chunks.front() {
+            Some(chunk) => (chunk.begin == self.begin).then_some(AtHand::Chunk(*chunk)),
+            None if ahead.next != self.begin || self.input.goes_back() => None,
+            None => ahead.fault.as_ref().map(|_| AtHand::Fault),
+        }
+    }
+
+    /// Takes the current chunk from the threads, if they have it.
+    pub(super) fn drop_at_hand(&mut self) {
+        if let Some(AtHand::Chunk(_)) = self.at_hand()
+            && let Some(ahead) = &mut self.ahead
+        {
+            ahead.chunks.pop_front();
+            ahead.threads.next();
+        }
+    }
+
     /// As [`load`](Self::load), with chunks behind it read and handed to threads.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
@@ -79,12 +103,16 @@ impl<I: Input> RecordReader<I> {
             match self.hand_over(ahead) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(fault) => ahead.fault = Some(fault),
+                Err(fault) => ahead.fault = Some((fault, self.head)),
             }
         }
         let Some(chunk) = ahead.chunks.pop_front() else {
+            if let Some((fault, chunk)) = ahead.fault.take() {
+                self.head = chunk;
+                return Err(fault);
+            }
             self.index = 0;
-            return ahead.fault.take().map_or(Ok(false), Err);
+            return Ok(false);
         };
         let stopped = |error| Fault {
             error,
@@ -93,6 +121,7 @@ impl<I: Input> RecordReader<I> {
         let Some(decoded) = ahead.threads.next() else {
             return Ok(false);
         };
+        self.head = Some(chunk);
         let records = decoded.map_err(stopped)??;
         self.index = self.index.min(records.len());
         self.loaded = Some(Loaded {
@@ -107,7 +136,15 @@ impl<I: Input> RecordReader<I> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);
         };
-        let data = self.read_data(Payload::unhashed(chunk))?;
+        let data = match chunk.header.kind {
+            ChunkKind::Simple | ChunkKind::Transposed => {
+                Some(self.read_data(Payload::unhashed(chunk))?)
+            }
+            _ => {
+                self.check_data(chunk)?;
+                None
+            }
+        };
         ahead.threads.submit((chunk, data)).map_err(|error| Fault {
             error,
             place: Place::Io,

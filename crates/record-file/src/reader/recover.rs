@@ -4,6 +4,7 @@
 //! does: every block names the chunk that reaches into it.
 use super::RecordReader;
 use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
+use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::{Fault, Place};
 use crate::headers::read_block_header;
@@ -24,7 +25,12 @@ pub struct SkippedRegion {
 impl<I: Input> RecordReader<I> {
     /// Reports what is wrong at `begin` to the callback, and moves past it. False if reading is to end there.
     pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {
+        self.unread = None;
         if self.recovery.is_none() || !is_damage(&fault) {
+            let whose = |chunk: &Chunk| {
+                chunk.begin == self.begin && fault.place == (Place::Data { end: chunk.end })
+            };
+            self.unread = self.head.filter(whose);
             return Err(fault.error);
         }
         let region = self.resync(self.begin, fault)?;

@@ -45,13 +45,29 @@ impl<S: ReadAt> RecordReader<S> {
         match &self.loaded {
             Some(loaded) => self.index = self.index.min(loaded.records.len()),
             None if self.index > 0 => {
-                if let Err(fault) = self.load() {
+                if let Err(fault) = self.go_into() {
                     self.recover(fault)?;
                 }
             }
             None => {}
         }
         Ok(())
+    }
+
+    /// Loads the chunk at `begin`; one that is too large isn't needed at its end.
+    fn go_into(&mut self) -> Result<(), Fault> {
+        match self.load() {
+            Err(fault) if fault.error.kind() == ErrorKind::LimitExceeded => {
+                let end = |chunk: &Chunk| {
+                    chunk.begin == self.begin && self.index as u64 >= chunk.records()
+                };
+                let chunk = self.head.filter(end).ok_or(fault)?;
+                self.index = usize::try_from(chunk.records()).unwrap_or(usize::MAX);
+                self.passed = Some(chunk);
+                Ok(())
+            }
+            loaded => loaded.map(drop),
+        }
     }
 
     /// Moves to the record with this number, or if there is none to the next one after it.
@@ -98,6 +114,10 @@ impl<S: ReadAt> RecordReader<S> {
     /// What reading headers and a chunk can give.
     pub fn seek_back(&mut self) -> Result<bool> {
         self.last = None;
+        if self.index > 0 && self.passed.take().is_some() {
+            self.index -= 1;
+            return Ok(true);
+        }
         if self.index > 0 && self.loaded.is_none() && !self.load_record()? {
             return Ok(false);
         }

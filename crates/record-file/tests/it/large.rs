@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use record_file::{
-    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
+    Compression, ErrorKind, Input, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
     WriterOptions,
 };
 
@@ -196,6 +196,45 @@ fn beyond_4_gib(compression: Compression) {
     assert_eq!(end, b"the end");
     let error = file.read_record(position).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+
+    let sparse = file.into_inner();
+    for threads in [0, 1] {
+        let options = ReaderOptions::new().parallelism(threads);
+        past_a_huge_record(RecordReader::new(&sparse, options), len);
+    }
+    let plain = Forward { sparse, pos: 0 };
+    past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
+}
+
+/// Reads what is around a record that is too large, which is streamed or skipped: that takes time, so it is read once.
+fn past_a_huge_record<I: Input>(mut reader: RecordReader<I>, len: u64) {
+    assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
+    for _ in 0..2 {
+        let error = reader.read_record().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    }
+    let mut stream = reader.read_record_stream().unwrap().unwrap();
+    assert_eq!(stream.remaining(), len);
+    let mut front = [1; 5];
+    stream.read_exact(&mut front).unwrap();
+    assert_eq!(front, [0; 5]);
+    // What is left of it is passed over.
+    assert_eq!(reader.read_record().unwrap(), Some(&b"after"[..]));
+    assert_eq!(reader.read_record().unwrap(), None);
+}
+
+/// A sparse file as a plain stream.
+struct Forward {
+    sparse: Sparse,
+    pos: u64,
+}
+
+impl Read for Forward {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.sparse.read_at(self.pos, buf)?;
+        self.pos += n as u64;
+        Ok(n)
+    }
 }
 
 #[test]

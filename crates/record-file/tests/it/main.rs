@@ -5,7 +5,7 @@
 //! | blocks, headers, where chunks end | `layout`, `writing`, `fixtures` |
 //! | when a writer closes a chunk; its failures, its options | `writing`, `flushing`, `options`, `hostile_io` |
 //! | padding, appending, concatenated files | `padding`, `appending`, `walking` |
-//! | records of any size and number, chunks without records, files that grow | `reading`, `streams`, `large`, `walking`, `properties` |
+//! | records of any size and number, chunks without records, files that grow | `reading`, `streams`, `one_by_one`, `large`, `walking`, `properties` |
 //! | positions, seeking, the last record | `positions`, `seeking`, `walking` |
 //! | search | `seeking`, `walking`, `properties` |
 //! | recovery | `reading`, `recovering`, `damage` |
@@ -31,6 +31,7 @@ mod layout;
 mod metadata;
 mod mutations;
 mod noise;
+mod one_by_one;
 mod options;
 mod padding;
 mod parallel;
