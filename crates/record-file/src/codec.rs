@@ -6,12 +6,13 @@ mod decode;
 mod encode;
 mod frame;
 mod memory;
+mod pieces;
 mod stream;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use decode::{Decoders, resize};
-pub(crate) use encode::{Encoders, StreamEncoder, most_compressed};
+pub(crate) use encode::{Encoders, StreamEncoder};
 pub(crate) use memory::Memory;
 pub(crate) use stream::StreamDecoder;
 

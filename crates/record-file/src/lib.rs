@@ -36,8 +36,9 @@
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, one chunk and its compressed form; a transposing writer twice as much again, for the
-//! fields in columns and the buckets that these are joined to before they are compressed. Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for those
+//! A writer or reader holds, for each of its threads, the caller's included, one chunk and its compressed form. A transposing writer holds less, little more
+//! than the chunk: records are given up as they come apart into columns, and columns as they are compressed. Besides, it holds up to 256 KiB for each
+//! different field (by its path from the record on), and the largest record once more. Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for those
 //! that are transposed or decoded by threads. A record that is [streamed](RecordFile::record_stream), or
 //! [read into a buffer](RecordFile::read_record_into), isn't held if it has a chunk of its own, and of an uncompressed one there is no copy in between.
 //!
@@ -77,6 +78,7 @@ mod input;
 mod metadata;
 mod options;
 mod payload;
+mod pieces;
 mod position;
 mod read_at;
 mod reader;

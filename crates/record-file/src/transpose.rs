@@ -27,7 +27,7 @@ mod select;
 mod states;
 
 pub(crate) use decode::decode;
-pub(crate) use encode::ChunkEncoder;
+pub(crate) use encode::{ChunkEncoder, Records, Storage};
 pub use projection::FieldProjection;
 
 /// What states other than those of fields emit; fields have tags from 8 on.

@@ -336,7 +336,11 @@ impl<W: Write> RecordWriter<W> {
             begin: self.begin.clone(),
             index: self.gathered.num_records,
         });
-        self.gathered.add(len, parts, self.chunk_size);
+        if self.format.transposed.is_some() {
+            self.gathered.add_apart(len, parts);
+        } else {
+            self.gathered.add(len, parts, self.chunk_size);
+        }
         self.counted += added;
         if self.overfull(self.counted, RECORD_OVERHEAD) {
             self.close_chunk()?;
@@ -389,23 +393,17 @@ impl<W: Write> RecordWriter<W> {
             return Ok(());
         }
         self.counted = 0;
-        if self.is_for_threads(self.gathered.values().len() as u64) {
+        if self.is_for_threads(self.gathered.size()) {
             let begin = std::mem::replace(&mut self.begin, Begin::Known(0));
             return self.submit(begin);
         }
         self.settle()?;
         let mut full = std::mem::take(&mut self.gathered);
         let mut data = std::mem::take(&mut self.data);
-        let header = self.encoder.encode(&self.format, &full, &mut data)?;
-        let values = full.values();
-        let values = if self.format.keeps_values() {
-            &[values][..]
-        } else {
-            &[]
-        };
-        self.write_chunk(&header, &data, values)?;
+        let header = self.encoder.encode(&self.format, &mut full, &mut data)?;
+        self.write_gathered(&header, &data, &full)?;
         self.keep_data(data);
-        full.clear(self.usual_size());
+        full.clear(self.usual_size(), self.chunk_size);
         self.gathered = full;
         Ok(())
     }
@@ -417,6 +415,20 @@ impl<W: Write> RecordWriter<W> {
             .write_padding(self.options.final_padding)
             .and_then(|()| self.sink.write_buffer())
             .map_err(|error| self.io(error))
+    }
+
+    /// Writes a chunk of gathered records that were encoded to `data`.
+    fn write_gathered(
+        &mut self,
+        header: &ChunkHeader,
+        data: &[u8],
+        gathered: &Gathered,
+    ) -> Result<()> {
+        if self.format.keeps_values() || self.format.transposed.is_some() {
+            let values: Vec<_> = gathered.values().collect();
+            return self.write_chunk(header, data, &values);
+        }
+        self.write_chunk(header, data, &[])
     }
 
     fn write_chunk(&mut self, header: &ChunkHeader, data: &[u8], values: &[&[u8]]) -> Result<()> {

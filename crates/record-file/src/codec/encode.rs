@@ -4,6 +4,7 @@ use brotlic::{LargeWindowSize, Quality, WindowSize};
 use zstd::zstd_safe::zstd_sys::ZSTD_EndDirective::{ZSTD_e_continue, ZSTD_e_end};
 use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, compress_bound};
 
+use super::pieces::too_large;
 use super::zstd_name;
 use crate::compression::{Compression, DEFAULT_BROTLI_WINDOW_LOG};
 use crate::error::{Error, ErrorKind, Result};
@@ -12,7 +13,7 @@ use crate::varint;
 /// The most that output grows by at once while a stream is compressed.
 const STEP: usize = 128 << 10;
 /// Snappy's own limit on a block.
-const MAX_SNAPPY: u64 = u32::MAX as u64;
+pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
 
 /// Compressors that are kept from one chunk to the next.
 #[derive(Default)]
@@ -53,7 +54,7 @@ impl Encoders {
             }
             Compression::Brotli { .. } => varint::push(out, size),
         }
-        let mut stream = StreamEncoder::with_context(compression, size, self.zstd.take())?;
+        let mut stream = self.stream(compression, size)?;
         let (last, front) = parts
             .split_last()
             .map_or((&[][..], &[][..]), |(l, f)| (*l, f));
@@ -61,18 +62,36 @@ impl Encoders {
             .iter()
             .try_for_each(|part| stream.run(part, out, false))
             .and_then(|()| stream.run(last, out, true));
+        self.keep(stream);
+        result
+    }
+
+    /// A stream of `size` bytes; `compression` must have one.
+    pub(super) fn stream(&mut self, compression: &Compression, size: u64) -> Result<StreamEncoder> {
+        StreamEncoder::with_context(compression, size, self.zstd.take())
+    }
+
+    /// Keeps what can be used for another stream.
+    pub(super) fn keep(&mut self, stream: StreamEncoder) {
         if let StreamEncoder::Zstd(context) = stream {
             self.zstd = Some(context);
         }
-        result
+    }
+
+    /// Empty memory for what is compressed at once.
+    pub(super) fn take_fragment(&mut self) -> Vec<u8> {
+        let mut fragment = std::mem::take(&mut self.joined);
+        fragment.clear();
+        fragment
+    }
+
+    pub(super) fn keep_fragment(&mut self, fragment: Vec<u8>) {
+        self.joined = fragment;
     }
 
     fn snappy(&mut self, parts: &[&[u8]], size: u64, out: &mut Vec<u8>) -> Result<()> {
         if size > MAX_SNAPPY {
-            return Err(Error::plain(
-                ErrorKind::LimitExceeded,
-                format!("snappy compresses at most {MAX_SNAPPY} bytes at once, not {size}"),
-            ));
+            return Err(too_large(size));
         }
         let input = match parts {
             [one] => one,
@@ -98,16 +117,6 @@ impl std::fmt::Debug for Encoders {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Encoders")
     }
-}
-
-/// The most that `size` bytes take in a chunk, for the room that is made for them.
-pub(crate) fn most_compressed(compression: &Compression, size: usize) -> usize {
-    let stream = match compression {
-        Compression::None => return size,
-        Compression::Snappy { .. } => snap::raw::max_compress_len(size),
-        Compression::Zstd { .. } | Compression::Brotli { .. } => compress_bound(size),
-    };
-    varint::MAX_LEN + stream
 }
 
 /// One compressed stream, fed piece by piece.
@@ -158,6 +167,51 @@ impl StreamEncoder {
         match self {
             StreamEncoder::Zstd(context) => run_zstd(context, input, out, end),
             StreamEncoder::Brotli(encoder) => run_brotli(encoder, input, out, end),
+        }
+    }
+}
+
+impl StreamEncoder {
+    /// Compresses what `out` has room for, and says how much was put there, and whether all of `input` was compressed: up to
+    /// its end, if `end` says that nothing follows.
+    pub(super) fn step(
+        &mut self,
+        input: &mut &[u8],
+        out: &mut [u8],
+        end: bool,
+    ) -> Result<(usize, bool)> {
+        match self {
+            StreamEncoder::Zstd(context) => {
+                let mut from = InBuffer::around(input);
+                let mut to = OutBuffer::around(out);
+                let left = context
+                    .compress_stream2(
+                        &mut to,
+                        &mut from,
+                        if end { ZSTD_e_end } else { ZSTD_e_continue },
+                    )
+                    .map_err(|code| zstd_failed(zstd_name(code)))?;
+                *input = &input[from.pos()..];
+                let done = if end { left == 0 } else { input.is_empty() };
+                Ok((to.pos(), done))
+            }
+            StreamEncoder::Brotli(encoder) => {
+                let operation = if end {
+                    BrotliOperation::Finish
+                } else {
+                    BrotliOperation::Process
+                };
+                let result = encoder
+                    .compress(input, out, operation)
+                    .map_err(|_| brotli_failed("compressing failed"))?;
+                *input = &input[result.bytes_read..];
+                let done = if end {
+                    encoder.is_finished()
+                } else {
+                    input.is_empty() && !encoder.has_output()
+                };
+                Ok((result.bytes_written, done))
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::compression::{Compression, CompressionKind};
 use crate::error::ErrorKind;
+use crate::pieces::{Blocks, LARGEST, Piece, Pieces, SMALLEST};
 use crate::varint;
 
 fn samples() -> Vec<Vec<u8>> {
@@ -38,6 +39,53 @@ fn stream(compression: &Compression, parts: &[&[u8]]) -> Vec<u8> {
         assert_eq!(varint::take(&mut rest), Some(size as u64));
     }
     rest.to_vec()
+}
+
+/// What is stored for a sample that is given up in pieces of so many bytes, with what is in memory that was used before.
+fn stream_of_pieces(compression: &Compression, sample: &[u8], most: usize) -> Vec<u8> {
+    let mut blocks = Blocks::default();
+    for size in [SMALLEST, LARGEST] {
+        blocks.give(vec![0xaa; size]);
+    }
+    let size = sample.len() as u64;
+    let mut out = Pieces::default();
+    let mut encoders = Encoders::default();
+    let mut pieces = encoders
+        .compress_pieces(compression, size, &mut out, &mut blocks)
+        .unwrap();
+    for piece in sample.chunks(most) {
+        let block = [b"not this", piece].concat();
+        pieces.add(Piece::from(block, 8)).unwrap();
+    }
+    pieces.finish().unwrap();
+    out.slices().flatten().copied().collect()
+}
+
+#[test]
+fn round_trips_piece_by_piece() {
+    for compression in compressions() {
+        for sample in samples() {
+            let size = sample.len() as u64;
+            let mut whole = Vec::new();
+            Encoders::default()
+                .compress(&compression, &[&sample], &mut whole)
+                .unwrap();
+            for most in [100, 4096, 65_536, 1 << 20] {
+                let stored = stream_of_pieces(&compression, &sample, most);
+                let kind = compression.kind();
+                // zstd cuts its blocks where it likes, brotli looks at some more or less ahead.
+                if matches!(kind, CompressionKind::None | CompressionKind::Snappy) {
+                    assert!(stored == whole, "{compression}, pieces of {most}");
+                }
+                let mut stream = &stored[..];
+                if kind != CompressionKind::None {
+                    assert_eq!(varint::take(&mut stream), Some(size));
+                }
+                let out = Decoders::default().decompress(kind, stream, size).unwrap();
+                assert!(out == sample, "{compression}, pieces of {most}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,135 +6,157 @@
 //! ([`machine`]). What another writer of this format makes of the same records is the same, byte by byte, as far
 //! as the compressor gives it.
 mod chain;
+mod column;
 mod columns;
 mod fields;
 mod lists;
 mod machine;
 mod pairs;
+mod records;
+
+use std::ops::Range;
 
 use chain::Chain;
-use columns::{Column, Columns};
+use columns::{Columns, LENGTHS};
 use fields::Fields;
 use machine::Machine;
+pub(crate) use records::Records;
 
 use super::{tag, wire};
-use crate::codec::{Encoders, most_compressed};
+use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
+use crate::pieces::{Blocks, Pieces};
 use crate::varint;
 
-/// Bytes of most headers.
-const HEADER: usize = 4 << 10;
-/// Memory that is kept for the next chunk even if this one needed less.
-const KEPT: usize = 4 << 20;
+/// How chunks are stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Storage<'a> {
+    pub(crate) compression: &'a Compression,
+    /// Bytes that are compressed together, or about so many; without compression that is not looked at, since buckets
+    /// only say what must be decompressed together.
+    pub(crate) bucket_size: u64,
+}
 
-/// Encodes chunks one after the other, keeping memory from each for the next.
+/// Encodes chunks one after the other.
+///
+/// What a chunk takes is in blocks, which go from one step to the next: records are given up as they come apart into columns, columns
+/// as they are compressed. So at no time there is much more than the records, or the columns and what is compressed of them.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {
     fields: Fields,
     columns: Columns,
     chain: Chain,
-    /// The buffers of a bucket, joined to be compressed.
-    joined: Vec<u8>,
 }
 
 impl ChunkEncoder {
-    /// Appends to `out` a chunk of records that lie in `values` one after the other, `sizes` having one varint each.
-    ///
-    /// A bucket gets as many buffers as make about `bucket_size` bytes; without compression that is not
-    /// looked at, since buckets only say what must be decompressed together.
+    /// The data of a chunk of records, `sizes` having one varint each: the front of it, which is appended to `front`, and the rest.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,
-        compression: &Compression,
-        bucket_size: u64,
-        mut sizes: &[u8],
-        values: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
-        self.columns.clear(values.len());
-        let mut rest = values;
-        while let Some(size) = varint::take(&mut sizes) {
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
-            let (record, after) = rest.split_at(size.min(rest.len()));
-            rest = after;
-            if self.fields.find(record) {
-                self.columns.add_message(record, self.fields.as_slice());
-            } else {
-                self.columns.add_other(record);
-            }
-        }
-        let columns = &self.columns;
-        self.chain.find_steps(columns.events(), columns.chain());
-        let machine = Machine::build(&self.chain);
-        let transitions = machine.transitions(&self.chain);
-        let order = columns.order();
-        out.push(compression.kind().byte());
-        if *compression == Compression::None {
-            let groups = columns.groups(&order);
-            let buckets: Vec<_> = groups.iter().map(|group| size_of_all(group)).collect();
-            let header = self.header(&machine, &order, &buckets);
-            varint::push(out, header.len() as u64);
-            out.reserve(header.len() + columns.total_size() + transitions.len());
-            out.extend_from_slice(&header);
-            for column in groups.iter().flatten() {
-                out.extend_from_slice(column.bytes());
-            }
-            out.extend_from_slice(&transitions);
-            return Ok(());
-        }
-
-        // The header comes first, but says how long the buckets are: it is put in front of them in the end.
-        let front = out.len();
-        let room = |size| most_compressed(compression, size);
-        out.reserve_exact(room(columns.total_size()) + room(transitions.len()) + room(HEADER));
+        storage: Storage<'_>,
+        sizes: &[u8],
+        records: &mut Records,
+        blocks: &mut Blocks,
+        front: &mut Vec<u8>,
+    ) -> Result<Pieces> {
+        self.take_apart(sizes, records, blocks);
+        let machine = Machine::build(&self.chain, self.columns.events());
+        let mut transitions = machine.transitions(&mut self.chain, blocks);
+        let order = self.columns.order();
+        let lens: Vec<_> = order.iter().map(|&id| self.columns.len(id)).collect();
+        let lengths = self.columns.len(LENGTHS);
+        let mut out = Pieces::default();
         let mut buckets = Vec::new();
-        for group in columns.groups(&order) {
-            for bucket in split_into_buckets(&group, bucket_size.max(1)) {
-                let bytes = if let [one] = bucket {
-                    one.bytes()
-                } else {
-                    self.joined.clear();
-                    for column in bucket {
-                        self.joined.extend_from_slice(column.bytes());
-                    }
-                    &self.joined
-                };
+        let Storage {
+            compression,
+            bucket_size,
+        } = storage;
+        for group in self.columns.groups(&order) {
+            let sizes: Vec<_> = group.iter().map(|&id| self.columns.len(id)).collect();
+            if *compression == Compression::None {
+                buckets.push(sizes.iter().sum());
+                for id in group {
+                    self.columns.take(id).for_each(|piece| out.push(piece));
+                }
+                continue;
+            }
+            for range in split_into_buckets(&sizes, bucket_size.max(1)) {
+                let size = sizes.get(range.clone()).unwrap_or_default().iter().sum();
                 let begin = out.len();
-                encoders.compress(compression, &[bytes], out)?;
-                buckets.push((out.len() - begin) as u64);
+                let mut bucket = encoders.compress_pieces(compression, size, &mut out, blocks)?;
+                for &id in group.get(range).unwrap_or_default() {
+                    for piece in self.columns.take(id) {
+                        bucket.add(piece)?;
+                    }
+                }
+                bucket.finish()?;
+                buckets.push(out.len() - begin);
             }
         }
-        let mut header = Vec::new();
-        let plain = self.header(&machine, &order, &buckets);
-        encoders.compress(compression, &[&plain], &mut header)?;
-        let mut len = Vec::with_capacity(varint::MAX_LEN);
-        varint::push(&mut len, header.len() as u64);
-        out.splice(front..front, len.into_iter().chain(header));
-        encoders.compress(compression, &[&transitions], out)?;
-        if self.joined.capacity() > KEPT.max(values.len().saturating_mul(4)) {
-            self.joined = Vec::new();
+        let header = self.header(&machine, &order, &lens, lengths, &buckets);
+        front.push(compression.kind().byte());
+        let mut stored = Vec::new();
+        encoders.compress(compression, &[&header], &mut stored)?;
+        varint::push(front, stored.len() as u64);
+        front.append(&mut stored);
+        if *compression == Compression::None {
+            transitions.drain().for_each(|piece| out.push(piece));
+            return Ok(out);
         }
-        Ok(())
+        let size = transitions.len();
+        let mut stream = encoders.compress_pieces(compression, size, &mut out, blocks)?;
+        for piece in transitions.drain() {
+            stream.add(piece)?;
+        }
+        stream.finish()?;
+        Ok(out)
     }
 
-    fn header(&self, machine: &Machine, order: &[u32], buckets: &[u64]) -> Vec<u8> {
+    /// Puts all values into columns, and what happens into the chain.
+    fn take_apart(&mut self, mut sizes: &[u8], records: &mut Records, blocks: &mut Blocks) {
+        let ChunkEncoder {
+            fields,
+            columns,
+            chain,
+        } = self;
+        columns.clear(records.size());
+        chain.clear(records.size(), blocks);
+        while let Some(size) = varint::take(&mut sizes) {
+            let record = records.take(usize::try_from(size).unwrap_or(usize::MAX), blocks);
+            if fields.find(record) {
+                columns.add_message(record, fields.as_slice(), blocks);
+            } else {
+                columns.add_other(record, blocks);
+            }
+            chain.add(columns.happened(), blocks);
+        }
+        records.clear(blocks);
+    }
+
+    fn header(
+        &self,
+        machine: &Machine,
+        order: &[u32],
+        lens: &[u64],
+        lengths: u64,
+        buckets: &[u64],
+    ) -> Vec<u8> {
         let columns = &self.columns;
-        let lengths = columns.lengths();
         let mut header = Vec::new();
         varint::push(&mut header, buckets.len() as u64);
-        let buffers = order.len() + usize::from(!lengths.is_empty());
+        let buffers = order.len() + usize::from(lengths > 0);
         varint::push(&mut header, buffers as u64);
         for &size in buckets {
             varint::push(&mut header, size);
         }
         let mut buffer_of = vec![0u64; order.len()];
-        for (buffer, &column) in (0..).zip(order) {
+        for ((buffer, &column), &len) in (0..).zip(order).zip(lens) {
             buffer_of[column as usize] = buffer;
-            varint::push(&mut header, columns.get(column).len() as u64);
+            varint::push(&mut header, len);
         }
-        if !lengths.is_empty() {
-            varint::push(&mut header, lengths.len() as u64);
+        if lengths > 0 {
+            varint::push(&mut header, lengths);
         }
 
         varint::push(&mut header, machine.states.len() as u64);
@@ -164,25 +186,19 @@ impl ChunkEncoder {
     }
 }
 
-fn size_of_all(columns: &[&Column]) -> u64 {
-    columns.iter().map(|column| column.len() as u64).sum()
-}
-
 /// Divides the buffers of a group, which come smallest first, among buckets.
 ///
 /// Sizes are decided from the largest buffer down: a bucket is complete when half of the next buffer would
 /// reach its size, and takes all the rest once that is at most half of it.
-fn split_into_buckets<'c, 'a>(
-    group: &'c [&'a Column],
-    bucket_size: u64,
-) -> impl Iterator<Item = &'c [&'a Column]> {
-    let mut remaining = size_of_all(group);
+fn split_into_buckets(sizes: &[u64], bucket_size: u64) -> Vec<Range<usize>> {
+    let mut remaining: u64 = sizes.iter().sum();
     let mut current = 0;
-    let mut starts = Vec::new();
-    for (index, column) in group.iter().enumerate().rev() {
-        let size = column.len() as u64;
+    let mut end = sizes.len();
+    let mut buckets = Vec::new();
+    for (index, &size) in sizes.iter().enumerate().rev() {
         if current > 0 && current + size / 2 >= bucket_size {
-            starts.push(index + 1);
+            buckets.push(index + 1..end);
+            end = index + 1;
             current = 0;
         }
         current += size;
@@ -191,12 +207,8 @@ fn split_into_buckets<'c, 'a>(
             break;
         }
     }
-    starts.push(0);
-    starts.reverse();
-    let ends = starts.clone().into_iter().skip(1).chain([group.len()]);
-    starts
-        .into_iter()
-        .zip(ends)
-        .map(|(start, end)| group.get(start..end).unwrap_or_default())
-        .filter(|bucket| !bucket.is_empty())
+    buckets.push(0..end);
+    buckets.reverse();
+    buckets.retain(|bucket| !bucket.is_empty());
+    buckets
 }

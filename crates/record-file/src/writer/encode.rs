@@ -4,9 +4,10 @@ use crate::chunk::{ChunkHeader, ChunkKind};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
-use crate::hash::{Hasher, hash};
+use crate::hash::Hasher;
+use crate::pieces::{Blocks, Pieces};
 use crate::simple::encode_front;
-use crate::transpose::ChunkEncoder;
+use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;
 
 /// How chunks are encoded.
@@ -40,29 +41,34 @@ pub(super) struct Encoder {
 
 impl Encoder {
     /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it in front of
-    /// the values.
+    /// the [values](Gathered::values).
     pub(super) fn encode(
         &mut self,
         format: &Format,
-        gathered: &Gathered,
+        gathered: &mut Gathered,
         out: &mut Vec<u8>,
     ) -> Result<ChunkHeader> {
+        let compression = &format.compression;
+        if let Some(bucket_size) = format.transposed {
+            let storage = Storage {
+                compression,
+                bucket_size,
+            };
+            return self.transpose(storage, gathered, out);
+        }
         let Gathered {
             num_records,
             sizes,
             values,
             joints,
+            ..
         } = gathered;
-        let compression = &format.compression;
-        if let Some(bucket_size) = format.transposed {
-            return self.transpose(compression, bucket_size, *num_records, sizes, values, out);
-        }
         if joints.is_empty() {
             return self.encode_simple(compression, *num_records, sizes, &[values], out);
         }
         let mut parts: Vec<&[u8]> = Vec::with_capacity(joints.len());
         let mut begin = 0;
-        for &end in joints {
+        for &end in joints.iter() {
             parts.push(&values[begin..end]);
             begin = end;
         }
@@ -108,38 +114,50 @@ impl Encoder {
         serialized: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<ChunkHeader> {
-        let mut sizes = Vec::with_capacity(varint::MAX_LEN);
-        varint::push(&mut sizes, serialized.len() as u64);
-        let header = self.transpose(compression, u64::MAX, 0, &sizes, serialized, out)?;
+        let mut gathered = Gathered::default();
+        gathered.add_apart(serialized.len() as u64, &[serialized]);
+        let storage = Storage {
+            compression,
+            bucket_size: u64::MAX,
+        };
+        let header = self.transpose(storage, &mut gathered, out)?;
+        gathered
+            .values()
+            .for_each(|piece| out.extend_from_slice(piece));
         Ok(ChunkHeader {
             kind: ChunkKind::Metadata,
+            num_records: 0,
             ..header
         })
     }
 
     fn transpose(
         &mut self,
-        compression: &Compression,
-        bucket_size: u64,
-        num_records: u64,
-        sizes: &[u8],
-        values: &[u8],
+        storage: Storage<'_>,
+        gathered: &mut Gathered,
         out: &mut Vec<u8>,
     ) -> Result<ChunkHeader> {
-        self.transposing.encode(
-            &mut self.codecs,
-            compression,
-            bucket_size,
+        let Gathered {
+            num_records,
             sizes,
-            values,
-            out,
-        )?;
+            records,
+            blocks,
+            stored,
+            ..
+        } = gathered;
+        let decoded_data_size = records.size() as u64;
+        *stored =
+            self.transposing
+                .encode(&mut self.codecs, storage, sizes, records, blocks, out)?;
+        let mut hasher = Hasher::new();
+        hasher.update(out);
+        stored.slices().for_each(|piece| hasher.update(piece));
         Ok(ChunkHeader {
             kind: ChunkKind::Transposed,
-            data_size: out.len() as u64,
-            data_hash: hash(out),
-            num_records,
-            decoded_data_size: values.len() as u64,
+            data_size: out.len() as u64 + stored.len(),
+            data_hash: hasher.finish(),
+            num_records: *num_records,
+            decoded_data_size,
         })
     }
 }
@@ -156,7 +174,7 @@ pub(super) fn encode_alone(
     encoder.encode_simple(compression, 1, &sizes, parts, out)
 }
 
-/// Records that share a chunk, gathered.
+/// Records that share a chunk, gathered: in a row, or to be taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     pub(super) num_records: u64,
@@ -166,6 +184,12 @@ pub(super) struct Gathered {
     /// Where the parts of a record were joined that has the chunk for itself: compressors may
     /// put out other bytes for other parts, which is not to depend on the thread.
     joints: Vec<usize>,
+    /// Those to be taken apart.
+    records: Records,
+    /// What became of them, once they are encoded.
+    stored: Pieces,
+    /// The memory that all of this goes through.
+    blocks: Blocks,
 }
 
 impl Gathered {
@@ -211,17 +235,34 @@ impl Gathered {
         }
     }
 
-    pub(super) fn values(&self) -> &[u8] {
-        &self.values
+    /// Adds a record that is to be taken apart.
+    pub(super) fn add_apart(&mut self, len: u64, parts: &[&[u8]]) {
+        self.num_records += 1;
+        varint::push(&mut self.sizes, len);
+        self.records.add(len, parts, &mut self.blocks);
+    }
+
+    /// Bytes of all records, until they are encoded.
+    pub(super) fn size(&self) -> u64 {
+        (self.values.len() + self.records.size()) as u64
+    }
+
+    /// What follows the part of the data that comes first, for a chunk whose values are stored as they are, or that was taken apart.
+    pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
+        let values = Some(&self.values[..]).filter(|values| !values.is_empty());
+        values.into_iter().chain(self.stored.slices())
     }
 
     /// Whether there is nothing in it, memory included.
     pub(super) fn is_unused(&self) -> bool {
-        self.num_records == 0 && self.values.capacity() == 0
+        self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }
 
-    /// Forgets the records, not the memory, unless it is more than `usual`.
-    pub(super) fn clear(&mut self, usual: u64) {
+    /// Forgets the records, not the memory, unless it is more than `usual`, or `in_blocks` of what is in blocks.
+    pub(super) fn clear(&mut self, usual: u64, in_blocks: u64) {
+        self.records.clear(&mut self.blocks);
+        self.stored.clear(&mut self.blocks);
+        self.blocks.shrink(in_blocks);
         self.num_records = 0;
         self.sizes.clear();
         self.values.clear();

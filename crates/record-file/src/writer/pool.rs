@@ -35,8 +35,8 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(format: Format, most: u32) -> Self {
-        let encode = move |encoder: &mut Encoder, (gathered, mut data): Job| {
-            let header = encoder.encode(&format, &gathered, &mut data)?;
+        let encode = move |encoder: &mut Encoder, (mut gathered, mut data): Job| {
+            let header = encoder.encode(&format, &mut gathered, &mut data)?;
             Ok(Done {
                 header,
                 data,
@@ -127,14 +127,9 @@ impl<W: Write> RecordWriter<W> {
             mut data,
             mut gathered,
         } = done;
-        let values: &[&[u8]] = if self.format.keeps_values() {
-            &[gathered.values()]
-        } else {
-            &[]
-        };
-        self.write_chunk(&header, &data, values)?;
+        self.write_gathered(&header, &data, &gathered)?;
         let usual = self.usual_size();
-        gathered.clear(usual);
+        gathered.clear(usual, self.chunk_size);
         if let Some(pool) = &mut self.pool {
             if data.capacity() as u64 <= usual {
                 data.clear();

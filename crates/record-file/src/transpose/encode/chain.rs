@@ -1,6 +1,7 @@
 //! What happens in the records of a chunk, one event after the other.
 use super::machine::index;
 use super::pairs::Pairs;
+use crate::pieces::{Blocks, Pieces};
 
 /// A step from one event to the one before it, and how often it is taken.
 #[derive(Debug, Clone, Copy)]
@@ -10,45 +11,149 @@ pub(super) struct Step {
     pub(super) count: u64,
 }
 
-/// The events of a chunk, as steps from one to another; kept for its memory.
+/// The events of a chunk, as steps from one to another.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    /// How many different events there are.
-    pub(super) events: u32,
     pub(super) first: Option<u32>,
     pub(super) last: Option<u32>,
     pub(super) steps: Vec<Step>,
     numbers: Pairs,
-    /// The steps, from the first event to the last; they are taken from its end.
-    pub(super) path: Vec<u32>,
+    pub(super) path: Path,
 }
 
 impl Chain {
-    pub(crate) fn find_steps(&mut self, events: u32, chain: &[u32]) {
-        let Chain {
-            steps,
-            numbers,
-            path,
-            ..
-        } = self;
-        self.events = events;
-        self.first = chain.first().copied();
-        self.last = chain.last().copied();
-        steps.clear();
-        numbers.clear(chain.len());
-        path.clear();
-        path.extend(chain.windows(2).map(|pair| {
-            // Decoding goes backwards.
-            let &[to, from] = pair else {
-                return 0;
-            };
-            let fresh = index(steps.len());
-            let number = numbers.number(from, to, fresh);
-            if number == fresh {
-                steps.push(Step { from, to, count: 0 });
+    /// Forgets all events, to take those of so many bytes.
+    pub(crate) fn clear(&mut self, size: usize, blocks: &mut Blocks) {
+        self.first = None;
+        self.last = None;
+        self.steps.clear();
+        // A field takes some eight bytes.
+        self.numbers.clear(size / 8);
+        self.path.clear(blocks);
+    }
+
+    /// Adds events, in whose place their steps are left.
+    pub(crate) fn add(&mut self, mut events: &mut [u32], blocks: &mut Blocks) {
+        let mut last = match self.last {
+            Some(last) => last,
+            None => {
+                let Some((&mut first, rest)) = events.split_first_mut() else {
+                    return;
+                };
+                self.first = Some(first);
+                events = rest;
+                first
             }
-            steps[number as usize].count += 1;
-            number
-        }));
+        };
+        for event in &mut *events {
+            // Decoding goes backwards.
+            let (from, to) = (*event, last);
+            last = from;
+            let fresh = index(self.steps.len());
+            let number = self.numbers.number(from, to, fresh);
+            if number == fresh {
+                self.steps.push(Step { from, to, count: 0 });
+            }
+            self.steps[number as usize].count += 1;
+            *event = number;
+        }
+        self.last = Some(last);
+        self.path.extend(events, self.steps.len(), blocks);
+    }
+}
+
+/// Numbers of steps, in as few bytes each as the largest of those so far needs: they are about as many as fields,
+/// whose tags take no less.
+#[derive(Debug, Default)]
+pub(crate) struct Path {
+    bytes: Pieces,
+    pairs: Pieces,
+    words: Pieces,
+}
+
+impl Path {
+    fn clear(&mut self, blocks: &mut Blocks) {
+        for pieces in [&mut self.bytes, &mut self.pairs, &mut self.words] {
+            pieces.clear(blocks);
+        }
+    }
+
+    /// Adds numbers below `bound`, which never falls.
+    fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut Blocks) {
+        match bound {
+            0..=0x100 => extend(&mut self.bytes, numbers, blocks, |number| {
+                let [byte, ..] = number.to_le_bytes();
+                [byte]
+            }),
+            0x101..=0x1_0000 => extend(&mut self.pairs, numbers, blocks, |number| {
+                let [low, high, ..] = number.to_le_bytes();
+                [low, high]
+            }),
+            _ => extend(&mut self.words, numbers, blocks, u32::to_le_bytes),
+        }
+    }
+
+    /// Takes the numbers from the last one on, some at a time, and gives up their memory.
+    pub(super) fn take_back(
+        &mut self,
+        blocks: &mut Blocks,
+        mut some: impl FnMut(&[u32], &mut Blocks),
+    ) {
+        let mut numbers = Vec::new();
+        take_back(
+            &mut self.words,
+            &mut numbers,
+            blocks,
+            &mut some,
+            u32::from_le_bytes,
+        );
+        take_back(&mut self.pairs, &mut numbers, blocks, &mut some, |pair| {
+            u16::from_le_bytes(pair).into()
+        });
+        take_back(
+            &mut self.bytes,
+            &mut numbers,
+            blocks,
+            &mut some,
+            |[byte]| byte.into(),
+        );
+    }
+}
+
+/// Numbers that are taken at once: few enough to stay in the fastest cache.
+pub(super) const AT_ONCE: usize = 2048;
+
+fn extend<const N: usize>(
+    pieces: &mut Pieces,
+    mut numbers: &[u32],
+    blocks: &mut Blocks,
+    shorten: impl Fn(u32) -> [u8; N],
+) {
+    while !numbers.is_empty() {
+        let (room, _) = pieces.room(N, blocks).as_chunks_mut();
+        let (now, later) = numbers.split_at(room.len().min(numbers.len()));
+        for (to, &number) in room.iter_mut().zip(now) {
+            *to = shorten(number);
+        }
+        pieces.filled(now.len() * N);
+        numbers = later;
+    }
+}
+
+fn take_back<const N: usize>(
+    pieces: &mut Pieces,
+    numbers: &mut Vec<u32>,
+    blocks: &mut Blocks,
+    some: &mut impl FnMut(&[u32], &mut Blocks),
+    widen: impl Fn([u8; N]) -> u32,
+) {
+    while let Some(piece) = pieces.pop_back() {
+        let (stored, _) = piece.as_slice().as_chunks();
+        for stored in stored.rchunks(AT_ONCE) {
+            numbers.clear();
+            numbers.extend(stored.iter().rev().map(|&number| widen(number)));
+            some(numbers, blocks);
+        }
+        blocks.give(piece.into_block());
     }
 }

@@ -1,10 +1,14 @@
 //! Where the parts of records go: values to columns, one for each path of fields, and events to a chain.
 use super::super::{INLINE, tag, wire};
+use super::column::{Column, Group};
 use super::fields::{Field, What};
 use super::pairs::Pairs;
+use crate::pieces::{Blocks, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
+/// The number of the column that has the lengths of records that are no messages.
+pub(crate) const LENGTHS: u32 = u32::MAX;
 /// The message that a record is; ids of others count up from here.
 const ROOT: u32 = 4;
 /// Varints up to here have a state of their own rather than a buffer.
@@ -42,111 +46,6 @@ pub(crate) struct Shown {
     pub(crate) column: Option<u32>,
 }
 
-/// Columns by what is in them: those of a bucket are of the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum Group {
-    #[default]
-    Varint,
-    Fixed32,
-    Fixed64,
-    Bytes,
-    Other,
-}
-
-/// The values of a field, the last one first: filled from the end.
-#[derive(Debug, Default)]
-pub(crate) struct Column {
-    node: u32,
-    group: Group,
-    buf: Vec<u8>,
-    start: usize,
-    /// The most it can get, since all records together have no more bytes.
-    most: usize,
-}
-
-/// What can be in front of a column that is not part of it: small values are moved with as much around them.
-const SLACK: usize = 64;
-/// Values up to here are moved as if they were so long.
-const SMALL: usize = 16;
-/// Memory of columns that is kept from chunk to chunk even if they no longer need it.
-const KEPT: usize = 4 << 20;
-
-impl Column {
-    fn reset(&mut self, node: u32, group: Group, most: usize) {
-        self.node = node;
-        self.group = group;
-        self.most = most;
-        self.start = self.buf.len();
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.buf.len() - self.start
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.buf[self.start..]
-    }
-
-    #[inline]
-    fn make_room(&mut self, len: usize) {
-        if self.start < len + SLACK {
-            self.grow(len);
-        }
-    }
-
-    #[cold]
-    fn grow(&mut self, len: usize) {
-        let filled = self.len();
-        let twice = (2 * self.buf.len()).min(self.most);
-        let size = (filled + len + SLACK).max(twice).max(256);
-        let mut buf = vec![0; size];
-        buf[size - filled..].copy_from_slice(self.bytes());
-        self.buf = buf;
-        self.start = size - filled;
-    }
-
-    /// Puts `from[at..at + len]` in front.
-    #[inline]
-    fn push(&mut self, from: &[u8], at: usize, len: usize) {
-        self.make_room(len);
-        let end = at + len;
-        let start = self.start;
-        self.start -= len;
-        if len <= SMALL && end >= SMALL {
-            self.buf[start - SMALL..start].copy_from_slice(&from[end - SMALL..end]);
-        } else if len <= SLACK && end >= SLACK {
-            self.buf[start - SLACK..start].copy_from_slice(&from[end - SLACK..end]);
-        } else {
-            self.buf[start - len..start].copy_from_slice(&from[at..end]);
-        }
-    }
-
-    /// Puts the varint `from[at..at + len]` in front, without the bits that say that it goes on.
-    #[inline]
-    fn push_varint(&mut self, from: &[u8], at: usize, len: usize) {
-        self.make_room(len);
-        let end = at + len;
-        let start = self.start;
-        self.start -= len;
-        let word = end.checked_sub(8).and_then(|begin| from.get(begin..end));
-        match word.and_then(<[u8]>::first_chunk) {
-            Some(&word) if len <= 8 => {
-                let word = u64::from_le_bytes(word) & 0x7f7f_7f7f_7f7f_7f7f;
-                self.buf[start - 8..start].copy_from_slice(&word.to_le_bytes());
-            }
-            _ => {
-                for (to, byte) in self.buf[start - len..start].iter_mut().zip(&from[at..end]) {
-                    *to = byte & 0x7f;
-                }
-            }
-        }
-    }
-}
-
 /// A message that is open while its fields are taken.
 #[derive(Debug, Clone, Copy)]
 struct Open {
@@ -160,37 +59,30 @@ struct Open {
 pub(crate) struct Columns {
     nodes: Vec<Node>,
     node_numbers: Pairs,
-    /// More than are in use: the rest wait with their memory.
+    /// More than are in use.
     columns: Vec<Column>,
     used: usize,
     /// Of records that are no messages, the last one first, as varints.
     lengths: Column,
-    /// Bytes of all records.
-    size: usize,
     events: Vec<Event>,
-    /// What happens, one event after the other.
-    chain: Vec<u32>,
+    /// What happens in the record that was added last, one event after the other.
+    happened: Vec<u32>,
     open: Vec<Open>,
 }
 
 impl Columns {
     /// Forgets all records, to take others of so many bytes.
     pub(crate) fn clear(&mut self, size: usize) {
-        let memory: usize = self.columns.iter().map(|column| column.buf.len()).sum();
-        if memory > KEPT.max(size.saturating_mul(4)) {
-            self.columns = Vec::new();
-        }
         self.nodes.clear();
         self.node_numbers.clear(size / 8);
         self.used = 0;
-        self.size = size;
-        self.lengths.reset(NONE, Group::Other, usize::MAX);
+        self.lengths.reset(NONE, Group::Other);
         self.events.clear();
-        self.chain.clear();
     }
 
     /// Adds a record that is a message.
-    pub(crate) fn add_message(&mut self, record: &[u8], fields: &[Field]) {
+    pub(crate) fn add_message(&mut self, record: &[u8], fields: &[Field], blocks: &mut Blocks) {
+        self.happened.clear();
         let node = self.node(tag::START_OF_MESSAGE, 0);
         self.emit(node, 0);
         self.open.clear();
@@ -198,7 +90,7 @@ impl Columns {
         for &Field { what, tag, at, len } in fields {
             if what == What::EndOfSubmessage {
                 if let Some(open) = self.open.pop() {
-                    self.chain.push(open.end);
+                    self.happened.push(open.end);
                     parent = open.parent;
                 }
                 continue;
@@ -212,20 +104,23 @@ impl Columns {
                     } else {
                         self.emit(node, low_byte(len) - 1);
                         self.column(node, Group::Varint)
-                            .push_varint(record, at, len);
+                            .push_varint(record, at, len, blocks);
                     }
                 }
                 What::Fixed32 => {
                     self.emit(node, 0);
-                    self.column(node, Group::Fixed32).push(record, at, len);
+                    self.column(node, Group::Fixed32)
+                        .push(record, at, len, blocks);
                 }
                 What::Fixed64 => {
                     self.emit(node, 0);
-                    self.column(node, Group::Fixed64).push(record, at, len);
+                    self.column(node, Group::Fixed64)
+                        .push(record, at, len, blocks);
                 }
                 What::Bytes => {
                     self.emit(node, BYTES);
-                    self.column(node, Group::Bytes).push(record, at, len);
+                    self.column(node, Group::Bytes)
+                        .push(record, at, len, blocks);
                 }
                 What::Submessage => {
                     self.emit(node, SUBMESSAGE_START);
@@ -250,14 +145,15 @@ impl Columns {
     }
 
     /// Adds a record that is no message.
-    pub(crate) fn add_other(&mut self, record: &[u8]) {
+    pub(crate) fn add_other(&mut self, record: &[u8], blocks: &mut Blocks) {
+        self.happened.clear();
         let node = self.node(tag::NON_PROTO, 0);
         self.emit(node, 0);
         self.column(node, Group::Other)
-            .push(record, 0, record.len());
+            .push(record, 0, record.len(), blocks);
         let mut length = Vec::with_capacity(varint::MAX_LEN);
         varint::push(&mut length, record.len() as u64);
-        self.lengths.push(&length, 0, length.len());
+        self.lengths.push(&length, 0, length.len(), blocks);
     }
 
     #[inline]
@@ -288,7 +184,7 @@ impl Columns {
     #[inline]
     fn emit(&mut self, node: u32, kind: u8) {
         let event = self.event(node, kind);
-        self.chain.push(event);
+        self.happened.push(event);
     }
 
     #[inline]
@@ -308,24 +204,30 @@ impl Columns {
         if self.used == self.columns.len() {
             self.columns.push(Column::default());
         }
-        self.columns[self.used].reset(node, group, self.size);
+        self.columns[self.used].reset(node, group);
         self.used += 1;
         self.nodes[node as usize].column = column;
         column
     }
 
-    pub(crate) fn get(&self, column: u32) -> &Column {
+    fn get(&self, column: u32) -> &Column {
+        if column == LENGTHS {
+            return &self.lengths;
+        }
         &self.columns[column as usize]
     }
 
-    /// Lengths of records that are no messages.
-    pub(crate) fn lengths(&self) -> &Column {
-        &self.lengths
+    /// Bytes of a column.
+    pub(crate) fn len(&self, column: u32) -> u64 {
+        self.get(column).len() as u64
     }
 
-    pub(crate) fn total_size(&self) -> usize {
-        let columns = &self.columns[..self.used];
-        columns.iter().map(Column::len).sum::<usize>() + self.lengths.len()
+    /// Gives up what is in a column.
+    pub(crate) fn take(&mut self, column: u32) -> impl Iterator<Item = Piece> {
+        if column == LENGTHS {
+            return self.lengths.take();
+        }
+        self.columns[column as usize].take()
     }
 
     /// The columns in the order of buffers: by group, the smallest first.
@@ -340,13 +242,13 @@ impl Columns {
     }
 
     /// The columns of each group, and the lengths of records last.
-    pub(crate) fn groups(&self, order: &[u32]) -> Vec<Vec<&Column>> {
-        let mut groups: Vec<Vec<_>> = order
+    pub(crate) fn groups(&self, order: &[u32]) -> Vec<Vec<u32>> {
+        let mut groups: Vec<_> = order
             .chunk_by(|&a, &b| self.get(a).group == self.get(b).group)
-            .map(|group| group.iter().map(|&column| self.get(column)).collect())
+            .map(<[u32]>::to_vec)
             .collect();
-        if !self.lengths.is_empty() {
-            groups.push(vec![&self.lengths]);
+        if self.lengths.len() > 0 {
+            groups.push(vec![LENGTHS]);
         }
         groups
     }
@@ -356,9 +258,9 @@ impl Columns {
         number(self.events.len())
     }
 
-    /// What happened, as numbers of events.
-    pub(crate) fn chain(&self) -> &[u32] {
-        &self.chain
+    /// What happened in the record that was added last, as numbers of events.
+    pub(crate) fn happened(&mut self) -> &mut [u32] {
+        &mut self.happened
     }
 
     pub(crate) fn show(&self, event: u32) -> Shown {

@@ -52,15 +52,15 @@ pub(super) struct Lists {
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
-    pub(super) fn build(chain: &Chain, last: u32) -> Self {
-        let mut lists = Lists::new(chain, last);
+    pub(super) fn build(chain: &Chain, num_events: u32, last: u32) -> Self {
+        let mut lists = Lists::new(chain, num_events, last);
         lists.private_lists();
         lists.public_list();
         lists.bases();
         lists
     }
 
-    fn new(chain: &Chain, last: u32) -> Self {
+    fn new(chain: &Chain, num_events: u32, last: u32) -> Self {
         let mut steps: Vec<_> = chain
             .steps
             .iter()
@@ -84,7 +84,7 @@ impl Lists {
                 steps: (0, 0),
                 implicit: false,
             };
-            chain.events as usize
+            num_events as usize
         ];
         let mut at = 0;
         for group in steps.chunk_by(|a, b| a.from == b.from) {

@@ -4,8 +4,9 @@
 //! lists of states, one for each event that some others follow often, its *private* list, and one *public* list
 //! for all the rest. A list longer than 64 is cut into blocks, which are reached through states that emit nothing. What
 //! follows rarely is at the end of a list, where more steps lead to it.
-use super::chain::Chain;
+use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
+use crate::pieces::{Blocks, Pieces};
 
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const MAX_OFFSET: u32 = 63;
@@ -66,7 +67,7 @@ fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
 }
 
 impl Machine {
-    pub(crate) fn build(chain: &Chain) -> Self {
+    pub(crate) fn build(chain: &Chain, num_events: u32) -> Self {
         let (Some(first), Some(last)) = (chain.first, chain.last) else {
             return Machine {
                 states: vec![State {
@@ -84,7 +85,7 @@ impl Machine {
             mut events,
             steps,
             ..
-        } = Lists::build(chain, last);
+        } = Lists::build(chain, num_events, last);
         // The chain ends at its first event, and it must be told that by a transition that is missing.
         events[first as usize].implicit = false;
         let mut machine = Machine {
@@ -124,17 +125,36 @@ impl Machine {
         }
     }
 
-    /// The transitions that lead along a chain.
-    pub(crate) fn transitions(&self, chain: &Chain) -> Vec<u8> {
-        let steps = chain.steps.iter().zip(&self.written);
-        let most: u64 = steps
-            .map(|(step, way)| step.count * u64::from(way.len))
-            .sum();
+    /// The transitions that lead along a chain, which gives up its path.
+    pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut Blocks) -> Pieces {
+        let longest = self.written.iter().map(|way| way.len).max().unwrap_or(0);
+        // Behind what came before: one that is complete but for repetitions of its last byte.
+        let mut some = vec![0; AT_ONCE * usize::from(longest) + 1];
+        let mut out = Pieces::default();
         // The first byte takes no repetitions, and is left out in the end.
-        let mut out = vec![0; usize::try_from(most).unwrap_or(0) + 1];
         let mut byte = MAX_REPEATED;
+        let mut begin = 1;
+        chain.path.take_back(blocks, |steps, blocks| {
+            let at = self.follow(steps, byte, &mut some);
+            byte = some[at];
+            // The last one may be repeated yet.
+            if at > 0 {
+                out.append(&some[begin..at], blocks);
+                begin = 0;
+            }
+        });
+        if begin == 0 {
+            out.append(&[byte], blocks);
+        }
+        out
+    }
+
+    /// Writes the transitions of some steps to `out`, behind `byte`, and says where the last one is.
+    #[inline(never)]
+    fn follow(&self, steps: &[u32], mut byte: u8, out: &mut [u8]) -> usize {
         let mut at = 0;
-        for &step in chain.path.iter().rev() {
+        out[0] = byte;
+        for &step in steps {
             let Written { begin, len, only } = self.written[step as usize];
             if len > 1 {
                 for &offset in &self.offsets[begin as usize..begin as usize + usize::from(len)] {
@@ -146,9 +166,7 @@ impl Machine {
             (byte, at) = join(byte, at, only, len == 1);
             out[at] = byte;
         }
-        out.truncate(at + 1);
-        out.remove(0);
-        out
+        at
     }
 
     fn write_step(&mut self, step: &Placed) {

@@ -1,0 +1,257 @@
+//! Memory in blocks: what one step of the work gives up, the next one fills.
+use std::collections::VecDeque;
+
+/// Bytes of the largest blocks, and of the smallest; those between are twice the one before.
+pub(crate) const LARGEST: usize = 64 << 10;
+pub(crate) const SMALLEST: usize = 256;
+const SIZES: usize = (LARGEST / SMALLEST).ilog2() as usize + 1;
+
+/// Blocks that are not in use.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    /// By size, the smallest first.
+    free: [Vec<Vec<u8>>; SIZES],
+}
+
+impl Blocks {
+    /// A block of the largest size that is not above `wanted` bytes, as far as there are such: whatever is in it.
+    pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
+        let wanted = wanted.clamp(SMALLEST, LARGEST);
+        let class = (wanted / SMALLEST).ilog2();
+        let free = self.free.get_mut(class as usize);
+        free.and_then(Vec::pop)
+            .unwrap_or_else(|| vec![0; SMALLEST << class])
+    }
+
+    /// Keeps a block; what isn't one is let go of.
+    pub(crate) fn give(&mut self, block: Vec<u8>) {
+        let len = block.len();
+        if (SMALLEST..=LARGEST).contains(&len) && len.is_power_of_two() {
+            let class = (len / SMALLEST).ilog2();
+            if let Some(free) = self.free.get_mut(class as usize) {
+                free.push(block);
+            }
+        }
+    }
+
+    /// Lets go of what is more than `most` bytes in all.
+    pub(crate) fn shrink(&mut self, most: u64) {
+        let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+        for (class, free) in self.free.iter_mut().enumerate().rev() {
+            let size = SMALLEST << class;
+            free.truncate(left / size);
+            left -= free.len() * size;
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.iter().all(Vec::is_empty)
+    }
+}
+
+/// Bytes of a block.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    block: Vec<u8>,
+    begin: usize,
+    end: usize,
+}
+
+impl Piece {
+    /// A block from `begin` on.
+    pub(crate) fn from(block: Vec<u8>, begin: usize) -> Self {
+        let end = block.len();
+        Piece { block, begin, end }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.block[self.begin..self.end]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.end - self.begin
+    }
+
+    pub(crate) fn into_block(self) -> Vec<u8> {
+        self.block
+    }
+}
+
+/// Bytes in pieces, one after the other: filled behind the last one, taken from the first.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    pieces: VecDeque<Piece>,
+    len: u64,
+}
+
+impl Pieces {
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.pieces.iter().map(Piece::as_slice)
+    }
+
+    pub(crate) fn push(&mut self, piece: Piece) {
+        self.len += piece.len() as u64;
+        self.pieces.push_back(piece);
+    }
+
+    /// What is unfilled of the last block, or a new one: at least `least` bytes, which a block must have.
+    #[inline]
+    pub(crate) fn room(&mut self, least: usize, blocks: &mut Blocks) -> &mut [u8] {
+        let there = |piece: &Piece| piece.block.len() - piece.end >= least.max(1);
+        if !self.pieces.back().is_some_and(there) {
+            let block = blocks.take(LARGEST);
+            self.pieces.push_back(Piece {
+                block,
+                begin: 0,
+                end: 0,
+            });
+        }
+        match self.pieces.back_mut() {
+            Some(last) => &mut last.block[last.end..],
+            None => &mut [],
+        }
+    }
+
+    /// Says that so many bytes of the [`room`](Self::room) were filled.
+    #[inline]
+    pub(crate) fn filled(&mut self, len: usize) {
+        if let Some(last) = self.pieces.back_mut() {
+            last.end += len;
+            self.len += len as u64;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn append(&mut self, mut bytes: &[u8], blocks: &mut Blocks) {
+        while !bytes.is_empty() {
+            let room = self.room(1, blocks);
+            let (now, later) = bytes.split_at(room.len().min(bytes.len()));
+            room[..now.len()].copy_from_slice(now);
+            self.filled(now.len());
+            bytes = later;
+        }
+    }
+
+    /// Takes the next `len` bytes: from where they are, or put together in `joined` if they are in several pieces. Blocks are
+    /// given up once nothing more is taken from them.
+    #[inline]
+    pub(crate) fn take<'a>(
+        &'a mut self,
+        len: usize,
+        joined: &'a mut Vec<u8>,
+        blocks: &mut Blocks,
+    ) -> &'a [u8] {
+        if self.pieces.front().is_none_or(|first| first.len() < len) {
+            self.join(len, joined, blocks);
+            return joined;
+        }
+        match self.pieces.front_mut() {
+            Some(first) => {
+                first.begin += len;
+                self.len -= len as u64;
+                &first.block[first.begin - len..first.begin]
+            }
+            None => &[],
+        }
+    }
+
+    #[cold]
+    fn join(&mut self, len: usize, joined: &mut Vec<u8>, blocks: &mut Blocks) {
+        joined.clear();
+        while joined.len() < len {
+            let Some(first) = self.pieces.front_mut() else {
+                return;
+            };
+            let some = first.len().min(len - joined.len());
+            joined.extend_from_slice(&first.block[first.begin..first.begin + some]);
+            first.begin += some;
+            self.len -= some as u64;
+            if first.len() == 0 {
+                self.pop_front(blocks);
+            }
+        }
+    }
+
+    fn pop_front(&mut self, blocks: &mut Blocks) {
+        if let Some(first) = self.pieces.pop_front() {
+            blocks.give(first.into_block());
+        }
+    }
+
+    pub(crate) fn pop_back(&mut self) -> Option<Piece> {
+        let last = self.pieces.pop_back()?;
+        self.len -= last.len() as u64;
+        Some(last)
+    }
+
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Piece> {
+        self.len = 0;
+        self.pieces.drain(..)
+    }
+
+    /// Gives up all blocks.
+    pub(crate) fn clear(&mut self, blocks: &mut Blocks) {
+        self.drain()
+            .for_each(|piece| blocks.give(piece.into_block()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appended(parts: &[&[u8]], blocks: &mut Blocks) -> Pieces {
+        let mut pieces = Pieces::default();
+        parts.iter().for_each(|part| pieces.append(part, blocks));
+        pieces
+    }
+
+    #[test]
+    fn what_was_appended_is_taken_with_any_lengths_and_gives_up_its_blocks() {
+        let bytes: Vec<u8> = (0..1_000_000u32).map(|at| at.to_le_bytes()[0]).collect();
+        for len in [1, 160, 65_535, 65_536, 65_537, 1_000_000] {
+            let blocks = &mut Blocks::default();
+            let mut pieces = appended(&bytes.chunks(777).collect::<Vec<_>>(), blocks);
+            assert_eq!(pieces.len(), 1_000_000);
+            let mut joined = Vec::new();
+            for expected in bytes.chunks(len) {
+                assert!(pieces.take(expected.len(), &mut joined, blocks) == expected);
+            }
+            assert_eq!(pieces.len(), 0);
+            pieces.clear(blocks);
+            assert_eq!(
+                blocks.free.each_ref().map(Vec::len),
+                [0, 0, 0, 0, 0, 0, 0, 0, 16]
+            );
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_is_taken_as_far_as_it_goes() {
+        let blocks = &mut Blocks::default();
+        let mut pieces = appended(&[b"some", b"thing"], blocks);
+        assert_eq!(pieces.take(4, &mut Vec::new(), blocks), b"some");
+        assert_eq!(pieces.take(100, &mut Vec::new(), blocks), b"thing");
+        assert_eq!(pieces.take(0, &mut Vec::new(), blocks), b"");
+    }
+
+    #[test]
+    fn blocks_are_used_again_by_their_size_and_kept_up_to_a_bound() {
+        let mut blocks = Blocks::default();
+        let sizes = [1, 256, 511, 512, 65_535, 65_536, 1 << 30];
+        let got = sizes.map(|wanted| blocks.take(wanted).len());
+        assert_eq!(got, [256, 256, 256, 512, 32_768, 65_536, 65_536]);
+        for size in [0, 255, 256, 300, 65_536, 65_536, 131_072] {
+            blocks.give(vec![7; size]);
+        }
+        assert_eq!(blocks.take(300), [7; 256]);
+        assert_eq!(blocks.take(300), [0; 256]);
+        blocks.shrink(100_000);
+        assert_eq!(blocks.take(65_536)[0], 7);
+        assert_eq!(blocks.take(65_536)[0], 0);
+    }
+}

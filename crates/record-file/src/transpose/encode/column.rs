@@ -1,0 +1,131 @@
+//! The values of one field.
+use crate::pieces::{Blocks, LARGEST, Piece, SMALLEST};
+use crate::varint;
+
+/// Columns by what is in them: those of a bucket are of the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum Group {
+    #[default]
+    Varint,
+    Fixed32,
+    Fixed64,
+    Bytes,
+    Other,
+}
+
+/// The values of a field, the last one first: filled from the end, block after block.
+#[derive(Debug, Default)]
+pub(super) struct Column {
+    pub(super) node: u32,
+    pub(super) group: Group,
+    /// The block that is being filled.
+    block: Vec<u8>,
+    start: usize,
+    /// Those that are full, the last of the values first.
+    full: Vec<Vec<u8>>,
+    /// How much is in them.
+    behind: usize,
+}
+
+/// Values up to here are moved as if they were so long, with what stands in front of them: it is written over by what comes next.
+const SMALL: usize = 16;
+/// Those up to here as if they were so long.
+const MEDIUM: usize = 64;
+/// A new block has at most this part of what is there, so that little of it stays empty.
+const GROWTH: usize = 4;
+
+impl Column {
+    pub(super) fn reset(&mut self, node: u32, group: Group) {
+        *self = Column {
+            node,
+            group,
+            full: std::mem::take(&mut self.full),
+            ..Column::default()
+        };
+        self.full.clear();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.behind + self.block.len() - self.start
+    }
+
+    /// Puts `from[at..at + len]` in front.
+    #[inline]
+    pub(super) fn push(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut Blocks) {
+        let end = at + len;
+        let start = self.start;
+        if len <= SMALL && end >= SMALL && start >= SMALL {
+            self.block[start - SMALL..start].copy_from_slice(&from[end - SMALL..end]);
+        } else if len <= MEDIUM && end >= MEDIUM && start >= MEDIUM {
+            self.block[start - MEDIUM..start].copy_from_slice(&from[end - MEDIUM..end]);
+        } else if len <= start {
+            self.block[start - len..start].copy_from_slice(&from[at..end]);
+        } else {
+            return self.push_across(&from[at..end], blocks);
+        }
+        self.start -= len;
+    }
+
+    /// Puts the varint `from[at..at + len]` in front, without the bits that say that it goes on.
+    #[inline]
+    pub(super) fn push_varint(&mut self, from: &[u8], at: usize, len: usize, blocks: &mut Blocks) {
+        let end = at + len;
+        let start = self.start;
+        let word = end.checked_sub(8).and_then(|begin| from.get(begin..end));
+        match word.and_then(<[u8]>::first_chunk) {
+            Some(&word) if len <= 8 && start >= 8 => {
+                let word = u64::from_le_bytes(word) & 0x7f7f_7f7f_7f7f_7f7f;
+                self.block[start - 8..start].copy_from_slice(&word.to_le_bytes());
+                self.start -= len;
+            }
+            _ => self.push_any_varint(&from[at..end], blocks),
+        }
+    }
+
+    #[inline(never)]
+    fn push_any_varint(&mut self, varint: &[u8], blocks: &mut Blocks) {
+        let mut bits = [0; varint::MAX_LEN];
+        for (to, &byte) in bits.iter_mut().zip(varint) {
+            *to = byte & 0x7f;
+        }
+        self.push(&bits, 0, varint.len(), blocks);
+    }
+
+    /// Puts `bytes` in front, to the last byte that a block has room for.
+    #[cold]
+    fn push_across(&mut self, mut bytes: &[u8], blocks: &mut Blocks) {
+        while !bytes.is_empty() {
+            if self.start == 0 {
+                self.next_block(bytes.len(), blocks);
+            }
+            let (front, back) = bytes.split_at(bytes.len().saturating_sub(self.start));
+            let begin = self.start - back.len();
+            self.block[begin..self.start].copy_from_slice(back);
+            self.start = begin;
+            bytes = front;
+        }
+    }
+
+    /// Begins a block in front of the one that is full, to be filled with `more` bytes at least. How large it is depends on
+    /// nothing else that may differ, since what compressors make of blocks is not to.
+    fn next_block(&mut self, more: usize, blocks: &mut Blocks) {
+        let wanted = more.max(self.len() / GROWTH);
+        let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));
+        self.start = block.len();
+        let full = std::mem::replace(&mut self.block, block);
+        self.behind += full.len();
+        if !full.is_empty() {
+            self.full.push(full);
+        }
+    }
+
+    /// Gives up what is in it, from the first byte on.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Piece> {
+        let first = Piece::from(std::mem::take(&mut self.block), self.start);
+        self.start = 0;
+        self.behind = 0;
+        let full = self.full.drain(..).rev();
+        let all = std::iter::once(first).chain(full.map(|block| Piece::from(block, 0)));
+        all.filter(|piece| piece.len() > 0)
+    }
+}

@@ -1,0 +1,86 @@
+//! What is held of transposed chunks.
+use record_file::{Compression, RecordWriter, WriterOptions};
+
+use crate::noise::noise;
+use crate::{Counted, MIB, alone, check, most};
+
+/// What each thread of a writer holds whatever the size of chunks: for each field a block of 64 KiB that isn't full, and the
+/// smaller ones before it, which wait for the next chunk.
+const PER_THREAD: usize = MIB;
+/// What a writer holds besides: what is about to go to the file.
+const FIXED: usize = MIB;
+
+/// Messages with numbers, a name, a time, and a message of 80 bytes that don't compress in each: some 130 bytes.
+fn messages(total: usize) -> Vec<Vec<u8>> {
+    const NAMES: [&str; 5] = ["conv2d", "dense", "embedding", "gather", "logits"];
+    let varint = |out: &mut Vec<u8>, mut value: u64| {
+        while value >= 0x80 {
+            out.push(value.to_le_bytes()[0] | 0x80);
+            value >>= 7;
+        }
+        out.push(value.to_le_bytes()[0]);
+    };
+    let noise = noise(total / 130 * 80 + 4096, 1);
+    let parts = noise.chunks_exact(80).zip(0u64..);
+    let message = |(part, index): (&[u8], u64)| {
+        let number = usize::from(part[0]);
+        let mut out = vec![0x08];
+        varint(&mut out, index);
+        let name = format!("{}/kernel_{}", NAMES[number % NAMES.len()], part[1]);
+        out.extend([0x12, name.len().to_le_bytes()[0]]);
+        out.extend_from_slice(name.as_bytes());
+        out.push(0x19);
+        out.extend((1_700_000_000_000 + 1000 * index).to_le_bytes());
+        let inner = [&[0x08, part[0] & 0x7f, 0x12, 70][..], &part[..70]].concat();
+        out.extend([0x32, inner.len().to_le_bytes()[0]]);
+        out.extend(inner);
+        for _ in 0..number % 3 {
+            out.extend([0x28, part[2] & 0x7f]);
+        }
+        out
+    };
+    parts.map(message).collect()
+}
+
+/// What is written in a test: chunks of many messages.
+fn cases() -> impl Iterator<Item = (usize, Compression)> {
+    let sizes = [4 * MIB, 16 * MIB, 64 * MIB].into_iter();
+    sizes.flat_map(|chunk| [Compression::None, Compression::zstd(1)].map(|by| (chunk, by)))
+}
+
+fn options(chunk: usize, compression: Compression) -> WriterOptions {
+    WriterOptions::new()
+        .compression(compression)
+        .transpose(true)
+        .chunk_size(chunk as u64)
+}
+
+/// Two full chunks and one that isn't, or more of those that are small.
+fn some(messages: &[Vec<u8>], chunk: usize) -> impl Iterator<Item = &[u8]> {
+    let mut left = (9 * chunk / 4).max(40 * MIB);
+    let fits = move |message: &&[u8]| {
+        left = left.saturating_sub(message.len());
+        left > 0
+    };
+    messages.iter().map(Vec::as_slice).take_while(fits)
+}
+
+#[test]
+fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
+    let _alone = alone();
+    let messages = messages(150 * MIB);
+    for (chunk, compression) in cases() {
+        for threads in [0, 1, 2, 3] {
+            let options = options(chunk, compression).parallelism(threads);
+            let used = most(|| {
+                let mut writer = RecordWriter::new(Counted::default(), options.clone()).unwrap();
+                some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
+                writer.finish().unwrap();
+            });
+            // The caller's thread has the chunk that is being gathered. How long each record is takes a byte or two. What is stored
+            // takes the place of records, so this is less than a chunk and its compressed form.
+            let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
+            check(&format!("writing, {options}"), used, bound);
+        }
+    }
+}
