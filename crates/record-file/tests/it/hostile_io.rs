@@ -36,7 +36,7 @@ fn files() -> Vec<Vec<u8>> {
 }
 
 /// Offsets worth failing at: all of a small file, and of a larger one those around blocks and chunks.
-fn offsets(bytes: &[u8]) -> Vec<u64> {
+pub(crate) fn offsets(bytes: &[u8]) -> Vec<u64> {
     let file = RecordFile::open(bytes, ReaderOptions::new()).unwrap();
     let edges: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
     (0..bytes.len() as u64)
@@ -288,14 +288,6 @@ fn write_streams<W: io::Write + io::Seek>(sink: W) -> Result<W, record_file::Err
     writer.finish()
 }
 
-/// Every offset of the small parts, some of the rest.
-fn write_offsets(len: usize) -> impl Iterator<Item = u64> {
-    let sparse = (2000..len as u64).step_by(1301);
-    (0..2000.min(len as u64))
-        .chain(sparse)
-        .chain([len as u64 - 1])
-}
-
 #[test]
 fn short_and_interrupted_writes_write_the_same_file() {
     let streamed = write_streams(Cursor::new(Vec::new())).unwrap().into_inner();
@@ -312,11 +304,8 @@ fn short_and_interrupted_writes_write_the_same_file() {
 
 #[test]
 fn a_sink_that_fails_at_any_byte_is_an_error_with_its_place() {
-    let len = write(Vec::new()).unwrap().len();
-    let streamed_len = write_streams(Cursor::new(Vec::new()))
-        .unwrap()
-        .into_inner()
-        .len();
+    let plain = write(Vec::new()).unwrap();
+    let streamed = write_streams(Cursor::new(Vec::new())).unwrap().into_inner();
     let check = |error: record_file::Error, fault: Fault, at: u64| {
         assert_eq!(error.kind(), ErrorKind::Io, "{at}: {error}");
         let expected = match fault {
@@ -327,18 +316,18 @@ fn a_sink_that_fails_at_any_byte_is_an_error_with_its_place() {
         assert!(error.offset().is_some(), "{at}: {error}");
     };
     for fault in [Fault::Error, Fault::Zero] {
-        for at in write_offsets(len) {
+        for at in offsets(&plain) {
             let sink = Hostile::new(Vec::new(), Manner::failing(at, fault));
             check(write(sink).unwrap_err(), fault, at);
         }
         for options in formats() {
-            let len = write_on(Vec::new(), options.clone()).unwrap().len();
-            for at in write_offsets(len).step_by(61) {
+            let whole = write_on(Vec::new(), options.clone()).unwrap();
+            for at in offsets(&whole).into_iter().step_by(61) {
                 let sink = Hostile::new(Vec::new(), Manner::failing(at, fault));
                 check(write_on(sink, options.clone()).unwrap_err(), fault, at);
             }
         }
-        for at in write_offsets(streamed_len) {
+        for at in offsets(&streamed) {
             let sink = Hostile::new(Cursor::new(Vec::new()), Manner::failing(at, fault));
             check(write_streams(sink).unwrap_err(), fault, at);
         }
@@ -350,7 +339,7 @@ fn a_sink_that_fails_under_a_writer_with_threads_is_an_error_by_the_end() {
     for options in formats() {
         let options = options.parallelism(2);
         let expected = write_on(Vec::new(), options.clone()).unwrap();
-        for at in write_offsets(expected.len()).step_by(97) {
+        for at in offsets(&expected).into_iter().step_by(97) {
             let mut written = Vec::new();
             let sink = Hostile::new(&mut written, Manner::failing(at, Fault::Error));
             let error = write_on(sink, options.clone()).unwrap_err();
@@ -387,7 +376,7 @@ fn a_sink_that_fails_while_a_thread_copies_a_large_record_is_an_error_by_the_end
 #[test]
 fn what_was_written_before_a_failure_is_the_beginning_of_the_file() {
     let expected = write(Vec::new()).unwrap();
-    for at in write_offsets(expected.len()) {
+    for at in offsets(&expected) {
         let mut written = Vec::new();
         let manner = Manner::failing(at, Fault::Error);
         write(Hostile::new(&mut written, manner)).unwrap_err();

@@ -3,13 +3,13 @@
 //! | behaviour | tests |
 //! | --- | --- |
 //! | blocks, headers, where chunks end | `layout`, `writing`, `fixtures` |
-//! | when a writer closes a chunk; its failures, its options | `writing`, `flushing`, `options`, `hostile_io` |
+//! | when a writer closes a chunk; its failures, its options | `writing`, `flushing`, `options`, `hostile_io`, `failing_calls` |
 //! | padding, appending, concatenated files | `padding`, `appending`, `walking` |
 //! | records of any size and number, chunks without records, files that grow | `reading`, `streams`, `one_by_one`, `large`, `walking`, `properties` |
 //! | positions, seeking, the last record | `positions`, `seeking`, `walking` |
 //! | search | `seeking`, `walking`, `properties` |
 //! | recovery | `reading`, `recovering`, `damage` |
-//! | cut files, flipped bytes, sources and sinks that fail | `damage`, `hash_first`, `recovering`, `hostile_io`, `parallel_reading` |
+//! | cut files, flipped bytes, sources and sinks that fail | `damage`, `hash_first`, `recovering`, `hostile_io`, `failing_calls`, `parallel_reading` |
 //! | chunks that lie, bombs | `hostile_chunks`, `hostile_transposed`, `mutations` |
 //! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
@@ -20,6 +20,7 @@
 mod appending;
 mod codecs;
 mod damage;
+mod failing_calls;
 mod fixtures;
 mod flushing;
 mod hash_first;

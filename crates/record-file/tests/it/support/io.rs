@@ -4,13 +4,24 @@ use std::sync::Mutex;
 
 use record_file::ReadAt;
 
-/// What goes wrong at an offset.
+/// What goes wrong somewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An error of a kind that nothing else here has.
     Error,
     /// 0 bytes, as at the end of a file or of a disk.
     Zero,
+}
+
+/// From where on it goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum From {
+    /// An offset in the file. What is written back in front of it is written.
+    Offset(u64),
+    /// So many bytes, wherever they went.
+    Bytes(u64),
+    /// So many calls, seeking and flushing included.
+    Calls(u64),
 }
 
 /// The kind of [`Fault::Error`].
@@ -24,7 +35,14 @@ pub(crate) struct Manner {
     /// Whether every other call is interrupted.
     pub(crate) interrupted: bool,
     /// Where it ends, and how.
-    pub(crate) fault: Option<(u64, Fault)>,
+    pub(crate) fault: Option<(From, Fault)>,
+}
+
+/// What has been asked for so far.
+#[derive(Debug, Default)]
+struct Counts {
+    calls: u64,
+    bytes: u64,
 }
 
 impl Manner {
@@ -35,8 +53,12 @@ impl Manner {
     };
 
     pub(crate) fn failing(at: u64, fault: Fault) -> Self {
+        Manner::failing_from(From::Offset(at), fault)
+    }
+
+    pub(crate) fn failing_from(from: From, fault: Fault) -> Self {
         Manner {
-            fault: Some((at, fault)),
+            fault: Some((from, fault)),
             ..Manner::KIND
         }
     }
@@ -57,19 +79,37 @@ impl Manner {
     }
 
     /// How many of `len` bytes are let through at `offset`.
-    fn allowed(&self, calls: &mut u64, offset: u64, len: usize) -> io::Result<usize> {
-        *calls += 1;
-        if self.interrupted && *calls % 2 == 1 {
+    fn allowed(&self, counts: &mut Counts, offset: u64, len: usize) -> io::Result<usize> {
+        counts.calls += 1;
+        if self.interrupted && counts.calls % 2 == 1 {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        let n = len.min(self.most);
-        let Some((at, fault)) = self.fault else {
-            return Ok(n);
+        let left = match self.fault {
+            Some((From::Offset(at), _)) => at.saturating_sub(offset),
+            Some((From::Bytes(bytes), _)) => bytes.saturating_sub(counts.bytes),
+            Some((From::Calls(calls), _)) if counts.calls > calls => 0,
+            _ => u64::MAX,
         };
-        let left = usize::try_from(at.saturating_sub(offset)).unwrap_or(usize::MAX);
-        match (n.min(left), fault) {
-            (0, Fault::Error) if len > 0 => Err(io::Error::new(KIND, format!("reset at {at}"))),
-            (n, _) => Ok(n),
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        match (len.min(self.most).min(left), self.fault) {
+            (0, Some((from, Fault::Error))) if len > 0 => {
+                Err(io::Error::new(KIND, format!("reset at {from:?}")))
+            }
+            (n, _) => {
+                counts.bytes += n as u64;
+                Ok(n)
+            }
+        }
+    }
+
+    /// As `allowed`, for a call that moves no bytes.
+    fn allows_call(&self, counts: &mut Counts) -> io::Result<()> {
+        counts.calls += 1;
+        match self.fault {
+            Some((From::Calls(calls), Fault::Error)) if counts.calls > calls => {
+                Err(io::Error::new(KIND, format!("reset at call {calls}")))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -80,7 +120,7 @@ pub(crate) struct Hostile<T> {
     inner: T,
     manner: Manner,
     pos: u64,
-    calls: Mutex<u64>,
+    counts: Mutex<Counts>,
 }
 
 impl<T> Hostile<T> {
@@ -89,12 +129,16 @@ impl<T> Hostile<T> {
             inner,
             manner,
             pos: 0,
-            calls: Mutex::new(0),
+            counts: Mutex::default(),
         }
     }
 
     pub(crate) fn get_ref(&self) -> &T {
         &self.inner
+    }
+
+    pub(crate) fn inner_mut(&mut self) -> &mut T {
+        &mut self.inner
     }
 
     pub(crate) fn into_inner(self) -> T {
@@ -103,7 +147,17 @@ impl<T> Hostile<T> {
 
     fn allowed(&self, offset: u64, len: usize) -> io::Result<usize> {
         self.manner
-            .allowed(&mut self.calls.lock().unwrap(), offset, len)
+            .allowed(&mut self.counts.lock().unwrap(), offset, len)
+    }
+
+    fn allows_call(&self) -> io::Result<()> {
+        self.manner.allows_call(&mut self.counts.lock().unwrap())
+    }
+
+    /// Calls so far, and bytes.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let counts = self.counts.lock().unwrap();
+        (counts.calls, counts.bytes)
     }
 }
 
@@ -150,12 +204,14 @@ impl<T: Write> Write for Hostile<T> {
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        self.allows_call()?;
         self.inner.flush()
     }
 }
 
 impl<T: Seek> Seek for Hostile<T> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.allows_call()?;
         self.pos = self.inner.seek(to)?;
         Ok(self.pos)
     }

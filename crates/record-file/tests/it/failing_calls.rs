@@ -1,0 +1,377 @@
+//! Every call to what is below that may fail, whichever way a file is written or read.
+use std::cmp::Ordering;
+use std::io::{self, Cursor};
+
+use record_file::{
+    Compression, EncodedRecord, Error, ErrorKind, Guide, ReaderOptions, RecordFile, RecordPosition,
+    RecordReader, RecordWriter, WriterOptions, plain_record_end,
+};
+
+use crate::hostile_io::offsets;
+use crate::support::io::{Fault, From, Hostile, KIND, Manner, io_kind};
+use crate::support::noise;
+
+type Sink = Hostile<Cursor<Vec<u8>>>;
+
+fn compressions() -> [Compression; 3] {
+    [
+        Compression::None,
+        Compression::zstd(1),
+        Compression::brotli(1),
+    ]
+}
+
+/// A file to copy from, and to go on with.
+fn existing() -> Vec<u8> {
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    for compression in compressions() {
+        writer.write_record(b"between").unwrap();
+        writer
+            .write_record_alone(&noise(66_000, 4), compression)
+            .unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// One way to write.
+type Way = (&'static str, fn(Sink) -> Result<Sink, Error>);
+
+/// What is streamed has its headers written back when it is there.
+fn streams(sink: Sink) -> Result<Sink, Error> {
+    let mut writer = RecordWriter::new(sink, WriterOptions::new().chunk_size(100))?;
+    for compression in compressions() {
+        writer.write_record(b"between")?;
+        let record = noise(140_000, 8);
+        writer.write_record_from(&mut &record[..], record.len() as u64, compression)?;
+    }
+    writer.finish()
+}
+
+fn copied(sink: Sink) -> Result<Sink, Error> {
+    let bytes = existing();
+    let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+    let mut writer = RecordWriter::new(sink, WriterOptions::new())?;
+    for chunk in file.chunks().skip(1) {
+        writer.copy_chunk(&file, &chunk.unwrap())?;
+    }
+    writer.finish()
+}
+
+fn appended(mut sink: Sink) -> Result<Sink, Error> {
+    // What is there already isn't what is tried.
+    let bytes = existing();
+    sink.inner_mut().get_mut().extend_from_slice(&bytes);
+    let options = WriterOptions::new().padding(1 << 16);
+    let mut writer = RecordWriter::append(sink, options)?;
+    writer.write_record(b"more")?;
+    writer.finish()
+}
+
+fn appended_where_no_chunk_can_begin(sink: Sink) -> Result<Sink, Error> {
+    let mut writer = RecordWriter::append_at(sink, (1 << 16) + 10, WriterOptions::new())?;
+    writer.write_record(b"more")?;
+    writer.finish()
+}
+
+fn encoded(sink: Sink) -> Result<Sink, Error> {
+    let mut writer = RecordWriter::new(sink, WriterOptions::new())?;
+    for compression in compressions() {
+        let (record, mut data) = (noise(140_000, 8), Vec::new());
+        let len = record.len() as u64;
+        let encoded = EncodedRecord::encode(&mut &record[..], len, compression, &mut data)?;
+        assert_eq!(encoded.data_size(), data.len() as u64);
+        let position = writer.write_encoded_record(&encoded, &mut &data[..])?;
+        let end = encoded.end(position.chunk_begin().0)?;
+        assert_eq!(writer.position().numeric(), end);
+    }
+    writer.finish()
+}
+
+fn encoded_data(mut sink: Sink) -> Result<Sink, Error> {
+    for compression in compressions() {
+        let record = noise(140_000, 8);
+        let len = record.len() as u64;
+        EncodedRecord::encode(&mut &record[..], len, compression, &mut sink)?;
+    }
+    Ok(sink)
+}
+
+fn placed(sink: Sink) -> Result<Sink, Error> {
+    let begin = plain_record_end(64, 140_000)?;
+    let mut writer = RecordWriter::starting_at(sink, begin)?;
+    let record = noise(140_000, 8);
+    writer.write_record_from(&mut &record[..], record.len() as u64, Compression::None)?;
+    writer.finish()
+}
+
+const WAYS: [Way; 7] = [
+    ("write_record_from", streams),
+    ("copy_chunk", copied),
+    ("append", appended),
+    ("append_at", appended_where_no_chunk_can_begin),
+    ("write_encoded_record", encoded),
+    ("EncodedRecord::encode", encoded_data),
+    ("starting_at", placed),
+];
+
+fn sink(from: From, fault: Fault) -> Sink {
+    Hostile::new(Cursor::new(Vec::new()), Manner::failing_from(from, fault))
+}
+
+fn check(error: &Error, fault: Fault, what: &str) {
+    assert_eq!(error.kind(), ErrorKind::Io, "{what}: {error}");
+    let expected = match fault {
+        Fault::Error => KIND,
+        Fault::Zero => io::ErrorKind::WriteZero,
+    };
+    assert_eq!(io_kind(error), Some(expected), "{what}: {error}");
+}
+
+#[test]
+fn a_sink_that_fails_at_any_call_is_an_error_in_every_way_of_writing() {
+    for (name, write) in WAYS {
+        let whole = write(sink(From::Calls(u64::MAX), Fault::Error)).unwrap();
+        let (calls, _) = whole.counts();
+        assert!(calls >= 2, "{name}: {calls}");
+        for call in 0..calls {
+            let what = format!("{name}, call {call} of {calls}");
+            check(
+                &write(sink(From::Calls(call), Fault::Error)).unwrap_err(),
+                Fault::Error,
+                &what,
+            );
+            // A disk that is full lets one seek and flush.
+            if let Err(error) = write(sink(From::Calls(call), Fault::Zero)) {
+                check(&error, Fault::Zero, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sink_that_fails_after_any_number_of_bytes_is_an_error_in_every_way_of_writing() {
+    for (name, write) in WAYS {
+        let whole = write(sink(From::Bytes(u64::MAX), Fault::Error)).unwrap();
+        let (_, bytes) = whole.counts();
+        // What is written back is at the end of each record: some numbers of bytes in a row, and some far apart.
+        let few = (0..120).chain(bytes.saturating_sub(200)..bytes);
+        for bytes in few.chain((0..bytes).step_by(1999)) {
+            for fault in [Fault::Error, Fault::Zero] {
+                let what = format!("{name}, after {bytes} bytes");
+                check(
+                    &write(sink(From::Bytes(bytes), fault)).unwrap_err(),
+                    fault,
+                    &what,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
+    let record = noise(140_000, 8);
+    for compression in compressions() {
+        let write = |from| {
+            let mut file = Cursor::new(Vec::new());
+            let sink = Hostile::new(&mut file, Manner::failing_from(from, Fault::Error));
+            let mut writer = RecordWriter::new(sink, WriterOptions::new()).unwrap();
+            writer.write_record(b"before").unwrap();
+            writer.flush().unwrap();
+            let written = writer.write_record_from(&mut &record[..], 140_000, compression);
+            let counts = writer.get_ref().counts();
+            if written.is_err() {
+                let error = writer.flush().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Closed);
+            }
+            drop(writer);
+            (counts, written, file.into_inner())
+        };
+        let ((_, all), _, whole) = write(From::Bytes(u64::MAX));
+        let written_back = all - whole.len() as u64;
+        // The header, and if its length wasn't known that of each block in it.
+        let blocks = if compression == Compression::None {
+            0
+        } else {
+            2
+        };
+        assert_eq!(written_back, 40 + 24 * blocks);
+        for left in 1..=written_back {
+            let (_, written, file) = write(From::Bytes(all - left));
+            assert_eq!(io_kind(&written.unwrap_err()), Some(KIND), "{left}");
+            let mut reader = RecordReader::new(file, ReaderOptions::new());
+            assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
+            match reader.read_record() {
+                Err(error) => assert!(error.is_corrupt(), "{left}: {error}"),
+                // What was missing are zeros, as there were before.
+                Ok(read) => assert!(left <= 6 && read == Some(&record[..]), "{left}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_copied_chunk_whose_source_fails_or_is_damaged_is_an_error() {
+    let bytes = existing();
+    let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+    let chunks: Vec<_> = file.chunks().map(Result::unwrap).collect();
+    for chunk in &chunks[1..] {
+        let copy = |source: &dyn record_file::ReadAt| {
+            let file = RecordFile::open(source, ReaderOptions::new()).unwrap();
+            let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+            let copied = writer.copy_chunk(&file, chunk);
+            let after = writer.write_record(b"");
+            assert_eq!(after.is_err(), copied.is_err());
+            copied.map(drop)
+        };
+        copy(&bytes).unwrap();
+        let data = chunk.begin().0 + 40;
+        for at in [data, data + chunk.header.data_size / 2] {
+            let failing = Hostile::new(&bytes[..], Manner::failing(at, Fault::Error));
+            let error = copy(&failing).unwrap_err();
+            assert_eq!(io_kind(&error), Some(KIND), "{error}");
+            let mut bad = bytes.clone();
+            bad[usize::try_from(at).unwrap()] ^= 1;
+            let error = copy(&bad).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ChecksumMismatch, "{error}");
+        }
+    }
+}
+
+/// Sorted records in chunks of a few, and large ones between them.
+fn sorted() -> Vec<u8> {
+    let options = WriterOptions::new()
+        .compression(Compression::zstd(1))
+        .chunk_size(60);
+    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    for index in 0..60u32 {
+        let mut record = index.to_be_bytes().to_vec();
+        if index % 10 == 0 {
+            record.extend(noise(20_000, 3));
+        }
+        writer.write_record(&record).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn records(bytes: &[u8]) -> Vec<(RecordPosition, Vec<u8>)> {
+    let mut reader = RecordReader::new(bytes, ReaderOptions::new());
+    let mut records = Vec::new();
+    while let Some(record) = reader.read_record().unwrap() {
+        let record = record.to_vec();
+        records.push((reader.last_position().unwrap(), record));
+    }
+    records
+}
+
+type Source<'a> = Hostile<&'a [u8]>;
+type Reading = (&'static str, fn(&Source<'_>) -> Result<String, Error>);
+
+const READINGS: [Reading; 9] = [
+    ("seek", |source| {
+        let (last, _) = records(source.get_ref()).pop().unwrap();
+        let mut reader = RecordReader::new(source, ReaderOptions::new());
+        reader.seek(last)?;
+        Ok(format!("{:?}", reader.read_record()?))
+    }),
+    ("seek_numeric", |source| {
+        let mut reader = RecordReader::new(source, ReaderOptions::new());
+        reader.seek_numeric(60_000)?;
+        Ok(format!(
+            "{:?} at {}",
+            reader.read_record()?.map(<[u8]>::len),
+            reader.position()
+        ))
+    }),
+    ("seek_back", |source| {
+        let mut reader = RecordReader::new(source, ReaderOptions::new());
+        reader.seek_numeric(source.get_ref().len() as u64)?;
+        let mut count = 0;
+        while reader.seek_back()? {
+            count += 1;
+        }
+        Ok(count.to_string())
+    }),
+    ("search", |source| {
+        let mut reader = RecordReader::new(source, ReaderOptions::new());
+        let found = reader.search(|record| match record.first_chunk() {
+            Some(key) => Guide::Order(u32::from_be_bytes(*key).cmp(&41)),
+            None => Guide::Order(Ordering::Less),
+        })?;
+        Ok(format!("{found:?} {:?}", reader.read_record()?))
+    }),
+    ("last_record", |source| {
+        let file = RecordFile::open(source, ReaderOptions::new())?;
+        Ok(format!("{:?}", file.last_record()?))
+    }),
+    ("locate", |source| {
+        let file = RecordFile::open(source, ReaderOptions::new())?;
+        let (last, _) = records(source.get_ref()).pop().unwrap();
+        Ok(format!("{:?}", file.locate(last.numeric())?))
+    }),
+    ("a reader with threads", |source| {
+        let mut reader = RecordReader::new(source, ReaderOptions::new().parallelism(2));
+        let mut lens = Vec::new();
+        while let Some(record) = reader.read_record()? {
+            lens.push(record.len());
+        }
+        Ok(format!("{lens:?}"))
+    }),
+    ("read_records_into", |source| into(source, 0)),
+    ("read_records_into on threads", |source| into(source, 2)),
+];
+
+fn into(source: &Source<'_>, threads: u32) -> Result<String, Error> {
+    let expected = records(source.get_ref());
+    let options = ReaderOptions::new().parallelism(threads);
+    let file = RecordFile::open(source, options)?;
+    let mut all: Vec<_> = expected
+        .iter()
+        .map(|(_, record)| vec![0; record.len()])
+        .collect();
+    let positions = expected.iter().map(|(position, _)| *position);
+    file.read_records_into(positions.zip(all.iter_mut().map(Vec::as_mut_slice)))?;
+    Ok(format!(
+        "{}",
+        all.into_iter()
+            .eq(expected.into_iter().map(|(_, record)| record))
+    ))
+}
+
+#[test]
+fn a_source_that_fails_at_any_call_is_an_error_in_every_way_of_reading_or_hides_nothing() {
+    let bytes = sorted();
+    for (name, read) in READINGS {
+        let whole = Hostile::new(&bytes[..], Manner::KIND);
+        let expected = read(&whole).unwrap();
+        let (calls, _) = whole.counts();
+        let mut errors = 0;
+        for call in 0..calls {
+            let manner = Manner::failing_from(From::Calls(call), Fault::Error);
+            match read(&Hostile::new(&bytes[..], manner)) {
+                Err(error) => {
+                    assert_eq!(io_kind(&error), Some(KIND), "{name}, call {call}: {error}");
+                    errors += 1;
+                }
+                // What was read ahead for nothing may fail.
+                Ok(result) => assert_eq!(result, expected, "{name}, call {call}"),
+            }
+        }
+        assert!(errors > 0, "{name}: {calls} calls");
+    }
+}
+
+#[test]
+fn a_source_that_fails_at_any_byte_is_an_error_in_every_way_of_reading_or_hides_nothing() {
+    let bytes = sorted();
+    for (name, read) in READINGS {
+        let expected = read(&Hostile::new(&bytes[..], Manner::KIND)).unwrap();
+        for at in offsets(&bytes).into_iter().step_by(29) {
+            let manner = Manner::failing(at, Fault::Error);
+            match read(&Hostile::new(&bytes[..], manner)) {
+                Err(error) => assert_eq!(io_kind(&error), Some(KIND), "{name}, {at}: {error}"),
+                Ok(result) => assert_eq!(result, expected, "{name}, {at}"),
+            }
+        }
+    }
+}
