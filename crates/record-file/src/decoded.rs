@@ -39,6 +39,7 @@ impl DecodedChunk {
     }
 
     /// The record at `index`, or `None` beyond the last.
+    #[inline]
     #[must_use]
     pub fn record(&self, index: usize) -> Option<&[u8]> {
         self.data.get(self.range(index)?)
@@ -69,6 +70,7 @@ impl DecodedChunk {
         }
     }
 
+    #[inline]
     fn range(&self, index: usize) -> Option<std::ops::Range<usize>> {
         let end = *self.ends.get(index)?;
         let begin = match index.checked_sub(1) {

@@ -112,7 +112,7 @@ pub(crate) fn record_ends(
     ends.reserve(usize::try_from(num_records).unwrap_or(0));
     let mut end = 0u64;
     for _ in 0..num_records {
-        let size = varint::take(&mut sizes)
+        let size = varint::take_mixed(&mut sizes)
             .ok_or_else(|| Error::corrupt(begin, "sizes of records end early"))?;
         end = end
             .checked_add(size)

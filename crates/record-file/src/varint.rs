@@ -53,6 +53,20 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
+/// As [`take`], for values that have one byte or two by chance: no branch has to guess which.
+#[inline]
+pub(crate) fn take_mixed(bytes: &mut &[u8]) -> Option<u64> {
+    if let [first, second, ..] = **bytes {
+        let long = first >> 7;
+        if long & (second >> 7) == 0 {
+            *bytes = &bytes[1 + usize::from(long)..];
+            let high = u64::from(second * long) << 7;
+            return Some(u64::from(first & 0x7f) | high);
+        }
+    }
+    take(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,11 +81,14 @@ mod tests {
             assert_eq!(bytes.len(), len(value), "{value}");
             for cut in 0..bytes.len() {
                 assert_eq!(take(&mut &bytes[..cut]), None);
+                assert_eq!(take_mixed(&mut &bytes[..cut]), None);
             }
             bytes.push(9);
-            let mut rest = &bytes[..];
-            assert_eq!(take(&mut rest), Some(value));
-            assert_eq!(rest, [9]);
+            for take in [take, take_mixed] {
+                let mut rest = &bytes[..];
+                assert_eq!(take(&mut rest), Some(value));
+                assert_eq!(rest, [9]);
+            }
         }
     }
 
