@@ -139,6 +139,9 @@ impl<W: Write> RecordWriter<W> {
 
     /// Writes a record that is the concatenation of `parts`. A large one is not copied on its way.
     ///
+    /// The file is the same however a record is cut, but with brotli's levels 0 and 1: they compress each part as it
+    /// comes, and part after part comes to other bytes than all at once.
+    ///
     /// # Errors
     ///
     /// As [`write_record`](Self::write_record).

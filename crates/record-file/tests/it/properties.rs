@@ -1,11 +1,12 @@
 //! Any records, any options: what was written is read, from wherever one comes to it.
 use std::cmp::Ordering;
+use std::io::Cursor;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use record_file::{
-    Compression, Found, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
-    WriterOptions,
+    Compression, DEFAULT_MAX_COPIED, Found, ReaderOptions, RecordFile, RecordPosition,
+    RecordReader, RecordWriter, WriterOptions,
 };
 
 /// What is done to a writer.
@@ -14,10 +15,26 @@ enum Step {
     /// A record, and where it is cut in slices.
     Write(Vec<u8>, Vec<usize>),
     WriteAlone(Vec<u8>, Compression),
+    /// A record read from a source.
+    Stream(Vec<u8>, Compression),
     Flush,
+    /// The file is finished, and gone on with.
+    Reopen,
 }
 
-/// Brotli's levels 0 and 1 compress each slice as it comes, so there the bytes depend on how a record is cut.
+/// Any level of any codec. The slow ones are for small records.
+fn any_compression() -> impl Strategy<Value = Compression> {
+    prop_oneof![
+        (-5..=22i32).prop_map(Compression::zstd),
+        (0..=11u32).prop_map(Compression::brotli),
+        (10..=20u32, 6..=11u32).prop_map(|(log, level)| Compression::Brotli {
+            level,
+            window_log: Some(log)
+        }),
+    ]
+}
+
+/// Quick ones. Brotli's levels 0 and 1 aren't here: they compress each slice as it comes, so the bytes depend on how a record is cut.
 fn compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         3 => Just(Compression::None),
@@ -38,16 +55,29 @@ fn options() -> impl Strategy<Value = WriterOptions> {
     let fraction = prop::sample::select(vec![0.0, 0.1, 1.0]);
     let transpose = prop_oneof![2 => Just(false), 1 => Just(true)];
     let threads = prop_oneof![2 => Just(0), 1 => 1..4u32];
+    let initial = prop_oneof![3 => Just(1), 1 => 2..200u64, 1 => Just(1 << 16)];
+    let metadata = prop_oneof![2 => Just(None), 1 => message().prop_map(Some)];
+    let max_copied = prop_oneof![2 => Just(DEFAULT_MAX_COPIED), 1 => 0..3000u64];
     let shape = (chunk_size, padding, transpose, fraction, threads);
-    (compression(), shape).prop_map(
-        |(compression, (chunk_size, padding, transpose, fraction, threads))| {
-            WriterOptions::new()
+    (compression(), shape, (initial, metadata, max_copied)).prop_map(
+        |(
+            compression,
+            (chunk_size, padding, transpose, fraction, threads),
+            (initial, metadata, max_copied),
+        )| {
+            let options = WriterOptions::new()
                 .compression(compression)
                 .chunk_size(chunk_size)
+                .initial_padding(initial)
                 .final_padding(padding)
                 .transpose(transpose)
                 .bucket_fraction(fraction)
-                .parallelism(threads)
+                .max_copied(max_copied)
+                .parallelism(threads);
+            match metadata {
+                Some(metadata) => options.serialized_metadata(metadata),
+                None => options,
+            }
         },
     )
 }
@@ -93,14 +123,18 @@ fn step() -> impl Strategy<Value = Step> {
             Step::Write(record, cuts)
         }),
         2 => (record(), compression()).prop_map(|(record, compression)| Step::WriteAlone(record, compression)),
+        1 => (vec(any::<u8>(), 0..60), any_compression()).prop_map(|(record, compression)| Step::WriteAlone(record, compression)),
+        1 => (record(), compression()).prop_map(|(record, compression)| Step::Stream(record, compression)),
+        1 => (vec(any::<u8>(), 0..60), any_compression()).prop_map(|(record, compression)| Step::Stream(record, compression)),
         1 => Just(Step::Flush),
+        1 => Just(Step::Reopen),
     ]
 }
 
 type Records = Vec<(RecordPosition, Vec<u8>)>;
 
 fn write(options: WriterOptions, steps: &[Step]) -> (Vec<u8>, Records) {
-    let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+    let mut writer = RecordWriter::new(Cursor::new(Vec::new()), options.clone()).unwrap();
     let mut records = Vec::new();
     for step in steps {
         let record = match step {
@@ -119,14 +153,25 @@ fn write(options: WriterOptions, steps: &[Step]) -> (Vec<u8>, Records) {
                 assert_eq!(writer.last_position(), Some(position));
                 record
             }
+            Step::Stream(record, compression) => {
+                let len = record.len() as u64;
+                let position = writer.write_record_from(&mut &record[..], len, *compression);
+                assert_eq!(writer.last_position(), Some(position.unwrap()));
+                record
+            }
             Step::Flush => {
                 writer.flush().unwrap();
+                continue;
+            }
+            Step::Reopen => {
+                let file = writer.finish().unwrap();
+                writer = RecordWriter::append(file, options.clone()).unwrap();
                 continue;
             }
         };
         records.push((writer.last_position().unwrap(), record.clone()));
     }
-    (writer.finish().unwrap(), records)
+    (writer.finish().unwrap().into_inner(), records)
 }
 
 fn read_all<I: record_file::Input>(mut reader: RecordReader<I>) -> Records {
@@ -191,9 +236,30 @@ fn check_reading(bytes: &[u8], records: &Records) {
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(options in options(), steps in vec(step(), 0..25)) {
+    fn what_was_written_is_read(options in options(), metadata in any::<bool>(), steps in vec(step(), 0..25)) {
+        let expected = b"\x0a\x04some";
+        let options = if metadata { options.serialized_metadata(&expected[..]) } else { options };
         let (bytes, records) = write(options, &steps);
         check_reading(&bytes, &records);
+        if metadata {
+            let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+            let metadata = file.metadata().unwrap();
+            prop_assert_eq!(metadata.as_deref(), Some(&expected[..]));
+        }
+    }
+
+    #[test]
+    fn any_level_is_read(compression in any_compression(), records in vec(vec(any::<u8>(), 0..60), 0..8)) {
+        let options = WriterOptions::new().compression(compression).chunk_size(100);
+        let steps: Vec<_> = records.into_iter().map(|record| {
+            let cuts = vec![record.len() / 3, record.len() / 2];
+            Step::Write(record, cuts)
+        }).collect();
+        for options in [options.clone(), options.transpose(true)] {
+            let (bytes, records) = write(options.clone(), &steps);
+            check_reading(&bytes, &records);
+            prop_assert_eq!(&write(options.parallelism(2), &steps).1.len(), &records.len());
+        }
     }
 
     #[test]
