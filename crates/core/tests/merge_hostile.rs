@@ -24,7 +24,7 @@ fn merge(bytes: Vec<u8>) -> proto_splitter_core::Result<Vec<u8>> {
 }
 
 fn records(records: &[&[u8]]) -> Vec<u8> {
-    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let mut writer = RecordWriter::with_defaults(Vec::new());
     for record in records {
         writer
             .write_record_alone(record, Compression::None)
@@ -302,7 +302,7 @@ fn what_is_no_chunked_file_is_said_to_be_none() {
         let error = merge(bytes).unwrap_err();
         (error.kind(), error.to_string())
     };
-    let no_file = "the file is no record file: its signature differs";
+    let no_file = "not a record file: wrong signature";
     assert_eq!(
         error(b"\x0a\x03abc".repeat(30)),
         (NotChunked, no_file.into())

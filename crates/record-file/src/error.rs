@@ -2,6 +2,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -27,7 +28,8 @@ struct Inner {
     kind: ErrorKind,
     offset: Option<u64>,
     detail: Cow<'static, str>,
-    source: Option<io::Error>,
+    /// Shared by those that are the same again.
+    source: Option<Arc<io::Error>>,
 }
 
 /// The kind of an [`Error`].
@@ -65,7 +67,7 @@ impl Error {
         kind: ErrorKind,
         offset: Option<u64>,
         detail: Cow<'static, str>,
-        source: Option<io::Error>,
+        source: Option<Arc<io::Error>>,
     ) -> Self {
         Error {
             inner: Box::new(Inner {
@@ -113,7 +115,12 @@ impl Error {
     pub(crate) fn io(offset: Option<u64>, source: io::Error) -> Self {
         match source.downcast::<Error>() {
             Ok(ours) => ours,
-            Err(source) => Error::new(ErrorKind::Io, offset, Cow::Borrowed(""), Some(source)),
+            Err(source) => Error::new(
+                ErrorKind::Io,
+                offset,
+                Cow::Borrowed(""),
+                Some(Arc::new(source)),
+            ),
         }
     }
 
@@ -123,14 +130,24 @@ impl Error {
         self
     }
 
-    /// The same again, for what stays an error; without what an I/O error holds.
+    /// The same again, for what stays an error.
     pub(crate) fn again(&self) -> Self {
-        let Inner { kind, offset, .. } = *self.inner;
-        let detail = match &self.inner.source {
-            Some(source) => source.to_string().into(),
-            None => self.inner.detail.clone(),
-        };
-        Error::new(kind, offset, detail, None)
+        let Inner {
+            kind,
+            offset,
+            detail,
+            source,
+        } = &*self.inner;
+        Error::new(*kind, *offset, detail.clone(), source.clone())
+    }
+
+    /// That a file doesn't begin as every record file does.
+    pub(crate) fn not_ours() -> Self {
+        Error::at(
+            ErrorKind::NotARecordFile,
+            0,
+            "not a record file: wrong signature",
+        )
     }
 
     /// The kind of error.
@@ -182,7 +199,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.inner.source.as_ref().map(|source| source as _)
+        self.inner.source.as_deref().map(|source| source as _)
     }
 }
 
@@ -226,5 +243,18 @@ mod tests {
         let error = Error::io(Some(3), io::Error::other("disk on fire"));
         assert_eq!(error.to_string(), "at 0x3: disk on fire");
         assert_eq!(error.kind(), ErrorKind::Io);
+    }
+
+    #[test]
+    fn an_io_error_that_stays_is_of_the_same_kind_again() {
+        let reset = io::Error::new(io::ErrorKind::ConnectionReset, "gone");
+        let error = Error::io(Some(3), reset);
+        let again = error.again().again();
+        assert_eq!(again.to_string(), error.to_string());
+        assert!(std::error::Error::source(&again).is_some());
+        assert_eq!(
+            io::Error::from(again).kind(),
+            io::ErrorKind::ConnectionReset
+        );
     }
 }

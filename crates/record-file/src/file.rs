@@ -14,7 +14,7 @@ use crate::codec::Decoders;
 use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
-use crate::headers::read_header;
+use crate::headers::{header_ends, read_header};
 use crate::options::ReaderOptions;
 use crate::payload::{Payload, check_limit};
 use crate::position::{ChunkOffset, RecordPosition};
@@ -76,17 +76,10 @@ impl<S: ReadAt> RecordFile<S> {
         let got =
             read_full_at(&source, 0, &mut start).map_err(|error| Error::io(Some(0), error))?;
         if start[..got] != file_start()[..got] {
-            return Err(Error::at(
-                ErrorKind::NotARecordFile,
-                0,
-                "not a record file: the signature differs",
-            ));
+            return Err(Error::not_ours());
         }
-        if got < start.len() && got as u64 != 0 {
-            return Err(Error::truncated(
-                got as u64,
-                "the file ends inside the signature",
-            ));
+        if (1..start.len()).contains(&got) {
+            return Err(header_ends(0, got));
         }
         Ok(RecordFile {
             source,

@@ -76,17 +76,24 @@ pub(crate) fn header_len(begin: u64) -> usize {
     }
 }
 
+/// That the file has only `got` bytes of the header of the chunk at `begin`.
+#[cold]
+pub(crate) fn header_ends(begin: u64, got: usize) -> Error {
+    Error::truncated(
+        begin,
+        format!("the file ends after {got} bytes of a chunk header"),
+    )
+}
+
 /// The header of the chunk at `begin`, from what the file has there; `None` if that is nothing.
 pub(crate) fn parse_header(raw: &[u8], begin: u64) -> Result<Option<Chunk>, Fault> {
     let got = raw.len();
     if got == 0 {
         return Ok(None);
     }
-    let truncated = || {
-        Fault::truncated(
-            begin,
-            format!("the file ends after {got} bytes of a chunk header"),
-        )
+    let truncated = || Fault {
+        error: header_ends(begin, got),
+        place: Place::Truncated,
     };
     let mut bytes = [0; CHUNK_HEADER_LEN];
     let mut block_header = None;

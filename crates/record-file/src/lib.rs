@@ -5,7 +5,7 @@
 //!
 //! use record_file::{ReaderOptions, RecordFile, RecordReader, RecordWriter};
 //!
-//! let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+//! let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()));
 //! for word in ["one", "two", "three"] {
 //!     writer.write_record(word.as_bytes())?;
 //! }

@@ -18,7 +18,7 @@ pub use search::{Found, Guide};
 use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::decoded::{self, DecodedChunk};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::headers::read_header;
 use crate::input::{Input, ReadAhead, Sequential};
@@ -201,10 +201,10 @@ impl<I: Input> RecordReader<I> {
     /// # Errors
     ///
     /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a chunk is
-    /// [`Truncated`](ErrorKind::Truncated). [`Io`](ErrorKind::Io). [`LimitExceeded`](ErrorKind::LimitExceeded) if the record's
-    /// chunk is larger than the options allow: then it may be [streamed](Self::read_record_stream) or
-    /// [skipped](Self::skip_record). The reader stays where it is, so that what may pass (a file that still grows)
-    /// can be tried again.
+    /// [`Truncated`](crate::ErrorKind::Truncated). [`Io`](crate::ErrorKind::Io).
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the options allow: then
+    /// it may be [streamed](Self::read_record_stream) or [skipped](Self::skip_record). The reader stays where it is, so
+    /// that what may pass (a file that still grows) can be tried again.
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
@@ -329,11 +329,7 @@ impl<I: Input> RecordReader<I> {
         };
         let claims = chunk.header.check_claims(begin).and_then(|()| {
             if begin == 0 && chunk.header.kind != ChunkKind::Signature {
-                return Err(Error::at(
-                    ErrorKind::NotARecordFile,
-                    0,
-                    "not a record file: it doesn't begin with a signature",
-                ));
+                return Err(Error::not_ours());
             }
             Ok(())
         });

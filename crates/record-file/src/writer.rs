@@ -120,11 +120,18 @@ impl<W: Write> RecordWriter<W> {
 
     /// Begins a new file with the default options.
     ///
-    /// # Errors
+    /// # Examples
     ///
-    /// None; the signature leaves room for what writing the first bytes may bring.
-    pub fn with_defaults(inner: W) -> Result<Self> {
-        Self::new(inner, WriterOptions::new())
+    /// ```
+    /// use record_file::RecordWriter;
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"a record")?;
+    /// assert!(writer.finish()?.len() > 64);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    pub fn with_defaults(inner: W) -> Self {
+        Self::on(BlockSink::new(inner), WriterOptions::new())
     }
 
     /// Writes a record.

@@ -359,11 +359,10 @@ fn no_way_to_others<S>() -> Result<S> {
 
 fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
     RecordFile::open(source, ReaderOptions::new()).map_err(|error| match error.kind() {
-        record_file::ErrorKind::NotARecordFile => Error::new(
-            ErrorKind::NotChunked,
-            "the file is no record file: its signature differs",
-        )
-        .with_source(error),
+        record_file::ErrorKind::NotARecordFile => {
+            Error::new(ErrorKind::NotChunked, "not a record file: wrong signature")
+                .with_source(error)
+        }
         _ => error.into(),
     })
 }

@@ -24,11 +24,11 @@ impl<W: Write> RecordWriter<W> {
     /// ```
     /// use record_file::{Compression, ReaderOptions, RecordFile, RecordPosition, RecordWriter};
     ///
-    /// let mut writer = RecordWriter::with_defaults(Vec::new())?;
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
     /// let position = writer.write_record_alone(&[7; 100_000], Compression::ZSTD)?;
     /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
     ///
-    /// let mut writer = RecordWriter::with_defaults(Vec::new())?;
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
     /// writer.write_record_alone(b"in front of it", Compression::None)?;
     /// let chunk = file.chunk_header_at(position.chunk_begin())?;
     /// let begin = writer.copy_chunk(&file, &chunk)?;

@@ -24,7 +24,7 @@ use crate::position::RecordPosition;
 ///
 /// use record_file::{Compression, RecordWriter, plain_record_end};
 ///
-/// let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+/// let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()));
 /// let begin = writer.position();
 /// writer.write_record_from(&mut std::io::repeat(7), 100_000, Compression::None)?;
 /// assert_eq!(plain_record_end(begin.numeric(), 100_000)?, writer.position().numeric());
@@ -50,11 +50,11 @@ pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
 /// let mut data = Vec::new();
 /// let record = EncodedRecord::encode(&mut std::io::repeat(7), 100_000, Compression::ZSTD, &mut data)?;
 ///
-/// let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+/// let mut writer = RecordWriter::with_defaults(Cursor::new(Vec::new()));
 /// writer.write_encoded_record(&record, &mut &data[..])?;
 /// let file = writer.finish()?;
 ///
-/// let mut direct = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+/// let mut direct = RecordWriter::with_defaults(Cursor::new(Vec::new()));
 /// direct.write_record_from(&mut std::io::repeat(7), 100_000, Compression::ZSTD)?;
 /// assert_eq!(file, direct.finish()?);
 /// # Ok::<(), record_file::Error>(())
@@ -119,14 +119,14 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// use record_file::{Compression, RecordWriter, plain_record_end};
     ///
-    /// let mut whole = RecordWriter::with_defaults(Cursor::new(Vec::new()))?;
+    /// let mut whole = RecordWriter::with_defaults(Cursor::new(Vec::new()));
     /// let first = whole.position().numeric();
     /// for byte in [1, 2] {
     ///     whole.write_record_from(&mut std::io::repeat(byte), 100_000, Compression::None)?;
     /// }
     ///
     /// let second = plain_record_end(first, 100_000)?;
-    /// let mut file = RecordWriter::with_defaults(Cursor::new(Vec::new()))?.finish()?;
+    /// let mut file = RecordWriter::with_defaults(Cursor::new(Vec::new())).finish()?;
     /// for (byte, begin) in [(2, second), (1, first)] {
     ///     file.seek(SeekFrom::Start(begin))?;
     ///     let mut writer = RecordWriter::starting_at(file, begin)?;
@@ -138,9 +138,10 @@ impl<W: Write> RecordWriter<W> {
     /// ```
     pub fn starting_at(inner: W, position: u64) -> Result<Self> {
         if !is_chunk_boundary(position) {
-            return Err(Error::plain(
+            return Err(Error::at(
                 ErrorKind::InvalidPosition,
-                format!("no chunk can begin at {position}"),
+                position,
+                "no chunk can begin here",
             ));
         }
         let sink = BlockSink::append(inner, position);

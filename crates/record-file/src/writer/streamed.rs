@@ -146,7 +146,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// let mut source = Cursor::new(vec![7; 1_000_000]);
     /// let mut pipe = Vec::new();
-    /// let mut writer = RecordWriter::with_defaults(&mut pipe)?;
+    /// let mut writer = RecordWriter::with_defaults(&mut pipe);
     /// let position = writer.write_record_from_seekable(&mut source, 1_000_000, Compression::ZSTD)?;
     /// writer.finish()?;
     ///

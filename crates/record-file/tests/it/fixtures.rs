@@ -96,7 +96,7 @@ fn chunks_are_copied_as_they_are_stored() {
     for fixture in valid() {
         let file = fixture.open();
         // What is in front of them shifts where blocks cut into them.
-        let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+        let mut writer = RecordWriter::with_defaults(Vec::new());
         writer.write_record(&[7; 1000]).unwrap();
         writer.flush().unwrap();
         let mut copied = Vec::new();
@@ -124,7 +124,7 @@ fn a_damaged_chunk_is_not_copied() {
         .find(|fixture| fixture.name == "bad_flip_data.riegeli")
         .unwrap();
     let file = fixture.open();
-    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let mut writer = RecordWriter::with_defaults(Vec::new());
     let copied: Vec<_> = file
         .chunks()
         .map_while(Result::ok)

@@ -127,8 +127,8 @@ fn a_stream_that_fails_at_any_byte_loses_nothing_before_it_and_hides_nothing() {
             // What a stream lost it can't get back.
             let again = reader.read_record().unwrap_err();
             assert_eq!(
-                (again.kind(), again.offset()),
-                (error.kind(), error.offset())
+                (again.kind(), again.offset(), io_kind(&again)),
+                (error.kind(), error.offset(), Some(KIND))
             );
         }
     }
@@ -491,7 +491,7 @@ fn a_sink_that_cannot_flush_or_seek_is_an_error_too() {
             Err(io::Error::new(KIND, "no seek"))
         }
     }
-    let writer = || RecordWriter::with_defaults(Stuck::default()).unwrap();
+    let writer = || RecordWriter::with_defaults(Stuck::default());
     let mut flushed = writer();
     let error = flushed.flush().unwrap_err();
     assert_eq!((error.kind(), io_kind(&error)), (ErrorKind::Io, Some(KIND)));

@@ -119,7 +119,7 @@ fn records_that_are_no_messages_come_whole() {
 #[test]
 fn records_of_simple_chunks_come_whole() {
     let record = varint_field(1, 7);
-    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let mut writer = RecordWriter::with_defaults(Vec::new());
     writer.write_record(&record).unwrap();
     let file = writer.finish().unwrap();
     assert_eq!(read(&file, FieldProjection::none()), [record]);

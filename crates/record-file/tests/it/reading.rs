@@ -1,9 +1,12 @@
 //! Reading in order, and past damage, as the sidecars say.
 use std::sync::{Arc, Mutex};
 
-use record_file::{ErrorKind, Input, ReaderOptions, RecordPosition, RecordReader};
+use record_file::{
+    ErrorKind, Input, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
+};
 use serde_json::Value;
 
+use crate::support::frame::{Frame, push};
 use crate::support::{Fixture, all, sha256, valid};
 
 type Regions = Vec<(u64, u64)>;
@@ -209,4 +212,30 @@ fn metadata_is_read_at_the_beginning_only() {
     let mut reader = RecordReader::from_read(&without.bytes[..], ReaderOptions::new());
     assert_eq!(reader.read_metadata().unwrap(), None);
     assert!(reader.read_record().unwrap().is_some());
+}
+
+#[test]
+fn a_file_and_a_reader_say_the_same_of_what_a_file_begins_with() {
+    let mut writer = RecordWriter::with_defaults(Vec::new());
+    writer.write_record(b"a record").unwrap();
+    let bytes = writer.finish().unwrap();
+    // A chunk, but no signature.
+    let mut padding = Vec::new();
+    push(&mut padding, &Frame::new(b'p', 0, 0, &[]));
+    let mut cases = vec![(ErrorKind::NotARecordFile, padding)];
+    cases.extend((1..64).map(|cut| (ErrorKind::Truncated, bytes[..cut].to_vec())));
+    for (kind, bad) in cases {
+        let options = ReaderOptions::new();
+        let errors = [
+            RecordFile::open(&bad, options).unwrap_err(),
+            RecordReader::new(&bad, options).read_record().unwrap_err(),
+            RecordReader::from_read(&bad[..], options)
+                .read_record()
+                .unwrap_err(),
+        ];
+        for error in &errors {
+            assert_eq!((error.kind(), error.offset()), (kind, Some(0)), "{error}");
+            assert_eq!(error.to_string(), errors[0].to_string());
+        }
+    }
 }

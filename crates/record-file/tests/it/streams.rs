@@ -134,7 +134,7 @@ fn a_source_that_changes_while_it_is_read_twice_is_an_error() {
     for compression in compressions() {
         for (first, second) in [(0, 1), (0, 2), (2, 0)] {
             let mut source = Changing(Cursor::new(samples[first].clone()), samples[second].clone());
-            let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+            let mut writer = RecordWriter::with_defaults(Vec::new());
             let error = writer
                 .write_record_from_seekable(&mut source, len as u64, compression)
                 .unwrap_err();

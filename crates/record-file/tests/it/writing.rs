@@ -144,7 +144,7 @@ fn bad_options_are_refused_before_anything_is_written() {
         let error = RecordWriter::new(Vec::new(), WriterOptions::new().compression(compression))
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-        let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+        let mut writer = RecordWriter::with_defaults(Vec::new());
         assert!(writer.write_record_alone(b"", compression).is_err());
         writer.write_record(b"still works").unwrap();
     }
@@ -176,7 +176,7 @@ impl Write for Failing {
 fn a_failed_writer_stays_failed() {
     for zero in [false, true] {
         for left in [0, 63, 64, 1000, 70_000] {
-            let mut writer = RecordWriter::with_defaults(Failing { left, zero }).unwrap();
+            let mut writer = RecordWriter::with_defaults(Failing { left, zero });
             let error = writer
                 .write_record_alone(&noise(100_000, 1), Compression::None)
                 .and_then(|_| writer.flush())
@@ -195,7 +195,7 @@ fn a_failed_writer_stays_failed() {
 
 #[test]
 fn flush_makes_records_readable_and_is_nothing_without_records() {
-    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let mut writer = RecordWriter::with_defaults(Vec::new());
     writer.flush().unwrap();
     writer.flush().unwrap();
     assert_eq!(writer.estimated_size(), 64);

@@ -184,7 +184,7 @@ fn read<I: Input>(mut reader: RecordReader<I>) {
 /// One record, far larger than what may be held.
 fn large_record(noise: &[u8], compression: Compression) {
     let len = noise.len() as u64;
-    let new = || RecordWriter::with_defaults(Counted::default()).unwrap();
+    let new = || RecordWriter::with_defaults(Counted::default());
     let used = most(|| {
         let mut writer = new();
         writer
@@ -221,7 +221,7 @@ fn large_record(noise: &[u8], compression: Compression) {
         stored + FIXED,
     );
 
-    let mut writer = RecordWriter::with_defaults(Vec::new()).unwrap();
+    let mut writer = RecordWriter::with_defaults(Vec::new());
     let position = writer.write_record_alone(noise, compression).unwrap();
     let file = writer.finish().unwrap();
     let mut place = vec![0; noise.len()];
