@@ -52,6 +52,20 @@ impl DecodedChunk {
     }
 
     /// All records, in order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"three")?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let chunk = file.read_chunk(file.locate(64)?.chunk_begin())?;
+    /// assert_eq!(chunk.records().map(<[u8]>::len).sum::<usize>(), 8);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn records(&self) -> impl ExactSizeIterator<Item = &[u8]> + '_ {
         (0..self.len()).map(|index| self.record(index).unwrap_or_default())
     }

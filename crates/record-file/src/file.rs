@@ -70,6 +70,20 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// [`NotARecordFile`](ErrorKind::NotARecordFile) or [`Truncated`](ErrorKind::Truncated) if it doesn't begin
     /// with the 64 bytes that a record file begins with; [`Io`](ErrorKind::Io).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ErrorKind, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let bytes = RecordWriter::with_defaults(Vec::new()).finish()?;
+    /// let file = RecordFile::open(&bytes, ReaderOptions::new())?;
+    /// assert_eq!(file.last_record()?, None);
+    ///
+    /// let error = RecordFile::open(&b"something else"[..], ReaderOptions::new()).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotARecordFile);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn open(source: S, options: ReaderOptions) -> Result<Self> {
         let size = source.size().map_err(|error| Error::io(None, error))?;
         let mut start = [0; 64];
@@ -112,6 +126,22 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// Any that reading, verifying and decoding can give.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter, RecordsMetadata, WriterOptions};
+    ///
+    /// let about = RecordsMetadata {
+    ///     file_comment: Some("measured on a Tuesday".into()),
+    ///     ..RecordsMetadata::default()
+    /// };
+    /// let writer = RecordWriter::new(Vec::new(), WriterOptions::new().metadata(&about))?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let metadata = file.metadata()?.ok_or("there is some")?;
+    /// assert_eq!(RecordsMetadata::parse(&metadata)?, about);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn metadata(&self) -> Result<Option<Bytes>> {
         let Some(signature) = self.chunks().next().transpose()? else {
             return Ok(None);
@@ -186,6 +216,21 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// Any that reading, verifying and decoding can give; [`LimitExceeded`](ErrorKind::LimitExceeded) if it is
     /// larger than the options allow.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"two")?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let last = file.last_record()?.ok_or("there are two")?;
+    /// let chunk = file.read_chunk(last.chunk_begin())?;
+    /// assert!(chunk.records().eq([b"one", b"two"]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_chunk(&self, begin: ChunkOffset) -> Result<DecodedChunk> {
         let chunk = self.chunk_header_at(begin)?;
         if chunk.header.kind == ChunkKind::Metadata {
@@ -269,6 +314,23 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// Any that reading, verifying and decoding can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there
     /// is no such record; [`LimitExceeded`](ErrorKind::LimitExceeded) if its chunk is larger than the options allow.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// let position = writer.last_position().ok_or("it was written")?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// assert_eq!(file.read_record(position)?, b"one"[..]);
+    ///
+    /// let behind = RecordPosition::new(position.chunk_begin().0, 1);
+    /// let error = file.read_record(behind).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::InvalidPosition);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn read_record(&self, position: RecordPosition) -> Result<Bytes> {
         let chunk = self.chunk_of(position)?;
         let decoded = self.decode(&chunk)?;
@@ -284,6 +346,20 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// As [`read_record`](Self::read_record); [`InvalidConfig`](ErrorKind::InvalidConfig) if the length differs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// let position = writer.write_record_alone(&[7; 100_000], Compression::None)?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let mut buf = vec![0; 100_000];
+    /// file.read_record_into(position, &mut buf)?;
+    /// assert_eq!(buf, [7; 100_000]);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn read_record_into(&self, position: RecordPosition, buf: &mut [u8]) -> Result<()> {
         let stream = self.record_stream(position)?;
         check_len(buf, stream.remaining())?;
@@ -314,6 +390,24 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is read.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Read;
+    ///
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// let position = writer.write_record_alone(b"a long record", Compression::ZSTD)?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let mut stream = file.record_stream(position)?;
+    /// stream.skip(7)?;
+    /// let mut rest = String::new();
+    /// stream.read_to_string(&mut rest)?;
+    /// assert_eq!(rest, "record");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn record_stream(&self, position: RecordPosition) -> Result<RecordStream<'_, S>> {
         let begin = position.chunk_begin().0;
         self.check_boundary(begin)?;
@@ -353,6 +447,20 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// Any that reading headers can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there is no such record.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, CompressionKind, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// let position = writer.write_record_alone(&[7; 100_000], Compression::ZSTD)?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let stored = file.stored(position)?;
+    /// assert_eq!(stored.compression, CompressionKind::Zstd);
+    /// assert!(stored.chunk.header.data_size < 100);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn stored(&self, position: RecordPosition) -> Result<StoredRecord> {
         let chunk = self.chunk_of(position)?;
         Ok(StoredRecord {

@@ -99,6 +99,20 @@ struct Loaded {
 
 impl<R: Read> RecordReader<Sequential<R>> {
     /// A reader of a plain stream, from where it stands.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let (pipe, sink) = std::io::pipe()?;
+    /// let mut writer = RecordWriter::with_defaults(sink);
+    /// writer.write_record(b"through a pipe")?;
+    /// drop(writer.finish()?);
+    /// let mut reader = RecordReader::from_read(pipe, ReaderOptions::new());
+    /// assert_eq!(reader.read_record()?, Some(&b"through a pipe"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_read(stream: R, options: ReaderOptions) -> Self {
         RecordReader::new(Sequential::new(stream), options)
     }
@@ -159,6 +173,21 @@ impl<I: Input> RecordReader<I> {
     }
 
     /// Has only some fields of the records in transposed chunks read, from the current chunk on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{FieldProjection, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    ///
+    /// let options = WriterOptions::new().transpose(true);
+    /// let mut writer = RecordWriter::new(Vec::new(), options)?;
+    /// // Field 1 is 7, field 2 is "text".
+    /// writer.write_record(b"\x08\x07\x12\x04text")?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// reader.set_field_projection(FieldProjection::none().field(&[1]));
+    /// assert_eq!(reader.read_record()?, Some(&b"\x08\x07"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn set_field_projection(&mut self, projection: FieldProjection) {
         self.projection = projection;
         // Decoded again, with the same record next.
@@ -218,6 +247,23 @@ impl<I: Input> RecordReader<I> {
     /// # Errors
     ///
     /// As [`read_record`](Self::read_record).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"two")?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// let mut records = Vec::new();
+    /// while let Some(record) = reader.read_record_bytes()? {
+    ///     records.push(record);
+    /// }
+    /// assert_eq!(records, ["one", "two"]);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn read_record_bytes(&mut self) -> Result<Option<Bytes>> {
         if !self.load_record()? {
             return Ok(None);

@@ -152,6 +152,18 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// As [`write_record`](Self::write_record).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record_slices(&[b"a header, ", b"and ", b"a body"])?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// assert_eq!(reader.read_record()?, Some(&b"a header, and a body"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn write_record_slices(&mut self, parts: &[&[u8]]) -> Result<()> {
         self.attempt(|writer| writer.add(parts))
     }
@@ -162,6 +174,19 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// As [`write_record`](Self::write_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the
     /// compression's parameters are out of range, after which the writer goes on working.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"shares a chunk")?;
+    /// let position = writer.write_record_alone(b"has one", Compression::None)?;
+    /// assert_eq!(position.record_index(), 0);
+    /// assert_eq!(writer.last_position(), Some(position));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn write_record_alone(
         &mut self,
         record: &[u8],
@@ -208,6 +233,23 @@ impl<W: Write> RecordWriter<W> {
     /// # Errors
     ///
     /// As [`write_record`](Self::write_record).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let mut file = Vec::new();
+    /// let mut writer = RecordWriter::with_defaults(&mut file);
+    /// writer.write_record(b"flushed")?;
+    /// writer.flush()?;
+    /// writer.write_record(b"lost")?;
+    /// drop(writer);
+    /// let mut reader = RecordReader::new(&file, ReaderOptions::new());
+    /// assert_eq!(reader.read_record()?, Some(&b"flushed"[..]));
+    /// assert_eq!(reader.read_record()?, None);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn flush(&mut self) -> Result<()> {
         self.attempt(|writer| {
             writer.push_all()?;
@@ -260,6 +302,20 @@ impl<W: Write> RecordWriter<W> {
     /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the record: where it
     /// is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads their work. What
     /// goes wrong with those chunks is the error of the next write, flush or [`finish`](Self::finish).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::RecordWriter;
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// assert_eq!(writer.last_position(), None);
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"two")?;
+    /// let position = writer.last_position().ok_or("two were written")?;
+    /// assert_eq!((position.chunk_begin().0, position.record_index()), (64, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn last_position(&mut self) -> Option<RecordPosition> {
         let last = self.last.clone()?;
         while last.get().is_none() && !self.failed {

@@ -8,6 +8,20 @@ use crate::read_at::ReadAt;
 
 impl<S: ReadAt> RecordFile<S> {
     /// All chunks in order, of every kind, by their headers alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ChunkKind, ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let kinds = file.chunks().map(|chunk| Ok(chunk?.header.kind));
+    /// let kinds = kinds.collect::<Result<Vec<_>, record_file::Error>>()?;
+    /// assert_eq!(kinds, [ChunkKind::Signature, ChunkKind::Simple]);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn chunks(&self) -> Chunks<'_, S> {
         self.chunks_from(0)
     }
@@ -24,6 +38,21 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any that reading headers can give.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"two")?;
+    /// let number = writer.last_position().ok_or("two were written")?.numeric();
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// assert_eq!(file.read_record(file.locate(number)?)?, b"two"[..]);
+    /// assert!(file.locate(number + 1).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn locate(&self, numeric: u64) -> Result<RecordPosition> {
         if numeric < self.size {
             for chunk in self.chunks_from(self.chunk_before(numeric)?) {
@@ -44,6 +73,21 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// If the file doesn't end exactly where a chunk ends, or any that reading headers can give.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// for index in 0..1000u32 {
+    ///     writer.write_record(&index.to_le_bytes())?;
+    /// }
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+    /// let last = file.last_record()?.ok_or("there are 1000")?;
+    /// assert_eq!(file.read_record(last)?, 999u32.to_le_bytes()[..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn last_record(&self) -> Result<Option<RecordPosition>> {
         let mut end = self.size;
         while end > 0 {

@@ -15,6 +15,20 @@ impl<I: Input> RecordReader<I> {
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if records were read before; as
     /// [`read_record`](Self::read_record).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    ///
+    /// let options = WriterOptions::new().serialized_metadata(&b"\x0a\x05words"[..]);
+    /// let mut writer = RecordWriter::new(Vec::new(), options)?;
+    /// writer.write_record(b"a record")?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// assert_eq!(reader.read_metadata()?.as_deref(), Some(&b"\x0a\x05words"[..]));
+    /// assert_eq!(reader.read_record()?, Some(&b"a record"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn read_metadata(&mut self) -> Result<Option<Bytes>> {
         if self.begin != 0 || self.index != 0 {
             return Err(Error::at(

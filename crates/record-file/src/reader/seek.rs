@@ -26,6 +26,23 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the chunk would begin beyond the end of the file, or where
     /// no chunk can; what reading the chunk can give, unless the index is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// let mut positions = Vec::new();
+    /// for record in ["one", "two", "three"] {
+    ///     writer.write_record(record.as_bytes())?;
+    ///     positions.extend(writer.last_position());
+    /// }
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// reader.seek(positions[1])?;
+    /// assert_eq!(reader.read_record()?, Some(&b"two"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn seek(&mut self, position: RecordPosition) -> Result<()> {
         let begin = position.chunk_begin().0;
         self.check_within(begin)?;
@@ -76,6 +93,23 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the number is beyond the end of the file; what reading
     /// headers and the chunk can give.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// let first = writer.write_record_alone(b"one", Compression::None)?;
+    /// writer.write_record(b"two")?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// reader.seek_numeric(first.numeric())?;
+    /// assert_eq!(reader.read_record()?, Some(&b"one"[..]));
+    /// // No record has this number.
+    /// reader.seek_numeric(first.numeric() + 1)?;
+    /// assert_eq!(reader.read_record()?, Some(&b"two"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn seek_numeric(&mut self, numeric: u64) -> Result<()> {
         self.check_within(numeric)?;
         self.last = None;
@@ -112,6 +146,21 @@ impl<S: ReadAt> RecordReader<S> {
     /// # Errors
     ///
     /// What reading headers and a chunk can give.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// writer.write_record(b"two")?;
+    /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
+    /// reader.seek_numeric(reader.size()?)?;
+    /// assert!(reader.seek_back()?);
+    /// assert_eq!(reader.read_record()?, Some(&b"two"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn seek_back(&mut self) -> Result<bool> {
         self.last = None;
         if self.index > 0 && self.passed.take().is_some() {

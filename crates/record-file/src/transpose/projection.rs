@@ -46,6 +46,22 @@ impl FieldProjection {
     }
 
     /// Adds a field, named by the field numbers on the way to it, with everything in it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{FieldProjection, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+    ///
+    /// let options = WriterOptions::new().transpose(true);
+    /// let mut writer = RecordWriter::new(Vec::new(), options)?;
+    /// // Field 1 is 7; field 2 is a message, whose field 1 is 8 and field 3 is 9.
+    /// writer.write_record(b"\x08\x07\x12\x04\x08\x08\x18\x09")?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?
+    ///     .with_field_projection(FieldProjection::none().field(&[2, 3]));
+    /// let record = file.read_record(file.locate(64)?)?;
+    /// assert_eq!(record, b"\x12\x02\x18\x09"[..]);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     #[must_use]
     pub fn field(mut self, path: &[u32]) -> Self {
         self.node(path).all = true;

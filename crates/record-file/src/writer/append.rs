@@ -63,6 +63,25 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// # Errors
     ///
     /// As [`append_at`](Self::append_at); [`Io`](crate::ErrorKind::Io) if seeking fails.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    ///
+    /// use record_file::{ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    ///
+    /// let mut file = Cursor::new(Vec::new());
+    /// for record in ["yesterday", "today"] {
+    ///     let mut writer = RecordWriter::append(file, WriterOptions::new())?;
+    ///     writer.write_record(record.as_bytes())?;
+    ///     file = writer.finish()?;
+    /// }
+    /// let mut reader = RecordReader::new(file.into_inner(), ReaderOptions::new());
+    /// assert_eq!(reader.read_record()?, Some(&b"yesterday"[..]));
+    /// assert_eq!(reader.read_record()?, Some(&b"today"[..]));
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
     pub fn append(mut inner: W, options: WriterOptions) -> Result<Self> {
         options.validate()?;
         let end = inner
