@@ -51,6 +51,27 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     Ok(total)
 }
 
+/// As [`zstd_compress`], on a thread for each of `outs`.
+pub(crate) fn zstd_compress_on_threads(
+    pieces: &[Vec<u8>],
+    level: i32,
+    outs: &mut [Vec<u8>],
+) -> Outcome<u64> {
+    let share = pieces.len().div_ceil(outs.len());
+    std::thread::scope(|scope| {
+        let compress = |(pieces, out)| {
+            scope
+                .spawn(move || zstd_compress(pieces, level, out).map_err(|error| error.to_string()))
+        };
+        let threads: Vec<_> = pieces.chunks(share).zip(outs).map(compress).collect();
+        let mut total = 0;
+        for thread in threads {
+            total += thread.join().map_err(|_| "a thread has panicked")??;
+        }
+        Ok(total)
+    })
+}
+
 /// Each piece, compressed with zstd.
 pub(crate) fn zstd_pieces(pieces: &[Vec<u8>], level: i32) -> Outcome<Vec<Vec<u8>>> {
     let compress = |piece: &Vec<u8>| Ok(zstd::bulk::compress(piece, level)?);

@@ -190,6 +190,7 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
         let bytes = total(records);
         let memory = touched(records);
         let piece = RefCell::new(Vec::with_capacity(2 * sizes.record));
+        let pair = RefCell::new([(); 2].map(|()| Vec::with_capacity(2 * sizes.record)));
         let contest = Contest::new(format!("{name} zstd:{LEVEL}, write"), bytes);
         writing(contest, records, &ours, Some(settings.theirs()), &memory)
             .by("limit: zstd and hash", || {
@@ -197,6 +198,9 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
             })
             .by("limit: zstd alone", || {
                 limits::zstd_compress(records, LEVEL, &mut piece.borrow_mut())
+            })
+            .by("limit: zstd alone, 2 threads", || {
+                limits::zstd_compress_on_threads(records, LEVEL, &mut *pair.borrow_mut())
             })
             .run(turns)?;
 

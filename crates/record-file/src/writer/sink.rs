@@ -11,8 +11,8 @@ use crate::hash::Hasher;
 /// What is smaller is gathered in a buffer; what is not goes to the writer from where it is.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
-/// Blocks that go to the writer in one call.
-const BLOCKS_AT_ONCE: u64 = 128;
+/// Blocks that go to the writer in one call: a system takes 1024 slices at most, two for each of them and those of the parts.
+const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
