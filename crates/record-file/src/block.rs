@@ -70,17 +70,7 @@ pub(crate) fn payload_between(begin: u64, end: u64) -> u64 {
     linear(end).saturating_sub(linear(begin))
 }
 
-/// The header of a block, which says where the chunk around it lies.
-///
-/// ```text
-///  0       8                16          24
-///  +-------+----------------+------------+
-///  | hash  | previous_chunk | next_chunk |   little-endian integers of 64 bits
-///  +-------+----------------+------------+
-/// ```
-///
-/// `hash` is that of the 16 bytes after it. The chunk began `previous_chunk` bytes before the block
-/// (0: it begins here), and ends `next_chunk` bytes after the beginning of the block.
+/// The header of a block, which says where the chunk around it lies; [`format`](crate::format) has the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) previous_chunk: u64,

@@ -1,14 +1,4 @@
-//! The data of a simple chunk.
-//!
-//! ```text
-//!  +-------------+------------+----------------+---------------------------+
-//!  | compression | varint L   | sizes, L bytes | values, all the rest      |
-//!  | 1 byte      |            |                |                           |
-//!  +-------------+------------+----------------+---------------------------+
-//! ```
-//!
-//! Sizes are one varint a record, values are the records one after the other. With compression, each is a
-//! varint, the size it decompresses to, and one compressed stream.
+//! The data of a simple chunk, which [`format`](crate::format) has the layout of.
 use crate::chunk::{Chunk, ChunkHeader};
 use crate::codec::{Decoders, Encoders, TRUSTED_SIZE};
 use crate::compression::{Compression, CompressionKind};

@@ -1,22 +1,6 @@
 //! Transposed chunks: records that are protobuf messages, taken apart so that equal fields lie together.
 //!
-//! ```text
-//!  +-------------+----------+----------------+---------+-------------------------+
-//!  | compression | varint H | header, H bytes| buckets | transitions, the rest   |
-//!  | 1 byte      |          |                |         |                         |
-//!  +-------------+----------+----------------+---------+-------------------------+
-//! ```
-//!
-//! The header describes a state machine: each state emits something (a tag and its value, a length, nothing),
-//! and the transitions say which states to visit. Values lie in buffers, one or more of which make a bucket, the
-//! unit of compression. Everything is emitted backwards, the last field of the last record first: thus the
-//! length of a message is known when its place is reached.
-//!
-//! ```text
-//!  header: buckets, buffers (counts) | size of each bucket as stored | size of each buffer |
-//!          states (count) | tag of each | next state of each | kind of each varint | buffer of each that has
-//!          one | first state
-//! ```
+//! [`format`](crate::format) has the layout.
 mod backward;
 mod decode;
 mod encode;
