@@ -70,7 +70,8 @@ pub(crate) fn payload_between(begin: u64, end: u64) -> u64 {
     linear(end).saturating_sub(linear(begin))
 }
 
-/// The header of a block, which says where the chunk around it lies; [`format`](crate::format) has the layout.
+/// The header of a block, which says where the chunk around it lies; [`format`](crate::format) has the
+/// layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) previous_chunk: u64,

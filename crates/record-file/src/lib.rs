@@ -28,23 +28,24 @@
 //! [streamed](RecordWriter::write_record_from) into a chunk of its own. [`RecordReader`] reads in sequence, seeks, searches, and recovers from
 //! damage if a callback lets it. [`RecordFile`] reads at random, by reference, from any number of threads.
 //!
-//! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`. With `parallelism`, a
-//! writer has chunks encoded, and a reader has them verified and decoded,
-//! [on other threads](ReaderOptions::parallelism): bytes, records and errors stay the same. What was written so far can be [pushed](RecordWriter::push) to the underlying writer,
-//! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk, and a file can be
-//! [appended to](RecordWriter::append) later.
+//! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`. With
+//! `parallelism`, a writer has chunks encoded, and a reader has them verified and decoded, [on other
+//! threads](ReaderOptions::parallelism): bytes, records and errors stay the same. What was written so far can
+//! be [pushed](RecordWriter::push) to the underlying writer, [flushed](RecordWriter::flush) out of the
+//! process, or [synced](RecordWriter::sync) to the disk, and a file can be [appended
+//! to](RecordWriter::append) later.
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, the caller's included, one chunk and its compressed form. A
-//! transposing writer holds less, little more than the chunk: records are given up as they come apart into columns,
-//! and columns as they are compressed. Besides, it holds up to 256 KiB for each different field (by its path from the
-//! record on), and the largest record once more.
+//! A writer or reader holds, for each of its threads, the caller's included, one chunk and its compressed
+//! form. A transposing writer holds less, little more than the chunk: records are given up as they come apart
+//! into columns, and columns as they are compressed. Besides, it holds up to 256 KiB for each different field
+//! (by its path from the record on), and the largest record once more.
 //!
-//! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for those that
-//! are transposed or decoded by threads. A record that has a chunk of its own isn't held if it is
-//! [streamed](RecordFile::record_stream), [by a reader too](RecordReader::read_record_stream), or
-//! [read into a buffer](RecordFile::read_record_into). Of an uncompressed one there is no copy in between.
+//! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for
+//! those that are transposed or decoded by threads. A record that has a chunk of its own isn't held if it is
+//! [streamed](RecordFile::record_stream), [by a reader too](RecordReader::read_record_stream), or [read into
+//! a buffer](RecordFile::read_record_into). Of an uncompressed one there is no copy in between.
 //!
 //! Large records are written from where they are, and only their compressed form is held; to hold neither, they are written
 //! [from a source](RecordWriter::write_record_from) or, where the underlying writer can't seek,
@@ -52,8 +53,8 @@
 //!
 //! # File format
 //!
-//! A file is a sequence of chunks, whose headers say what is in them, and of headers at every 65,536 bytes, which say
-//! where the chunk around them begins and ends. [`format`](mod@format) has every byte.
+//! A file is a sequence of chunks, whose headers say what is in them, and of headers at every 65,536 bytes,
+//! which say where the chunk around them begins and ends. [`format`](mod@format) has every byte.
 //!
 //! # What it does not do
 //!

@@ -297,7 +297,8 @@ impl Payload {
         Self::check_hash(&self.chunk, hasher.finish())
     }
 
-    /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to, so the rest is read first.
+    /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to, so the
+    /// rest is read first.
     pub(crate) fn hash_first<I: Input + ?Sized>(&mut self, input: &mut I, fault: Fault) -> Fault {
         let end = self.chunk.end;
         if fault.place != (Place::Data { end }) {

@@ -231,9 +231,9 @@ impl<I: Input> RecordReader<I> {
     ///
     /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a chunk is
     /// [`Truncated`](crate::ErrorKind::Truncated). [`Io`](crate::ErrorKind::Io).
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the options allow: then
-    /// it may be [streamed](Self::read_record_stream) or [skipped](Self::skip_record). The reader stays where it is, so
-    /// that what may pass (a file that still grows) can be tried again.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the options
+    /// allow: then it may be [streamed](Self::read_record_stream) or [skipped](Self::skip_record). The reader
+    /// stays where it is, so that what may pass (a file that still grows) can be tried again.
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {

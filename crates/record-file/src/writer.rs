@@ -72,7 +72,8 @@ pub struct RecordWriter<W> {
 
 /// What a record counts for in its chunk besides its bytes: so many empty ones can't share a chunk.
 const RECORD_OVERHEAD: u64 = 8;
-/// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time that it takes to hand them over.
+/// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time that it
+/// takes to hand them over.
 const MIN_HASHED_APART: u64 = 64 << 10;
 /// Bytes of an uncompressed record from which on it is worth starting a thread to copy it.
 const MIN_BEHIND: u64 = 1 << 20;
@@ -146,8 +147,9 @@ impl<W: Write> RecordWriter<W> {
 
     /// Writes a record that is the concatenation of `parts`. A large one is not copied on its way.
     ///
-    /// The file is the same however a record is cut, but with brotli's levels 0 and 1: they compress each part as it
-    /// comes, and part after part comes to other bytes than all at once.
+    /// The file is the same however a record is cut, but for large ones with brotli's levels 0 and 1, which
+    /// compress each part by itself. Threads have such a record joined first, so that its bytes are those of one
+    /// part.
     ///
     /// # Errors
     ///
@@ -286,8 +288,8 @@ impl<W: Write> RecordWriter<W> {
 
     /// The position that the next record gets, unless it no longer fits in the same chunk.
     ///
-    /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded and written. What
-    /// goes wrong with them is the error of the next write, flush or [`finish`](Self::finish).
+    /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded and written.
+    /// What goes wrong with them is the error of the next write, flush or [`finish`](Self::finish).
     pub fn position(&mut self) -> RecordPosition {
         if !self.failed
             && let Err(error) = self.settle()
@@ -299,9 +301,10 @@ impl<W: Write> RecordWriter<W> {
 
     /// The position of the record written last; `None` if there is none, or nothing can be written any more.
     ///
-    /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the record: where it
-    /// is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads their work. What
-    /// goes wrong with those chunks is the error of the next write, flush or [`finish`](Self::finish).
+    /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the record:
+    /// where it is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads
+    /// their work. What goes wrong with those chunks is the error of the next write, flush or
+    /// [`finish`](Self::finish).
     ///
     /// # Examples
     ///

@@ -66,7 +66,8 @@ impl Ahead {
 }
 
 impl<I: Input> RecordReader<I> {
-    /// The current chunk, if threads have it, or an error that was met where it begins, if that can't be met again.
+    /// The current chunk, if threads have it, or an error that was met where it begins, if that can't be met
+    /// again.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {

@@ -11,10 +11,12 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded whole.
+/// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded
+/// whole.
 const MAX_FRONT: u64 = 4096;
 
-/// How much of a compressed record is read at first: of many only the beginning is wanted, and a decoder may decode all that it is given.
+/// How much of a compressed record is read at first: of many only the beginning is wanted, and a decoder may
+/// decode all that it is given.
 const FIRST_PENDING: u64 = 4 << 10;
 /// How much is read at once later on: small enough to stay in a core's cache until it is decoded.
 const MOST_PENDING: u64 = 128 << 10;
@@ -138,7 +140,8 @@ impl OneRecord {
         }
     }
 
-    /// Decodes a record, of which nothing was read yet, to `buf`, which is as long: all of what is stored at once, if it is compressed.
+    /// Decodes a record, of which nothing was read yet, to `buf`, which is as long: all of what is stored at
+    /// once, if it is compressed.
     pub(crate) fn decode_whole<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<()> {
         match &mut self.state {
             State::Compressed(compressed) => Ok(compressed.decode_whole(access, buf)?),
