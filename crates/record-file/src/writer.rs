@@ -148,8 +148,7 @@ impl<W: Write> RecordWriter<W> {
     /// Writes a record that is the concatenation of `parts`. A large one is not copied on its way.
     ///
     /// The file is the same however a record is cut, but for large ones with brotli's levels 0 and 1, which
-    /// compress each part by itself. Threads have such a record joined first, so that its bytes are those of one
-    /// part.
+    /// compress each part by itself.
     ///
     /// # Errors
     ///
