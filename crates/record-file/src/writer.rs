@@ -64,6 +64,7 @@ pub struct RecordWriter<W> {
     data: Vec<u8>,
     /// Threads that encode, if there are to be any.
     pool: Option<Pool>,
+    /// Where the last record is that isn't among the gathered ones.
     last: Option<LaterPosition>,
     failed: bool,
     /// What it failed with, if that is still to be said.
@@ -319,7 +320,7 @@ impl<W: Write> RecordWriter<W> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn last_position(&mut self) -> Option<RecordPosition> {
-        let last = self.last.clone()?;
+        let last = self.last_position_later()?;
         while last.get().is_none() && !self.failed {
             match self.write_next() {
                 Ok(true) => {}
@@ -334,7 +335,13 @@ impl<W: Write> RecordWriter<W> {
     /// The position of the record written last, to be asked for when it is known.
     #[must_use]
     pub fn last_position_later(&self) -> Option<LaterPosition> {
-        self.last.clone()
+        let Some(index) = self.gathered.num_records.checked_sub(1) else {
+            return self.last.clone();
+        };
+        Some(LaterPosition {
+            begin: self.begin.clone(),
+            index,
+        })
     }
 
     /// Bytes of the file so far; records whose chunk isn't encoded and written yet aren't counted.
@@ -400,10 +407,6 @@ impl<W: Write> RecordWriter<W> {
         if self.gathered.num_records == 0 {
             self.begin = self.next_begin();
         }
-        self.last = Some(LaterPosition {
-            begin: self.begin.clone(),
-            index: self.gathered.num_records,
-        });
         if self.format.transposed.is_some() {
             self.gathered.add_apart(len, parts);
         } else {
@@ -460,6 +463,7 @@ impl<W: Write> RecordWriter<W> {
         if self.gathered.num_records == 0 {
             return Ok(());
         }
+        self.last = self.last_position_later();
         self.counted = 0;
         if self.is_for_threads(self.gathered.size()) {
             let begin = std::mem::replace(&mut self.begin, Begin::Known(0));
