@@ -48,7 +48,7 @@ pub use store::ChunkStore;
 pub use verify::{MergeCheck, SourceCheck, Verification};
 
 pub(crate) use input::PlanInput;
-pub(crate) use keys::{EntryKey, KeyCodec, is_key};
+pub(crate) use keys::{EntryKey, KeyCodec, KeyForm, is_key};
 pub(crate) use memory::Memory;
 pub(crate) use parallel::fill;
 pub(crate) use planner::{Layout, plan};

@@ -8,6 +8,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::elements::{Numbers, Occurrences, Runs, Slot, index, number, shown};
 use super::{Difference, How, is_implicit};
 use crate::lazy::{key_codec, with_key};
+use crate::merge::KeyForm;
 use crate::path::{FieldPath, FieldRef, MapKey, Step};
 use crate::progress::Meter;
 use crate::wire::{Field, Input, WireCursor, WireType};
@@ -471,7 +472,7 @@ fn entries<I: Input>(
     let mut occurrences = Occurrences::of(runs);
     let mut entries = BTreeMap::new();
     while let Some(entry) = occurrences.next(cursor)? {
-        let key = with_key(cursor, &entry, Some(codec), |key| codec.key(key))?;
+        let key = with_key(cursor, &entry, KeyForm::Typed(codec), |key| codec.key(key))?;
         entries.insert(key, entry);
     }
     Ok(entries)

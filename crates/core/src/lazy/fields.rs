@@ -9,6 +9,7 @@ use record_file::ReadAt;
 use super::Part;
 use super::locate::{key_codec, with_key};
 use crate::Result;
+use crate::merge::KeyForm;
 use crate::path::{FieldRef, Select, Step};
 use crate::wire::{Field, WireCursor, WireType};
 
@@ -81,7 +82,9 @@ impl<'a, S: ReadAt> Fields<'a, S> {
             Some(map) if map.is_map() => match key_codec(map) {
                 Some(codec) => {
                     let end = self.cursor.end();
-                    let key = with_key(&mut self.cursor, field, Some(codec), |key| codec.key(key))?;
+                    let key = with_key(&mut self.cursor, field, KeyForm::Typed(codec), |key| {
+                        codec.key(key)
+                    })?;
                     self.cursor.set_range(field.end..end);
                     Select::Key(key)
                 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use crate::merge::{EntryKey, KeyCodec, is_key, wire_type};
+use crate::merge::{EntryKey, KeyCodec, KeyForm, is_key, wire_type};
 use crate::path::{FieldPath, FieldRef, MapKey, Select, Step, TargetKind, message_below};
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
@@ -146,7 +146,8 @@ fn value_of<I: Input>(
     map: Option<&FieldRef>,
 ) -> Result<Option<Found>> {
     let codec = map.and_then(key_codec);
-    if !with_key(cursor, entry, codec, |found| is_key(key, codec, found))? {
+    let form = codec.map_or_else(|| KeyForm::plain(key), KeyForm::Typed);
+    if !with_key(cursor, entry, form, |found| is_key(key, form, found))? {
         return Ok(None);
     }
     let value_kind = map.and_then(|map| match map.kind() {
@@ -175,12 +176,11 @@ pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
     }
 }
 
-/// Has `look` look at the key of an entry: the last, wherever it stands, as in every reader. A key field of another wire type than
-/// the codec's is an unknown field.
+/// Has `look` look at the key of an entry: the last, wherever it stands, as in every reader.
 pub(crate) fn with_key<I: Input, T>(
     cursor: &mut WireCursor<I>,
     entry: &Field,
-    codec: Option<KeyCodec>,
+    form: KeyForm,
     look: impl FnOnce(EntryKey<'_>) -> T,
 ) -> Result<T> {
     let mut key = None;
@@ -188,7 +188,7 @@ pub(crate) fn with_key<I: Input, T>(
         let mut at = entry.value.start;
         while let Some(field) = hop(cursor, at..entry.value.end)? {
             at = field.end;
-            if field.number.0 == 1 && codec.is_none_or(|codec| codec.wire() == field.wire_type) {
+            if field.number.0 == 1 && form.on_wire(field.wire_type).is_some() {
                 key = Some(field);
             }
         }

@@ -23,7 +23,14 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
         let window = window
             .get(..usize::try_from(len).unwrap_or(usize::MAX))
             .unwrap_or(window);
-        let (key, looked) = entry_key(window, len).map_err(|error| {
+        let tree = self.planner.tree;
+        let want = self.planner.states[node.index()].want_mut(field.number);
+        let Some((entries, Wanted::Keyed(keys))) =
+            want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
+        else {
+            return self.pass(node, field);
+        };
+        let (key, looked) = entry_key(window, len, keys.form()).map_err(|error| {
             let inner = error.offset().unwrap_or(0);
             Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
         })?;
@@ -31,17 +38,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
             let message = format!("a map entry of {len} bytes whose key is not at its front");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
         }
-        let tree = self.planner.tree;
-        let (child, ambiguous) = match self.planner.state(node).want_mut(field.number) {
-            Some(want) => {
-                let entries = want.among(tree.children(node));
-                match &mut want.wanted {
-                    Wanted::Keyed(keys) => keys.find(key, tree, entries),
-                    _ => (None, false),
-                }
-            }
-            None => (None, false),
-        };
+        let (child, ambiguous) = keys.find(key, tree, entries);
         if ambiguous {
             self.planner.need_plain_keys(node, field.number)?;
         }
@@ -70,7 +67,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 
     pub(super) fn in_entry(&mut self, value: NodeId, key_end: u64, mut field: Field) -> Result<()> {
-        if field.number.0 == 1 && field.start >= key_end {
+        if field.start >= key_end && self.is_key(value, &field) {
             let message = "a map entry with two keys, and its value between them";
             return Err(malformed(message.into(), field.start));
         }
@@ -78,5 +75,18 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
             return self.meet(value, None, field);
         }
         self.hop(&mut field)
+    }
+
+    /// Whether a field of a map entry is its key.
+    fn is_key(&mut self, value: NodeId, field: &Field) -> bool {
+        let Some((map, step)) = self.planner.tree.above(value) else {
+            return false;
+        };
+        let want = self.planner.state(map).want(step.field);
+        field.number.0 == 1
+            && want.is_some_and(|want| match &want.wanted {
+                Wanted::Keyed(keys) => keys.form().on_wire(field.wire_type).is_some(),
+                Wanted::Single | Wanted::Indexed(_) => false,
+            })
     }
 }

@@ -58,7 +58,7 @@ impl KeyCodec {
     }
 
     /// This codec, or the one for the same keys that has this wire type.
-    pub(super) fn with_wire(self, wire: WireType) -> KeyCodec {
+    fn with_wire(self, wire: WireType) -> KeyCodec {
         match (self, wire) {
             (KeyCodec::Uint32, WireType::Fixed32) => KeyCodec::Fixed32,
             (KeyCodec::Uint64, WireType::Fixed64) => KeyCodec::Fixed64,
@@ -176,7 +176,32 @@ fn canonical_key(key: &MapKey) -> CanonicalKey<'_> {
     })
 }
 
-/// How the keys of a map that paths lead into are written, as far as that is known.
+/// How the keys of a map are written, as far as that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum KeyForm {
+    /// As the map's type says.
+    Typed(KeyCodec),
+    /// For want of a type: as a key of a path is plainly written, or in fixed width.
+    Plain(KeyCodec),
+}
+
+impl KeyForm {
+    /// How an untyped map's keys are written that has this one.
+    pub(crate) fn plain(key: &MapKey) -> KeyForm {
+        KeyForm::Plain(KeyCodec::plain(key))
+    }
+
+    /// How a key of this wire type is written. None if it is no key: a field of another wire type than its own is an unknown one.
+    pub(crate) fn on_wire(self, wire: WireType) -> Option<KeyCodec> {
+        let codec = match self {
+            KeyForm::Typed(codec) => codec,
+            KeyForm::Plain(codec) => codec.with_wire(wire),
+        };
+        (codec.wire() == wire).then_some(codec)
+    }
+}
+
+/// The keys of a map that paths lead into.
 #[derive(Debug)]
 pub(super) struct MapKeys {
     pub(super) codec: KeyCodec,
@@ -192,6 +217,13 @@ impl MapKeys {
             codec: codec.unwrap_or_else(|| KeyCodec::plain(first)),
             typed: codec.is_some(),
             seen: false,
+        }
+    }
+
+    pub(super) fn form(&self) -> KeyForm {
+        match self.typed {
+            true => KeyForm::Typed(self.codec),
+            false => KeyForm::Plain(self.codec),
         }
     }
 
@@ -211,47 +243,32 @@ impl MapKeys {
         tree: &PathTree,
         entries: &[NodeId],
     ) -> (Option<NodeId>, bool) {
-        match key {
-            EntryKey::Bytes(bytes) if self.codec == KeyCodec::String => {
-                (find(tree, entries, &CanonicalKey::String(bytes)), false)
-            }
-            EntryKey::Absent if self.codec == KeyCodec::String => {
-                (find(tree, entries, &CanonicalKey::String(b"")), false)
-            }
-            EntryKey::Number(wire, value) if self.codec != KeyCodec::String => {
-                let codec = if self.typed {
-                    self.codec
-                } else {
-                    self.codec.with_wire(wire)
-                };
-                if codec.wire() != wire {
-                    // A key field of another wire type is an unknown field, so the entry's key is the default.
-                    return self.find(EntryKey::Absent, tree, entries);
-                }
+        let codec = key.wire().and_then(|wire| self.form().on_wire(wire));
+        let (key, ambiguous) = match (key, codec) {
+            (EntryKey::Bytes(bytes), Some(_)) => (CanonicalKey::String(bytes), false),
+            (EntryKey::Number(_, value), Some(codec)) => {
                 self.codec = codec;
                 self.seen = true;
-                let ambiguous = !self.typed && codec.has_zigzag_twin();
                 let number = CanonicalKey::Number(codec.canonical(value));
-                (find(tree, entries, &number), ambiguous)
+                (number, !self.typed && codec.has_zigzag_twin())
             }
-            EntryKey::Absent => (find(tree, entries, &CanonicalKey::Number(0)), false),
-            _ => self.find(EntryKey::Absent, tree, entries),
-        }
+            _ if self.codec == KeyCodec::String => (CanonicalKey::String(b""), false),
+            _ => (CanonicalKey::Number(0), false),
+        };
+        (find(tree, entries, &key), ambiguous)
     }
 }
 
-/// Whether an entry's key is this one; without the map's type, as it is plainly written.
-pub(crate) fn is_key(wanted: &MapKey, codec: Option<KeyCodec>, key: EntryKey<'_>) -> bool {
-    let plain = KeyCodec::plain(wanted);
-    match (canonical_key(wanted), key) {
-        (CanonicalKey::String(wanted), EntryKey::Bytes(key)) => wanted == key,
-        (CanonicalKey::String(wanted), _) => wanted.is_empty(),
-        (CanonicalKey::Number(wanted), EntryKey::Number(wire, value)) => {
-            let codec = codec.unwrap_or_else(|| plain.with_wire(wire));
-            let value = (codec.wire() == wire).then(|| codec.canonical(value));
-            wanted == value.unwrap_or(0)
+/// Whether an entry's key is this one.
+pub(crate) fn is_key(wanted: &MapKey, form: KeyForm, key: EntryKey<'_>) -> bool {
+    let codec = key.wire().and_then(|wire| form.on_wire(wire));
+    match (canonical_key(wanted), key, codec) {
+        (CanonicalKey::String(wanted), EntryKey::Bytes(key), _) => wanted == key,
+        (CanonicalKey::String(wanted), ..) => wanted.is_empty(),
+        (CanonicalKey::Number(wanted), EntryKey::Number(_, value), Some(codec)) => {
+            wanted == codec.canonical(value)
         }
-        (CanonicalKey::Number(wanted), _) => wanted == 0,
+        (CanonicalKey::Number(wanted), ..) => wanted == 0,
     }
 }
 
@@ -283,6 +300,14 @@ pub(crate) enum EntryKey<'a> {
 }
 
 impl<'a> EntryKey<'a> {
+    fn wire(self) -> Option<WireType> {
+        match self {
+            EntryKey::Absent => None,
+            EntryKey::Bytes(_) => Some(WireType::Len),
+            EntryKey::Number(wire, _) => Some(wire),
+        }
+    }
+
     /// The key that a field of these bytes is; absent for a group, which is none.
     pub(crate) fn of_value(wire: WireType, bytes: &'a [u8]) -> Self {
         let number = match wire {
@@ -300,14 +325,15 @@ impl<'a> EntryKey<'a> {
 
 /// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to where the entry was looked through.
 ///
-/// The key that counts is the last. Writers put it first; how much of the entry is looked at is for the caller to bound.
-pub(super) fn entry_key(window: &[u8], len: u64) -> Result<(EntryKey<'_>, u64)> {
+/// The key that counts is the last of the keys' own wire type. Writers put it first; how much of the entry is looked at is for the caller to
+/// bound.
+pub(super) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);
     loop {
         let at = cursor.position();
         match cursor.next() {
-            Ok(Some(field)) if field.number.0 == 1 => {
+            Ok(Some(field)) if field.number.0 == 1 && form.on_wire(field.wire_type).is_some() => {
                 key = value_of(window, &field).unwrap_or(key);
             }
             Ok(Some(_)) => {}
@@ -340,31 +366,43 @@ mod tests {
     #[test]
     fn the_key_of_an_entry_is_the_last_wherever_it_stands() {
         let two = EntryKey::Number(WireType::Varint, 2);
-        for (entry, expected) in [
-            (&b"\x08\x02\x12\x01v"[..], two),
-            (b"\x12\x01v\x08\x02", two),
-            (b"\x08\x01\x08\x02", two),
-            (b"\x88\x80\x00\x82\x00", two),
+        let fixed = EntryKey::Number(WireType::Fixed32, 3);
+        let text = KeyForm::plain(&MapKey::String(String::new()));
+        let (number, varint) = (
+            KeyForm::plain(&MapKey::U32(0)),
+            KeyForm::Typed(KeyCodec::Uint32),
+        );
+        for (form, entry, expected) in [
+            (number, &b"\x08\x02\x12\x01v"[..], two),
+            (number, b"\x12\x01v\x08\x02", two),
+            (number, b"\x08\x01\x08\x02", two),
+            (number, b"\x88\x80\x00\x82\x00", two),
             // A group, with what looks like a key in it, in front.
-            (b"\x1b\x08\x01\x1c\x08\x02", two),
-            (b"\x08\x02\x1b\x08\x01\x1c", two),
-            (b"\x12\x01v", EntryKey::Absent),
-            (b"\x0b\x0c", EntryKey::Absent),
-            (b"", EntryKey::Absent),
-            (b"\x0a\x03key", EntryKey::Bytes(b"key")),
+            (number, b"\x1b\x08\x01\x1c\x08\x02", two),
+            (number, b"\x08\x02\x1b\x08\x01\x1c", two),
+            (number, b"\x12\x01v", EntryKey::Absent),
+            (number, b"\x0b\x0c", EntryKey::Absent),
+            (number, b"", EntryKey::Absent),
+            (text, b"\x0a\x03key", EntryKey::Bytes(b"key")),
+            // Fields that have its number, but not its wire type.
+            (number, b"\x08\x02\x0a\x01v", two),
+            (number, b"\x08\x02\x0d\x03\0\0\0", fixed),
+            (varint, b"\x08\x02\x0d\x03\0\0\0", two),
+            (varint, b"\x0a\x01v", EntryKey::Absent),
+            (text, b"\x0a\x01v\x08\x02", EntryKey::Bytes(b"v")),
         ] {
             let len = entry.len() as u64;
             assert_eq!(
-                entry_key(entry, len).unwrap(),
+                entry_key(entry, len, form).unwrap(),
                 (expected, len),
                 "{entry:x?}"
             );
             for end in 0..entry.len() {
-                let (_, looked) = entry_key(&entry[..end], len).unwrap();
+                let (_, looked) = entry_key(&entry[..end], len, form).unwrap();
                 assert!(looked <= end as u64, "{entry:x?} up to {end}");
             }
         }
-        let cut = entry_key(b"\x08\x02\x12\x05v", 5).unwrap_err();
+        let cut = entry_key(b"\x08\x02\x12\x05v", 5, number).unwrap_err();
         assert_eq!(cut.kind(), ErrorKind::InvalidMessage);
     }
 }

@@ -11,6 +11,7 @@ use super::names::{Kindred, MemberName, NameRule, name_of};
 use super::{Guessed, Member, TreeNode};
 use crate::Result;
 use crate::lazy::{key_codec, with_key};
+use crate::merge::KeyForm;
 use crate::path::{FieldPath, FieldRef, Select, Step};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 
@@ -176,7 +177,9 @@ impl<I: Input> Finish<'_, I> {
                     let codec = facts.field.as_ref().and_then(key_codec);
                     let entry = entry(link);
                     let key = codec.map(|codec| {
-                        with_key(&mut self.cursor, &entry, Some(codec), |key| codec.key(key))
+                        with_key(&mut self.cursor, &entry, KeyForm::Typed(codec), |key| {
+                            codec.key(key)
+                        })
                     });
                     match key {
                         Some(Ok(key)) => Select::Key(key),

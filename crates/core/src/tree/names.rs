@@ -8,7 +8,7 @@ use super::guess::is_text;
 use super::header::field_if_any;
 use crate::Result;
 use crate::lazy::with_key;
-use crate::merge::{KeyCodec, is_key};
+use crate::merge::{KeyForm, is_key};
 use crate::path::MapKey;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
 
@@ -136,8 +136,9 @@ impl<'a> MemberFields<'a> {
             if field.number.0 != map || field.wire_type != WireType::Len {
                 continue;
             }
-            let matches = with_key(&mut self.cursor, &field, Some(KeyCodec::String), |found| {
-                is_key(&key, None, found)
+            let form = KeyForm::plain(&key);
+            let matches = with_key(&mut self.cursor, &field, form, |found| {
+                is_key(&key, form, found)
             })?;
             if matches {
                 let mut entry = self.at(field.value);
