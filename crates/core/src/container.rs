@@ -16,6 +16,7 @@ mod file;
 mod parts;
 mod schema;
 mod siblings;
+mod store;
 mod summary;
 mod trailer;
 mod unknown;

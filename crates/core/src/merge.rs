@@ -33,6 +33,7 @@ mod unmarked;
 mod verify;
 mod walk;
 mod walked;
+mod whole;
 mod write;
 
 pub use arriving::ChunkMerger;
@@ -44,7 +45,7 @@ pub use options::{
     MergeOptions,
 };
 pub use plan::{MergePlan, Segment, SegmentSource};
-pub use store::ChunkStore;
+pub use store::{ChunkStore, Places};
 pub use verify::{MergeCheck, SourceCheck, Verification};
 
 pub(crate) use input::PlanInput;
@@ -53,6 +54,6 @@ pub(crate) use memory::Memory;
 pub(crate) use parallel::fill;
 pub(crate) use planner::{Layout, plan};
 pub(crate) use schema::wire_type;
-pub(crate) use store::read_stream;
+pub(crate) use store::{read_stream, read_to_place};
 pub(crate) use tree::{PathTree, TreeOptions};
 pub(crate) use write::write;

@@ -20,7 +20,7 @@ use crate::payload::{Payload, check_limit};
 use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::{ReadAt, read_full_at};
 use crate::simple::compression_kind;
-use crate::stream::RecordStream;
+use crate::stream::{RecordStream, WantedRecord};
 use crate::transpose::FieldProjection;
 
 /// A record file that is read at random, without a state: threads can share it.
@@ -361,9 +361,13 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Ok::<(), record_file::Error>(())
     /// ```
     pub fn read_record_into(&self, position: RecordPosition, buf: &mut [u8]) -> Result<()> {
-        let stream = self.record_stream(position)?;
-        check_len(buf, stream.remaining())?;
-        stream.read_whole(buf)
+        let wanted = WantedRecord {
+            file: self,
+            position,
+            place: buf,
+            watch: (),
+        };
+        wanted.read()
     }
 
     /// The length of a record: from headers alone if it is in a chunk of its own.
@@ -475,7 +479,7 @@ fn shrank(begin: u64) -> Error {
     Error::truncated(begin, "the file shrank")
 }
 
-fn check_len(buf: &[u8], record: u64) -> Result<()> {
+pub(crate) fn check_len(buf: &[u8], record: u64) -> Result<()> {
     let len = buf.len();
     if len as u64 == record {
         return Ok(());

@@ -58,6 +58,64 @@ impl Hasher {
     }
 }
 
+/// Where two hashes take turns, this is little enough for a core to have both in flight at once.
+const TURN_OF_TWO: usize = 256;
+/// What memory is aligned to where those who see it read whole words.
+const WORD: usize = 8;
+
+/// Bytes to be hashed in step with others, and who sees each piece on the way.
+pub(crate) struct InStep<'a, F> {
+    hasher: &'a mut Hasher,
+    unhashed: &'a [u8],
+    see: F,
+    unseen: &'a [u8],
+}
+
+impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
+    pub(crate) fn new(hasher: &'a mut Hasher, bytes: &'a [u8], see: F) -> Self {
+        InStep {
+            hasher,
+            unhashed: bytes,
+            see,
+            unseen: bytes,
+        }
+    }
+
+    /// Hashes a piece up to where a packet ends, and has one seen up to where a word ends. Whether there are
+    /// more.
+    fn go_on(&mut self, turn: usize) -> bool {
+        let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
+        self.hasher.update(piece);
+        let beyond_word = WORD - self.unseen.as_ptr().align_offset(WORD);
+        (self.see)(take(&mut self.unseen, turn - beyond_word % WORD));
+        !self.unhashed.is_empty() || !self.unseen.is_empty()
+    }
+}
+
+/// Hashes one or two pieces of memory at once.
+///
+/// Every step of a hash waits for the one before. Two hashes that take turns fill each other's pauses, and take
+/// little longer than one; and so does another kind of checksum beside a hash.
+pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2]) {
+    let turn = match both {
+        [Some(_), Some(_)] => TURN_OF_TWO,
+        _ => TURN,
+    };
+    let mut any = true;
+    while std::mem::take(&mut any) {
+        for one in both.iter_mut().flatten() {
+            any |= one.go_on(turn);
+        }
+    }
+}
+
+/// Takes at most `most` bytes off the front.
+fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
+    let (front, rest) = bytes.split_at(most.min(bytes.len()));
+    *bytes = rest;
+    front
+}
+
 impl std::fmt::Debug for Hasher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Hasher")
@@ -89,6 +147,36 @@ mod tests {
             }
             assert_eq!(hasher.finish(), hash(&bytes), "{cuts:?}");
             assert!(copy == bytes, "{cuts:?}");
+        }
+    }
+
+    #[test]
+    fn hashes_in_step_are_those_of_each_alone_and_all_bytes_are_seen_in_order() {
+        let bytes: Vec<u8> = (0..10_000u32)
+            .map(|at| ((at * 7) ^ (at >> 8)).to_le_bytes()[0])
+            .collect();
+        for lens in [
+            [None, None],
+            [Some(0), Some(700)],
+            [None, Some(TURN)],
+            [Some(10_000), Some(1)],
+            [Some(TURN + 1), Some(TURN - 1)],
+        ] {
+            let mut hashers = [Hasher::new(), Hasher::new()];
+            let mut seen = [Vec::new(), Vec::new()];
+            {
+                let mut places = hashers.iter_mut().zip(&mut seen);
+                hash_in_step(&mut lens.map(|len| {
+                    let (hasher, seen) = places.next()?;
+                    let see = |piece: &[u8]| seen.extend_from_slice(piece);
+                    Some(InStep::new(hasher, &bytes[..len?], see))
+                }));
+            }
+            for ((hasher, seen), len) in hashers.into_iter().zip(seen).zip(lens) {
+                let bytes = &bytes[..len.unwrap_or(0)];
+                assert_eq!(hasher.finish(), hash(bytes), "{len:?}");
+                assert_eq!(seen, bytes, "{len:?}");
+            }
         }
     }
 }

@@ -108,7 +108,7 @@ pub use options::{
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
 pub use reader::{Found, Guide, RecordReader, SkippedRegion, StreamedRecord};
-pub use stream::RecordStream;
+pub use stream::{PairStep, RecordPair, RecordStream, WantedRecord, Watch};
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,

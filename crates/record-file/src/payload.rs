@@ -307,6 +307,11 @@ impl Payload {
         self.finish(input).err().unwrap_or(fault)
     }
 
+    /// The hash of what came so far; what comes from now on is for the caller to hash.
+    pub(crate) fn take_hasher(&mut self) -> Hasher {
+        self.hasher.take().unwrap_or_else(Hasher::new)
+    }
+
     /// Compares the hash of a chunk's data with the one that is stored.
     pub(crate) fn check_hash(chunk: &Chunk, computed: u64) -> Result<(), Fault> {
         let stored = chunk.header.data_hash;

@@ -1,17 +1,19 @@
 //! Reading one record as a stream.
 mod one;
+mod pair;
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
 pub(crate) use one::{Access, OneRecord, Opened};
+pub use pair::{PairStep, RecordPair, WantedRecord, Watch};
 
 use crate::codec::Decoders;
-use crate::error::{ErrorKind, Result};
+use crate::error::Result;
 use crate::file::RecordFile;
 use crate::options::ReaderOptions;
-use crate::payload::{Payload, check_limit};
+use crate::payload::Payload;
 use crate::read_at::ReadAt;
 
 /// One record, read as a stream.
@@ -78,33 +80,6 @@ impl<'a, S: ReadAt> RecordStream<'a, S> {
     /// As reading them.
     pub fn skip(&mut self, n: u64) -> Result<()> {
         self.record.skip(&mut self.access, n)
-    }
-
-    /// Reads the whole record, of which nothing may have been read, to `buf`, which is as long.
-    pub(crate) fn read_whole(mut self, buf: &mut [u8]) -> Result<()> {
-        let chunk = match self.record.compressed() {
-            Some(chunk) => *chunk,
-            None => return self.record.fill(&mut self.access, buf),
-        };
-        let options = self.access.options();
-        let (stream_from, most) = (options.stream_from, options.max_chunk_memory);
-        let size = chunk.header.data_size;
-        if size <= stream_from && size <= most {
-            return self.record.decode_whole(&mut self.access, buf);
-        }
-        match self.record.fill(&mut self.access, buf) {
-            // In one go needs no window, and so is the way out when the window is too large.
-            Err(error) if error.kind() == ErrorKind::LimitExceeded => {
-                check_limit(&chunk, size, most)?;
-                let again = RecordStream::open(self.access.file, Payload::hashed(chunk))?;
-                let RecordStream {
-                    mut access,
-                    mut record,
-                } = again;
-                record.decode_whole(&mut access, buf)
-            }
-            result => result,
-        }
     }
 }
 

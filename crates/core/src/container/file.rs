@@ -1,7 +1,6 @@
 //! A chunked file that is open: its trailer, its records and what they are checked by.
 
 use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition};
@@ -9,10 +8,9 @@ use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition
 use bytes::Bytes;
 
 use super::cache::RecordChunkCache;
-use super::checked::{CheckedStream, check_crc32c};
 use super::siblings::Siblings;
 use super::{Trailer, TrailerUse};
-use crate::merge::{ChunkStore, Limits, MergeOptions, MergePlan, read_stream};
+use crate::merge::{Limits, MergeOptions, MergePlan};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
@@ -30,7 +28,7 @@ pub struct ChunkedFile<S = File> {
     pub(super) records: Vec<Record>,
     /// Where the record chunks begin that the trailer is in, the last record's included.
     trailer_chunks: Vec<u64>,
-    cache: RecordChunkCache,
+    pub(super) cache: RecordChunkCache,
 }
 
 /// One of the other files.
@@ -437,78 +435,4 @@ fn check_record(
         shared,
         stored_size: header.data_size,
     })
-}
-
-impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
-    fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    fn size(&self, chunk: usize) -> u64 {
-        self.trailer
-            .metadata()
-            .chunks
-            .get(chunk)
-            .map_or(0, |info| info.size)
-    }
-
-    fn stored_len(&self) -> u64 {
-        self.record_files()
-            .map(RecordFile::size)
-            .fold(0, u64::saturating_add)
-    }
-
-    fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
-        self.trailer.metadata().chunks.get(chunk)?.crc32c
-    }
-
-    fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
-        let alone = self.records.get(chunk).filter(|record| !record.shared);
-        let (Some(record), Some(info)) = (alone, self.trailer.metadata().chunks.get(chunk)) else {
-            return read_stream(&mut *self.stream(chunk)?, buffer);
-        };
-        let (file, named) = self.numbered(record.file);
-        let read = file.read_record_into(record.position, buffer);
-        read.map_err(|error| named(error.into()))?;
-        check_crc32c(crc32c::crc32c(buffer), info.crc32c)
-    }
-
-    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
-        let (Some(record), Some(info)) = (
-            self.records.get(chunk),
-            self.trailer.metadata().chunks.get(chunk),
-        ) else {
-            return Err(Error::new(
-                ErrorKind::InvalidTrailer,
-                "there is no such chunk",
-            ));
-        };
-        let (file, named) = self.numbered(record.file);
-        if !record.shared {
-            let stream = file.record_stream(record.position);
-            let stream = stream.map_err(|error| named(error.into()))?;
-            return Ok(Box::new(CheckedStream::new(stream, info)));
-        }
-        let header = file.chunk_header_at(record.position.chunk_begin());
-        let size = header
-            .map_err(|error| named(error.into()))?
-            .header
-            .decoded_data_size;
-        let bytes = self
-            .cache
-            .record((record.file, file), record.position, size)
-            .map_err(named)?;
-        if bytes.len() as u64 != info.size {
-            let message = format!(
-                "the trailer says {} bytes, where its record has {}",
-                info.size,
-                bytes.len()
-            );
-            return Err(Error::new(ErrorKind::InvalidTrailer, message));
-        }
-        Ok(Box::new(CheckedStream::new(
-            std::io::Cursor::new(bytes),
-            info,
-        )))
-    }
 }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::plan::{MergePlan, SegmentSource};
 use super::store::{ChunkStore, read_error, shorter};
+use super::whole::{WholeChunk, WholeChunks};
 use crate::positioned::FileAt;
 use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result, crc, threads};
@@ -174,7 +175,8 @@ pub(super) fn write_to_file<S: ChunkStore + ?Sized>(
             }
         }
     }
-    run(store, jobs, &mut crcs, threads, meter)?;
+    let whole = WholeChunks::new(Vec::new());
+    run(store, jobs, &whole, &mut crcs, threads, meter)?;
     Ok(combined(plan, &crcs))
 }
 
@@ -188,6 +190,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
 ) -> Result<u32> {
     let mut crcs = vec![0; plan.segments().len()];
     let mut jobs = Jobs::new(store);
+    let mut whole = Vec::new();
     let mut rest = out;
     for (at, segment) in plan.segments().iter().enumerate() {
         let len = usize::try_from(segment.len()).unwrap_or(usize::MAX);
@@ -205,12 +208,22 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
                 place.copy_from_slice(bytes);
                 meter.advance(bytes.len() as u64)?;
             }
+            SegmentSource::Chunk { chunk, range }
+                if WholeChunk::is_one(plan, store, *chunk, range) =>
+            {
+                whole.push(WholeChunk {
+                    chunk: *chunk,
+                    segment: at,
+                    place,
+                });
+            }
             SegmentSource::Chunk { chunk, range } => {
                 jobs.add(*chunk, at, range.clone(), InMemory(place));
             }
         }
     }
-    run(store, jobs, &mut crcs, threads, meter)?;
+    let whole = WholeChunks::new(whole);
+    run(store, jobs, &whole, &mut crcs, threads, meter)?;
     Ok(combined(plan, &crcs))
 }
 
@@ -255,12 +268,13 @@ impl<P> Jobs<P> {
 fn run<S: ChunkStore + ?Sized, P: Place>(
     store: &S,
     jobs: Jobs<P>,
+    whole: &WholeChunks<'_>,
     crcs: &mut [u32],
     threads: NonZeroUsize,
     meter: &Meter,
 ) -> Result<()> {
     let queue = jobs.into_queue();
-    let threads = threads.get().min(queue.len());
+    let threads = threads.get().min(queue.len() + whole.len());
     let queue = Mutex::new(queue);
     let failed = AtomicBool::new(false);
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -281,6 +295,11 @@ fn run<S: ChunkStore + ?Sized, P: Place>(
                 return Err(error.in_chunk(chunk));
             }
         }
+        let mut share = whole.share(threads, &failed, meter);
+        store
+            .read_each(&mut share)
+            .inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
+        found.append(&mut share.found);
         Ok(found)
     };
     for result in threads::run(threads, work) {

@@ -37,6 +37,19 @@ pub trait ChunkStore: Sync {
         read_stream(&mut *self.stream(chunk)?, buffer)
     }
 
+    /// Reads chunks whole, each to its place, with the same checks. A store that hashes what it reads does so for two at a time, which
+    /// takes little longer than one.
+    ///
+    /// # Errors
+    ///
+    /// If a chunk can't be read or has another size than its place, and what `places` reports.
+    fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
+        while let Some((chunk, place)) = places.next(0) {
+            read_to_place(self, chunk, place, places)?;
+        }
+        Ok(())
+    }
+
     /// The crc32c of a chunk, if it is compared with what was read of it.
     fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
         None
@@ -53,6 +66,37 @@ pub trait ChunkStore: Sync {
     fn as_slice(&self, _chunk: usize) -> Option<&[u8]> {
         None
     }
+}
+
+/// Which chunks are read whole, and where they go.
+pub trait Places<'b> {
+    /// The next chunk, and a buffer of its size. Who reads two at once asks for them with 0 and 1.
+    fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
+
+    /// Takes note that so many more bytes were read.
+    ///
+    /// # Errors
+    ///
+    /// If no more are wanted.
+    fn advance(&mut self, bytes: u64) -> Result<()>;
+
+    /// Takes note that a chunk is in its place, checked, and has this crc32c.
+    fn filled(&mut self, chunk: usize, crc32c: u32);
+}
+
+/// Reads one chunk to its place.
+pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
+    store: &S,
+    chunk: usize,
+    place: &mut [u8],
+    places: &mut dyn Places<'_>,
+) -> Result<()> {
+    let read = store.read_into(chunk, place);
+    read.map_err(|error| error.in_chunk(chunk as u64))?;
+    places.advance(place.len() as u64)?;
+    let checked = store.checked_crc32c(chunk);
+    places.filled(chunk, checked.unwrap_or_else(|| crc32c::crc32c(place)));
+    Ok(())
 }
 
 /// Reads a chunk to its end, which is that of the buffer.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use super::memory::Memory;
-use super::store::ChunkStore;
+use super::store::{ChunkStore, Places};
 use super::{MergeOptions, MergePlan};
 use crate::Result;
 use crate::container::Trailer;
@@ -162,6 +162,10 @@ impl<S: ChunkStore + ?Sized> ChunkStore for Walked<'_, S> {
             }
             _ => self.store.read_into(chunk, buffer),
         }
+    }
+
+    fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
+        self.store.read_each(places)
     }
 
     fn checked_crc32c(&self, chunk: usize) -> Option<u32> {

@@ -5,16 +5,25 @@ use super::{RecordFile, check_len, no_record};
 use crate::error::{Error, Result};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
+use crate::stream::{PairStep, RecordPair, WantedRecord, Watch};
 
 /// A record, and the place it is read to.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
+
+/// The run that a record is of.
+struct Run(usize);
+
+impl Watch for Run {
+    fn see(&mut self, _bytes: &[u8]) {}
+}
 
 impl<S: ReadAt> RecordFile<S> {
     /// Reads records, each into a buffer of its length, on as many threads as the
     /// [options](crate::ReaderOptions::parallelism) say.
     ///
     /// Records that follow each other here and share a chunk are read together, and their chunk is decoded once;
-    /// records in chunks of their own go straight into their buffers. A thread holds one chunk at a time.
+    /// records in chunks of their own go straight into their buffers, a thread reading
+    /// [two at a time](RecordPair). What a thread holds besides is a shared chunk, or two that are compressed.
     ///
     /// # Errors
     ///
@@ -51,27 +60,55 @@ impl<S: ReadAt> RecordFile<S> {
             }
         }
         let threads = usize::try_from(self.options.parallelism).unwrap_or(usize::MAX);
-        if threads.min(runs.len()) <= 1 {
-            return runs.into_iter().try_for_each(|run| self.read_run(run));
-        }
-        let threads = threads.min(runs.len());
+        let threads = threads.clamp(1, runs.len().max(1));
+        // One record alone for each thread is better than two for some.
+        let lanes = (runs.len() / threads).clamp(1, 2);
         // Runs are handed out in order, so none before one that failed is left out.
         let queue = Mutex::new((runs.into_iter().enumerate(), None::<(usize, Error)>));
         let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let take = || {
+            let mut queue = lock();
+            match queue.1 {
+                None => queue.0.next(),
+                Some(_) => None,
+            }
+        };
+        let ended = |run: usize, result: Result<()>| {
+            let Err(error) = result else { return };
+            let first = &mut lock().1;
+            if first.as_ref().is_none_or(|(other, _)| run < *other) {
+                *first = Some((run, error));
+            }
+        };
         let work = || {
+            let mut pair = RecordPair::new();
             loop {
-                let next = {
-                    let mut queue = lock();
-                    if queue.1.is_some() {
-                        return;
+                // Records that share a chunk aren't for a pair.
+                let mut shared = None;
+                let step = pair.step(|lane| {
+                    let free = lane < lanes && shared.is_none();
+                    let (index, mut run) = free.then(take).flatten()?;
+                    if run.len() > 1 {
+                        shared = Some((index, run));
+                        return None;
                     }
-                    queue.0.next()
-                };
-                let Some((index, run)) = next else { return };
-                if let Err(error) = self.read_run(run) {
-                    let first = &mut lock().1;
-                    if first.as_ref().is_none_or(|(other, _)| index < *other) {
-                        *first = Some((index, error));
+                    let (position, place) = run.pop()?;
+                    Some(WantedRecord {
+                        file: self,
+                        position,
+                        place,
+                        watch: Run(index),
+                    })
+                });
+                match (step, shared) {
+                    (None, None) => return,
+                    (step, shared) => {
+                        if let Some((index, run)) = shared {
+                            ended(index, self.read_run(run));
+                        }
+                        if let Some(PairStep::Ended(Run(index), result)) = step {
+                            ended(index, result);
+                        }
                     }
                 }
             }
@@ -87,13 +124,11 @@ impl<S: ReadAt> RecordFile<S> {
     }
 
     /// Reads records of one chunk.
-    fn read_run(&self, mut run: Vec<Wanted<'_>>) -> Result<()> {
-        let [(first, _), _, ..] = run[..] else {
-            return run
-                .iter_mut()
-                .try_for_each(|(position, buf)| self.read_record_into(*position, buf));
+    fn read_run(&self, run: Vec<Wanted<'_>>) -> Result<()> {
+        let Some((first, _)) = run.first() else {
+            return Ok(());
         };
-        let chunk = self.chunk_of(first)?;
+        let chunk = self.chunk_of(*first)?;
         let decoded = self.decode(&chunk)?;
         for (position, buf) in run {
             let record = usize::try_from(position.record_index())

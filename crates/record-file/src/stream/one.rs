@@ -2,7 +2,7 @@
 use bytes::{Buf, Bytes};
 
 use crate::chunk::Chunk;
-use crate::codec::{Decoders, StreamDecoder, resize};
+use crate::codec::{Decoders, StreamDecoder};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
@@ -80,7 +80,8 @@ impl OneRecord {
         }
     }
 
-    fn new(kind: CompressionKind, payload: Payload) -> Self {
+    /// A record that `payload` has the values of, and nothing else.
+    pub(crate) fn new(kind: CompressionKind, payload: Payload) -> Self {
         OneRecord {
             remaining: payload.chunk().header.decoded_data_size,
             state: match kind {
@@ -132,30 +133,14 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// The chunk of a record that is decompressed.
-    pub(crate) fn compressed(&self) -> Option<&Chunk> {
-        match &self.state {
-            State::Compressed(compressed) => Some(compressed.payload.chunk()),
-            _ => None,
+    /// How a record is stored of which nothing was read, and its values as they are stored; or the record, if it
+    /// is in memory.
+    pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
+        match self.state {
+            State::Plain(payload) => Ok((CompressionKind::None, *payload)),
+            State::Compressed(compressed) => Ok((compressed.kind, compressed.payload)),
+            state => Err(OneRecord { state, ..self }),
         }
-    }
-
-    /// Decodes a record, of which nothing was read yet, to `buf`, which is as long: all of what is stored at
-    /// once, if it is compressed.
-    pub(crate) fn decode_whole<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<()> {
-        match &mut self.state {
-            State::Compressed(compressed) => Ok(compressed.decode_whole(access, buf)?),
-            _ => self.fill(access, buf),
-        }
-    }
-
-    /// Reads all that remains to `buf`, which is as long.
-    pub(crate) fn fill<A: Access>(&mut self, access: &mut A, mut buf: &mut [u8]) -> Result<()> {
-        while !buf.is_empty() {
-            let n = self.read_some(access, buf)?;
-            buf = &mut buf[n..];
-        }
-        self.check_end(access)
     }
 
     /// Reads at least a byte, unless none remain or are asked for.
@@ -196,7 +181,7 @@ impl OneRecord {
     }
 
     /// Once all bytes were read: makes sure that nothing else is stored, and compares the hash.
-    fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
+    pub(crate) fn check_end<A: Access>(&mut self, access: &mut A) -> Result<()> {
         if self.remaining > 0 {
             return Ok(());
         }
@@ -333,23 +318,6 @@ impl Compressed {
             }
             self.at += read;
         }
-    }
-
-    fn decode_whole<A: Access>(&mut self, access: &mut A, buf: &mut [u8]) -> Result<(), Fault> {
-        let chunk = *self.payload.chunk();
-        let wrong = |error| Fault::in_data(&chunk, error);
-        let left = self.payload.left();
-        let mut stored = access.with_decoders(|decoders| decoders.memory.take(left));
-        resize(&mut stored, left).map_err(wrong)?;
-        self.payload.read(access.input(), &mut stored)?;
-        self.payload.finish(access.input())?;
-        let kind = self.kind;
-        let decode = |decoders: &mut Decoders| {
-            let result = decoders.decompress_into(kind, &stored, buf);
-            decoders.memory.give(stored);
-            result
-        };
-        access.with_decoders(decode).map_err(wrong)
     }
 }
 

@@ -14,7 +14,7 @@
 //! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
 //! | `array_record` files | `fixtures`; the package `record-file-peers` asks `array_record` itself |
-//! | levels, windows, threads | `codecs`, `streams`, `parallel`, `parallel_reading`, and `tests/memory.rs` |
+//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, and `tests/memory.rs` |
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod appending;
@@ -35,6 +35,7 @@ mod noise;
 mod one_by_one;
 mod options;
 mod padding;
+mod pairs;
 mod parallel;
 mod parallel_reading;
 mod positions;

@@ -1,0 +1,370 @@
+//! Reading records to their places, two at a time.
+use super::RecordStream;
+use super::one::OneRecord;
+use crate::codec::resize;
+use crate::compression::CompressionKind;
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::{RecordFile, check_len};
+use crate::hash::{Hasher, InStep, hash_in_step};
+use crate::payload::{Payload, check_limit};
+use crate::position::RecordPosition;
+use crate::read_at::ReadAt;
+
+/// How much of a record is read at a time: with as much of another it stays in a core's cache until it is
+/// hashed.
+const STEP: usize = 128 << 10;
+
+/// Who looks at a record's bytes while they are read.
+pub trait Watch {
+    /// Sees the next bytes, a small piece at a time. Whether they are right shows only once the record is read.
+    fn see(&mut self, bytes: &[u8]);
+}
+
+/// Nobody.
+impl Watch for () {
+    fn see(&mut self, _bytes: &[u8]) {}
+}
+
+/// A record that is to be read.
+#[derive(Debug)]
+pub struct WantedRecord<'f, 'b, S, W> {
+    /// The file that it is in.
+    pub file: &'f RecordFile<S>,
+    /// Where in the file it is.
+    pub position: RecordPosition,
+    /// Where it is read to: as many bytes as it has.
+    pub place: &'b mut [u8],
+    /// Who looks at its bytes on the way.
+    pub watch: W,
+}
+
+impl<S: ReadAt, W: Watch> WantedRecord<'_, '_, S, W> {
+    /// Reads it, and no other beside it.
+    ///
+    /// # Errors
+    ///
+    /// As [`RecordFile::read_record_into`].
+    pub fn read(self) -> Result<W> {
+        let mut wanted = Some(self);
+        let mut pair = RecordPair::new();
+        loop {
+            match pair.step(|_| wanted.take()) {
+                Some(PairStep::Read) => {}
+                Some(PairStep::Ended(watch, result)) => return result.map(|()| watch),
+                None => return Err(Error::closed("the record was read before")),
+            }
+        }
+    }
+}
+
+/// What a [`RecordPair`] has done.
+#[derive(Debug)]
+pub enum PairStep<W> {
+    /// More bytes were read.
+    Read,
+    /// A record is in its place and verified, or can't be read.
+    Ended(W, Result<()>),
+}
+
+/// Reads records to their places, two at a time.
+///
+/// Hashing takes most of the time that reading a record from a cached file does, and spends it on waiting for
+/// itself. Two records whose pieces are hashed in turns take little longer than one, and looking at their bytes
+/// meanwhile takes next to nothing.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::{
+///     Compression, PairStep, ReaderOptions, RecordFile, RecordPair, RecordWriter, WantedRecord, WriterOptions,
+/// };
+///
+/// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new())?;
+/// let mut positions = Vec::new();
+/// for record in ["first", "other", "third"] {
+///     positions.push(writer.write_record_alone(record.as_bytes(), Compression::None)?);
+/// }
+/// let file = &RecordFile::open(writer.finish()?, ReaderOptions::new())?;
+///
+/// let mut all = [0; 15];
+/// let mut wanted = positions.into_iter().zip(all.chunks_mut(5));
+/// let mut pair = RecordPair::new();
+/// while let Some(step) = pair.step(|_lane| {
+///     let (position, place) = wanted.next()?;
+///     Some(WantedRecord { file, position, place, watch: () })
+/// }) {
+///     if let PairStep::Ended((), result) = step {
+///         result?;
+///     }
+/// }
+/// assert_eq!(&all, b"firstotherthird");
+/// # Ok::<(), record_file::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct RecordPair<'f, 'b, S, W> {
+    lanes: [Option<Lane<'f, 'b, S, W>>; 2],
+}
+
+/// A record on its way.
+#[derive(Debug)]
+struct Lane<'f, 'b, S, W> {
+    file: &'f RecordFile<S>,
+    position: RecordPosition,
+    way: Way<'f, S>,
+    place: &'b mut [u8],
+    watch: W,
+    /// How many of the bytes that are to be read were read.
+    at: usize,
+    /// How many of those were hashed.
+    hashed: usize,
+}
+
+#[derive(Debug)]
+enum Way<'f, S> {
+    /// Straight to its place.
+    Plain(Rest),
+    /// To memory, whole, and decoded from there.
+    Compressed {
+        from: Rest,
+        kind: CompressionKind,
+        stored: Vec<u8>,
+    },
+    /// By a stream, which verifies it by itself.
+    Streamed(RecordStream<'f, S>),
+}
+
+/// The rest of a chunk's data.
+#[derive(Debug)]
+struct Rest {
+    payload: Payload,
+    /// What it is hashed with; none if it is while it is read, as what is copied from memory.
+    hasher: Option<Hasher>,
+}
+
+impl<'f, S: ReadAt> Way<'f, S> {
+    fn of(stream: RecordStream<'f, S>) -> Result<Self> {
+        let RecordStream { access, record } = stream;
+        let options = &access.file.options;
+        let most = options.stream_from.min(options.max_chunk_memory);
+        let record = match record.into_stored() {
+            Ok((CompressionKind::None, payload)) => {
+                return Ok(Way::Plain(Rest::new(payload, access.file)));
+            }
+            Ok((kind, payload)) if payload.chunk().header.data_size <= most => {
+                return Way::whole(kind, payload, access.file);
+            }
+            Ok((kind, payload)) => OneRecord::new(kind, payload),
+            Err(record) => record,
+        };
+        Ok(Way::Streamed(RecordStream { access, record }))
+    }
+
+    /// To memory, for all that is stored of a record.
+    fn whole(kind: CompressionKind, payload: Payload, file: &RecordFile<S>) -> Result<Self> {
+        let chunk = payload.chunk();
+        check_limit(chunk, chunk.header.data_size, file.options.max_chunk_memory)?;
+        let len = payload.left();
+        let mut stored = file.with_decoders(|decoders| decoders.memory.take(len));
+        resize(&mut stored, len)?;
+        Ok(Way::Compressed {
+            from: Rest::new(payload, file),
+            kind,
+            stored,
+        })
+    }
+}
+
+impl Rest {
+    fn new<S: ReadAt>(mut payload: Payload, file: &RecordFile<S>) -> Self {
+        let is_read_first = file.source.is_vectored();
+        Rest {
+            hasher: is_read_first.then(|| payload.take_hasher()),
+            payload,
+        }
+    }
+
+    /// Compares the hash, once all was read.
+    fn check<S: ReadAt>(mut self, file: &RecordFile<S>) -> Result<()> {
+        let checked = match self.hasher {
+            Some(hasher) => Payload::check_hash(self.payload.chunk(), hasher.finish()),
+            None => self.payload.finish(&mut &file.source),
+        };
+        Ok(checked?)
+    }
+}
+
+impl<S: ReadAt, W: Watch> Default for RecordPair<'_, '_, S, W> {
+    fn default() -> Self {
+        RecordPair::new()
+    }
+}
+
+impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
+    /// No records so far.
+    #[must_use]
+    pub fn new() -> Self {
+        RecordPair {
+            lanes: [None, None],
+        }
+    }
+
+    /// Goes on reading; `None` once there is nothing to do.
+    ///
+    /// `next` is asked for a record for each of the two lanes, 0 and 1, that has none, and may have none at the
+    /// moment.
+    pub fn step(
+        &mut self,
+        mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
+    ) -> Option<PairStep<W>> {
+        for (number, lane) in self.lanes.iter_mut().enumerate() {
+            if lane.is_none() {
+                let Some(wanted) = next(number) else { continue };
+                match Lane::open(wanted) {
+                    Ok(opened) => *lane = Some(opened),
+                    Err((watch, error)) => return Some(PairStep::Ended(watch, Err(error))),
+                }
+            }
+            if let Some(ended) = lane.take_if(|lane| lane.left() == 0) {
+                return Some(ended.end());
+            }
+        }
+        if self.lanes.iter().all(Option::is_none) {
+            return None;
+        }
+        for lane in &mut self.lanes {
+            if let Some(Err(error)) = lane.as_mut().map(Lane::read) {
+                let failed = lane.take()?;
+                return Some(PairStep::Ended(failed.watch, Err(error)));
+            }
+        }
+        let lanes = self.lanes.each_mut();
+        hash_in_step(&mut lanes.map(|lane| lane.as_mut().and_then(Lane::unhashed)));
+        Some(PairStep::Read)
+    }
+}
+
+impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
+    #[allow(
+        clippy::result_large_err,
+        reason = "a watch is as large as the caller makes it"
+    )]
+    fn open(wanted: WantedRecord<'f, 'b, S, W>) -> Result<Self, (W, Error)> {
+        let WantedRecord {
+            file,
+            position,
+            place,
+            watch,
+        } = wanted;
+        let opened = file.record_stream(position).and_then(|stream| {
+            check_len(place, stream.remaining())?;
+            Way::of(stream)
+        });
+        match opened {
+            Ok(way) => Ok(Lane {
+                file,
+                position,
+                way,
+                place,
+                watch,
+                at: 0,
+                hashed: 0,
+            }),
+            Err(error) => Err((watch, error)),
+        }
+    }
+
+    /// Bytes still to be read.
+    fn left(&self) -> usize {
+        let all = match &self.way {
+            Way::Compressed { stored, .. } => stored.len(),
+            Way::Plain(_) | Way::Streamed(_) => self.place.len(),
+        };
+        all - self.at
+    }
+
+    /// Reads the next bytes.
+    fn read(&mut self) -> Result<()> {
+        let (start, len) = (self.at, self.left().min(STEP));
+        let mut source = &self.file.source;
+        let read = match &mut self.way {
+            Way::Plain(from) => {
+                let window = &mut self.place[start..start + len];
+                from.payload.read(&mut source, window)?;
+                len
+            }
+            Way::Compressed { from, stored, .. } => {
+                let window = &mut stored[start..start + len];
+                from.payload.read(&mut source, window)?;
+                len
+            }
+            Way::Streamed(RecordStream { access, record }) => {
+                match record.read(access, &mut self.place[start..start + len]) {
+                    Ok(read) => read,
+                    // In one go needs no window, and so is the way out when the window is too large.
+                    Err(error) if error.kind() == ErrorKind::LimitExceeded && start == 0 => {
+                        let again = self.file.record_stream(self.position)?;
+                        let Ok((kind, payload)) = again.record.into_stored() else {
+                            return Err(error);
+                        };
+                        self.way = Way::whole(kind, payload, self.file)?;
+                        return self.read();
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        self.at += read;
+        Ok(())
+    }
+
+    /// What was read and isn't hashed yet.
+    fn unhashed(&mut self) -> Option<InStep<'_, impl FnMut(&[u8])>> {
+        let fresh = std::mem::replace(&mut self.hashed, self.at)..self.at;
+        let (hasher, bytes, mut watch) = match &mut self.way {
+            Way::Plain(from) => (from.hasher.as_mut(), &*self.place, Some(&mut self.watch)),
+            Way::Compressed { from, stored, .. } => (from.hasher.as_mut(), &stored[..], None),
+            Way::Streamed(_) => (None, &*self.place, Some(&mut self.watch)),
+        };
+        let mut see = move |piece: &[u8]| {
+            if let Some(watch) = &mut watch {
+                watch.see(piece);
+            }
+        };
+        match hasher {
+            Some(hasher) => Some(InStep::new(hasher, &bytes[fresh], see)),
+            None => {
+                see(&bytes[fresh]);
+                None
+            }
+        }
+    }
+
+    /// Verifies what was read and, if it was compressed, decodes it.
+    fn end(self) -> PairStep<W> {
+        let Lane {
+            file,
+            position,
+            way,
+            place,
+            mut watch,
+            ..
+        } = self;
+        let result = match way {
+            Way::Plain(from) => from.check(file),
+            Way::Streamed(RecordStream {
+                mut access,
+                mut record,
+            }) => record.check_end(&mut access),
+            Way::Compressed { from, kind, stored } => from.check(file).and_then(|()| {
+                file.with_decoders(|decoders| {
+                    let result = decoders.decompress_into(kind, &stored, place);
+                    decoders.memory.give(stored);
+                    result.map_err(|error| error.or_at(position.chunk_begin().0))
+                })?;
+                watch.see(place);
+                Ok(())
+            }),
+        };
+        PairStep::Ended(watch, result)
+    }
+}
