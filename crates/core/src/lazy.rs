@@ -81,8 +81,8 @@ impl<'a, S: ReadAt> Part<'a, S> {
     }
 
     /// An error of one who hopped through it: damage that led to it comes first.
-    pub(crate) fn damage_first(&self, error: Error) -> Error {
-        match &self.bytes {
+    pub(crate) fn damage_first(&mut self, error: Error) -> Error {
+        match &mut self.bytes {
             PartBytes::Chunked(input) => input.damage_first(error),
             PartBytes::Plain(_) => error,
         }
@@ -364,7 +364,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         };
         let mut cursor = WireCursor::new(part);
         let chain = enclosing_range(&mut cursor, value);
-        let part = cursor.into_input();
+        let mut part = cursor.into_input();
         let Some(field) = chain.map_err(|error| part.damage_first(error))?.pop() else {
             return invalid("no field is there");
         };
@@ -396,9 +396,14 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         };
         let mut cursor = WireCursor::new(Part::new(bytes, &self.options.progress));
         let pieces = locate::locate(&mut cursor, path, self.descriptor());
-        let part = cursor.into_input();
+        let mut part = cursor.into_input();
         let pieces = pieces.map_err(|error| part.damage_first(error.at_path(self.show(path))))?;
-        Ok(pieces.map(|pieces| (part, pieces)))
+        match (pieces, &mut part.bytes) {
+            (Some(pieces), _) => Ok(Some((part, pieces))),
+            // A chunk that doesn't have it was checked by nobody who reads it.
+            (None, PartBytes::Chunked(input)) => input.check().map(|()| None),
+            (None, PartBytes::Plain(_)) => Ok(None),
+        }
     }
 
     /// Reads the pieces straight into a buffer of their length, on several threads where they lie in several chunks.

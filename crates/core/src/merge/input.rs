@@ -7,7 +7,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use record_file::ReadAt;
 
 use super::plan::{MergePlan, SegmentSource};
-use super::store::{ChunkStore, damage_first};
+use super::store::{ChunkStore, may_be_led_to, read_to_end};
 use crate::wire::{Input, at_hand};
 use crate::{Error, ErrorKind, Result};
 
@@ -73,13 +73,31 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         &self.plan
     }
 
+    /// Reads what is left of the chunks that were looked into, so that they were checked.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        for (chunk, open) in std::mem::take(&mut self.open) {
+            if let Open::Stream(mut stream, _) = open {
+                let read = std::io::copy(&mut stream, &mut std::io::sink());
+                read.map_err(|error| Error::from(error).in_chunk(chunk as u64))?;
+                self.partly.remove(&chunk);
+            }
+        }
+        while let Some(chunk) = self.partly.pop_first() {
+            read_to_end(self.store, chunk)?;
+        }
+        Ok(())
+    }
+
     /// An error of one who hopped through the message: if a chunk that was looked into is damaged, that is the error.
     #[cold]
-    pub(crate) fn damage_first(&self, error: Error) -> Error {
-        let looked_into = self.partly.iter();
-        looked_into.fold(error, |error, &chunk| {
-            damage_first(self.store, chunk, error)
-        })
+    pub(crate) fn damage_first(&mut self, error: Error) -> Error {
+        if !may_be_led_to(&error) {
+            return error;
+        }
+        match self.check() {
+            Ok(()) => error,
+            Err(damage) => damage.at_path(error.path().unwrap_or_default()),
+        }
     }
 
     /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.

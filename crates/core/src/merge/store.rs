@@ -116,22 +116,29 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
 /// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once more.
 #[cold]
 pub(super) fn damage_first<S: ChunkStore + ?Sized>(store: &S, chunk: usize, error: Error) -> Error {
-    let may_be_led_to = matches!(
-        error.kind(),
-        ErrorKind::InvalidMessage | ErrorKind::InvalidTrailer | ErrorKind::LimitExceeded
-    );
-    if !may_be_led_to || store.as_slice(chunk).is_some() {
+    if !may_be_led_to(&error) || store.as_slice(chunk).is_some() {
         return error;
     }
+    match read_to_end(store, chunk) {
+        Ok(()) => error,
+        Err(damage) => damage.at_path(error.path().unwrap_or_default()),
+    }
+}
+
+/// Whether damage may show as such an error.
+pub(super) fn may_be_led_to(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidMessage | ErrorKind::InvalidTrailer | ErrorKind::LimitExceeded
+    )
+}
+
+/// Reads all of a chunk, to have it checked.
+pub(super) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: usize) -> Result<()> {
     let read = store
         .stream(chunk)
         .and_then(|mut stream| Ok(io::copy(&mut stream, &mut io::sink())?));
-    match read {
-        Ok(_) => error,
-        Err(damage) => damage
-            .in_chunk(chunk as u64)
-            .at_path(error.path().unwrap_or_default()),
-    }
+    read.map(drop).map_err(|error| error.in_chunk(chunk as u64))
 }
 
 /// What it means that not as many bytes could be read of a chunk as it has.
