@@ -6,6 +6,7 @@ use crate::codec::{Decoders, Memory};
 use crate::error::Result;
 use crate::options::ReaderOptions;
 use crate::simple;
+use crate::stored::Stored;
 use crate::transpose::{self, FieldProjection};
 
 /// The records of one chunk, decoded.
@@ -100,13 +101,13 @@ impl DecodedChunk {
 /// Decodes a chunk whose data has the right hash: its records, or the one of a metadata chunk.
 pub(crate) fn decode(
     chunk: &Chunk,
-    data: Vec<u8>,
+    data: Stored,
     decoders: &mut Decoders,
     options: &ReaderOptions,
     projection: &FieldProjection,
 ) -> Result<DecodedChunk> {
     match chunk.header.kind {
-        ChunkKind::Simple => simple::decode(chunk, data, decoders, options),
+        ChunkKind::Simple => simple::decode(chunk, data.into_vec(), decoders, options),
         ChunkKind::Transposed => transpose::decode(
             chunk,
             chunk.header.num_records,

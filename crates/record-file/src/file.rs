@@ -20,6 +20,7 @@ use crate::payload::{Payload, check_limit};
 use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::{ReadAt, read_full_at};
 use crate::simple::compression_kind;
+use crate::stored::Stored;
 use crate::stream::{RecordStream, WantedRecord};
 use crate::transpose::FieldProjection;
 
@@ -242,8 +243,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// As [`read_chunk`](Self::read_chunk), for a chunk whose header was read already.
     pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.with_decoders(|decoders| {
-            let memory = decoders.memory.take(chunk.header.data_size);
-            let data = self.read_data(chunk, memory)?;
+            let data = self.read_stored(chunk, decoders)?;
             crate::decoded::decode(chunk, data, decoders, &self.options, &self.projection)
         })
     }
@@ -255,7 +255,13 @@ impl<S: ReadAt> RecordFile<S> {
         payload.append(&mut &self.source, u64::MAX, &mut read)?;
         payload.finish(&mut &self.source)?;
         let decoded = self.with_decoders(|decoders| {
-            crate::decoded::decode(&chunk, read, decoders, &self.options, &self.projection)
+            crate::decoded::decode(
+                &chunk,
+                read.into(),
+                decoders,
+                &self.options,
+                &self.projection,
+            )
         })?;
         decoded
             .record_bytes(0)
@@ -270,6 +276,24 @@ impl<S: ReadAt> RecordFile<S> {
         decoders.memory.shrink(self.options.stream_from);
         kept().push(decoders);
         result
+    }
+
+    /// The stored data of a chunk, verified.
+    fn read_stored(&self, chunk: &Chunk, decoders: &mut Decoders) -> Result<Stored> {
+        let known = chunk.header.data_size;
+        if self.projection.is_all() {
+            check_limit(chunk, known, self.options.max_chunk_memory)?;
+            let mut payload = Payload::hashed(*chunk);
+            let input = &mut &self.source;
+            let options = &self.options;
+            let stored = Stored::read_with_room(&mut payload, input, decoders, known, options)?;
+            if let Some(stored) = stored {
+                payload.finish(input)?;
+                return Ok(stored);
+            }
+        }
+        let memory = decoders.memory.take(known);
+        self.read_data(chunk, memory).map(Stored::from)
     }
 
     /// The stored data of a chunk, verified, in `data`, whatever was in it.

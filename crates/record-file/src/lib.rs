@@ -37,10 +37,16 @@
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, the caller's included, one chunk and its compressed
-//! form. A transposing writer holds less, little more than the chunk: records are given up as they come apart
-//! into columns, and columns as they are compressed. Besides, it holds up to 256 KiB for each different field
-//! (by its path from the record on), and the largest record once more.
+//! A writer or reader holds, for each of its threads, one chunk and its compressed form; and a fixed amount, up
+//! to 1 MiB a thread besides that of the compressor. A writer has one chunk more, which is being gathered.
+//! What is transposed changes its form in one memory:
+//!
+//! - A transposing writer holds little more than the chunk: records are given up as they come apart into columns,
+//!   and columns as they are compressed. Besides, it has up to 256 KiB for each different field (by its path
+//!   from the record on), and a record of more than 64 KiB twice.
+//! - A reader puts records together where the chunk was stored. Beside the records it has at least an eighth of
+//!   their size, if that is more than what was stored. A chunk that claims more than 16 MiB, and more than 16
+//!   times what is stored of it, gets memory as it is filled, by doubling.
 //!
 //! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for
 //! those that are transposed or decoded by threads. A record that has a chunk of its own isn't held if it is
@@ -88,6 +94,7 @@ mod position;
 mod read_at;
 mod reader;
 mod simple;
+mod stored;
 mod stream;
 mod threads;
 mod transpose;

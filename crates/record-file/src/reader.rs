@@ -26,6 +26,7 @@ use crate::options::ReaderOptions;
 use crate::payload::{Payload, check_limit};
 use crate::position::RecordPosition;
 use crate::simple;
+use crate::stored::Stored;
 use crate::transpose::FieldProjection;
 
 /// Reads the records of a file in order, and moves around in it.
@@ -420,10 +421,25 @@ impl<I: Input> RecordReader<I> {
     }
 
     /// All data of a chunk, in memory that was used before.
-    fn read_data(&mut self, mut payload: Payload) -> Result<Vec<u8>, Fault> {
+    fn read_data(&mut self, mut payload: Payload) -> Result<Stored, Fault> {
         let chunk = *payload.chunk();
         self.check_room(&chunk)?;
         let size = chunk.header.data_size;
+        if self.projection.is_all() {
+            let known = if self.input.goes_back() { size } else { 0 };
+            let stored = Stored::read_with_room(
+                &mut payload,
+                &mut self.input,
+                &mut self.decoders,
+                known,
+                &self.options,
+            )?;
+            if let Some(stored) = stored {
+                payload.finish(&mut self.input)?;
+                self.check_reached(&chunk)?;
+                return Ok(stored);
+            }
+        }
         let mut data = self.decoders.memory.take(size);
         data.clear();
         let trusted = if self.input.goes_back() {
@@ -435,7 +451,7 @@ impl<I: Input> RecordReader<I> {
         payload.append(&mut self.input, size, &mut data)?;
         payload.finish(&mut self.input)?;
         self.check_reached(&chunk)?;
-        Ok(data)
+        Ok(data.into())
     }
 
     /// Before a chunk is read: that it is in the file, as far as one can tell, and not too large.

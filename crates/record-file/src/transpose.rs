@@ -10,7 +10,7 @@ mod projection;
 mod select;
 mod states;
 
-pub(crate) use decode::decode;
+pub(crate) use decode::{decode, room};
 pub(crate) use encode::{ChunkEncoder, Records, Storage};
 pub use projection::FieldProjection;
 

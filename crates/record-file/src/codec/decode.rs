@@ -19,8 +19,6 @@ const ANY_WINDOW: u32 = 30;
 #[derive(Default)]
 pub(crate) struct Decoders {
     zstd: Option<DCtx<'static>>,
-    /// Memory of a chunk before, for what several streams of one decompress to.
-    pub(crate) arena: Vec<u8>,
     pub(crate) memory: Memory,
     /// Memory for the sizes of a chunk's records.
     pub(crate) sizes: Vec<u8>,

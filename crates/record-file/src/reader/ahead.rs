@@ -11,11 +11,12 @@ use crate::hash::hash;
 use crate::input::Input;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
+use crate::stored::Stored;
 use crate::threads::Threads;
 use crate::transpose::FieldProjection;
 
 /// A chunk and its data as it is stored, unless that was verified already and has no records.
-type Job = (Chunk, Option<Vec<u8>>);
+type Job = (Chunk, Option<Stored>);
 type Decoded = Result<DecodedChunk, Fault>;
 
 /// The chunks that follow each other in a file from where the reader is, as many as there are threads.
@@ -41,7 +42,7 @@ impl Ahead {
             let Some(data) = data else {
                 return Ok(DecodedChunk::default());
             };
-            Payload::check_hash(&chunk, hash(&data))?;
+            Payload::check_hash(&chunk, hash(data.as_slice()))?;
             decoded::decode(&chunk, data, decoders, &options, &projection)
                 .map_err(|error| Fault::in_data(&chunk, error))
         };

@@ -264,7 +264,7 @@ impl<I: Input> RecordReader<I> {
         self.check_reached(&chunk)?;
         let records = decoded::decode(
             &chunk,
-            read,
+            read.into(),
             &mut self.decoders,
             &self.options,
             &self.projection,

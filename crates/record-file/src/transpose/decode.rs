@@ -1,20 +1,51 @@
 //! Putting transposed records together again.
-use super::fast::{self, Cursor, Found, Records, SLACK, Source};
+//!
+//! All of it in one memory, with room for a chunk's records and its stored data: that is at the end, so that what it is decompressed to
+//! comes to the front; then records are put together from the end downwards, over what was stored. What is left of
+//! the buffers is moved together whenever the records reach it.
+use std::ops::Range;
+
+use super::fast::{Cursor, Found, Records, SLACK, Stop, TOO_LARGE, Walk};
 use super::machine::Machine;
 use super::projection::FieldProjection;
 use super::select::{self, Claims};
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, ChunkHeader};
 use crate::codec::{Decoders, TRUSTED_SIZE};
+use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ReaderOptions;
 use crate::payload::check_limit;
+use crate::stored::Stored;
+
+/// The least room beside the records, as a part of them: with less, what is left of the buffers would be moved too often.
+const LEAST_ROOM: u64 = 8;
+/// Small chunks have as much as their records take, up to here: then nothing is moved.
+const SMALL_ROOM: u64 = 1 << 20;
+/// What memory grows by at least.
+const AT_ONCE: usize = 1 << 20;
+
+/// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims more than can be taken on its word, of
+/// whose data so many bytes are known to be there.
+pub(crate) fn room(header: &ChunkHeader, known: u64, options: &ReaderOptions) -> Option<usize> {
+    let size = header.decoded_data_size;
+    let beside = header
+        .data_size
+        .max(size / LEAST_ROOM)
+        .max(SMALL_ROOM.min(size));
+    let total = size.checked_add(beside)?.checked_add(2 * SLACK as u64)?;
+    let trusted = TRUSTED_SIZE.max(known.saturating_mul(16));
+    if size > options.max_chunk_memory || total > trusted {
+        return None;
+    }
+    usize::try_from(total).ok()
+}
 
 /// Decodes a transposed chunk of `num_records` records whose data has the right hash.
 pub(crate) fn decode(
     chunk: &Chunk,
     num_records: u64,
-    data: Vec<u8>,
+    stored: Stored,
     decoders: &mut Decoders,
     options: &ReaderOptions,
     projection: &FieldProjection,
@@ -24,7 +55,7 @@ pub(crate) fn decode(
     check_limit(chunk, size, options.max_chunk_memory)?;
     let in_memory = usize::try_from(size)
         .ok()
-        .filter(|size| size.checked_add(SLACK).is_some());
+        .filter(|size| size.checked_mul(4).is_some());
     let in_memory = in_memory.ok_or_else(|| {
         Error::at(
             ErrorKind::LimitExceeded,
@@ -32,13 +63,11 @@ pub(crate) fn decode(
             format!("{size} bytes don't fit in memory"),
         )
     })?;
-    // Memory is taken at once only up to a bound that doesn't depend on what the file claims.
-    let trusted = TRUSTED_SIZE.max((data.len() as u64).saturating_mul(16));
-    let at_once = usize::try_from(trusted.min(size)).unwrap_or(in_memory) + SLACK;
-    let machine = Machine::parse(&data, begin, decoders, options)?;
-    let transitions = machine.decompress_transitions(begin, decoders, options)?;
     let wrong = |what| Error::corrupt(begin, what);
     if !projection.is_all() {
+        let data = stored.as_slice();
+        let machine = Machine::parse(data, begin, decoders, options)?;
+        let transitions = machine.decompress_transitions(begin, decoders, options)?;
         let claims = Claims {
             begin,
             num_records,
@@ -49,49 +78,148 @@ pub(crate) fn decode(
         let records = select::run(&machine, transitions, claims, decoders, options, projection)?;
         return finish(records, num_records, None).map_err(wrong);
     }
-    let mut arena = std::mem::take(&mut decoders.arena);
-    let places = machine.decompress_buckets(&mut arena, begin, decoders, options)?;
-    let cursors: Vec<_> = machine
-        .buffers
-        .iter()
-        .map(|buffer| {
-            let at = places
-                .get(buffer.bucket as usize)
-                .map_or(0, |bucket| bucket + buffer.start);
-            Cursor {
-                at,
-                end: at + buffer.len,
-            }
-        })
-        .collect();
-    let (states, first, stored) = (machine.states, machine.first, machine.transitions);
-    let run = |transitions: &[u8], bytes: &[u8], decoders: &mut Decoders| {
-        let mut memory = decoders.memory.take(at_once as u64);
-        memory.resize(at_once, 0);
-        let source = Source {
-            first,
-            transitions,
-            bytes,
-            cursors,
-            num_records,
-            size: in_memory,
-        };
-        let records = fast::run(&states, &source, memory).map_err(wrong)?;
-        finish(records, num_records, Some(in_memory)).map_err(wrong)
-    };
-    let Some(transitions) = transitions else {
-        // Nothing is compressed: all is where it is stored.
-        let decoded = run(stored, &data, decoders)?;
-        decoders.memory.give(data);
-        return Ok(decoded);
-    };
-    // What is stored isn't needed any more, and its memory serves for the records.
-    decoders.memory.give(data);
-    let decoded = run(&transitions, &arena, decoders)?;
-    if arena.len() as u64 <= TRUSTED_SIZE {
-        decoders.arena = arena;
+    let mut stored = stored;
+    if let Some(room) = room(&chunk.header, stored.len as u64, options) {
+        stored.make_room(room);
+        let is_compressed = stored.as_slice().first() != Some(&CompressionKind::None.byte());
+        if is_compressed && stored.begin == 0 {
+            stored.move_back();
+        }
     }
-    Ok(decoded)
+    let mut prepared = Prepared::new(stored, num_records, begin, decoders, options)?;
+    let records = prepared.run(in_memory).and_then(|start| {
+        prepared.walk.check_end()?;
+        let records = Records {
+            memory: prepared.memory,
+            start,
+            ends: prepared.walk.ends,
+        };
+        finish(records, num_records, Some(in_memory))
+    });
+    records.map_err(wrong)
+}
+
+/// A chunk whose records are about to be put together.
+struct Prepared {
+    walk: Walk,
+    /// Buffers and transitions in front, records at the end.
+    memory: Vec<u8>,
+    /// Where the records may begin.
+    front: usize,
+    /// Where in the memory the transitions are that weren't taken yet.
+    transitions: Range<usize>,
+    /// Whether what is in front may be moved: it wasn't stored like that.
+    can_move: bool,
+}
+
+impl Prepared {
+    fn new(
+        stored: Stored,
+        num_records: u64,
+        chunk: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<Self> {
+        let Stored {
+            mut memory,
+            begin,
+            len,
+            mut ends,
+        } = stored;
+        let (place, rest) = memory.split_at_mut(begin);
+        let machine = Machine::parse(&rest[..len], chunk, decoders, options)?;
+        // Not on the word of the chunk alone.
+        let trusted = (TRUSTED_SIZE / 8).max((len as u64).saturating_mul(2));
+        ends.reserve(usize::try_from(num_records.min(trusted)).unwrap_or(0));
+        let walk = Walk::new(
+            &machine.states,
+            machine.first,
+            machine.cursors(),
+            num_records,
+            ends,
+        )
+        .map_err(|what| Error::corrupt(chunk, what))?;
+        if machine.compression == CompressionKind::None {
+            let end = begin + len;
+            return Ok(Prepared {
+                transitions: end - machine.transitions.len()..end,
+                walk,
+                memory,
+                front: end,
+                can_move: false,
+            });
+        }
+        let (transitions, apart) = machine.decompress_all(place, chunk, decoders, options)?;
+        Ok(Prepared {
+            walk,
+            memory: apart.unwrap_or(memory),
+            front: transitions.end,
+            transitions,
+            can_move: true,
+        })
+    }
+
+    /// Puts all records together, and says where in the memory they begin.
+    fn run(&mut self, size: usize) -> Found<usize> {
+        loop {
+            let (bytes, records) = self.memory.split_at_mut(self.front);
+            let transitions = bytes.get(self.transitions.clone()).unwrap_or_default();
+            let Stop::NoRoom(more) = self.walk.run(transitions, bytes, records)? else {
+                return Ok(self.memory.len() - self.walk.filled);
+            };
+            if self.walk.filled > size {
+                return Err(TOO_LARGE);
+            }
+            self.make_room(more, size)?;
+        }
+    }
+
+    /// Makes room for `more` bytes, and others behind them.
+    fn make_room(&mut self, more: usize, size: usize) -> Found<()> {
+        let filled = self.walk.filled;
+        self.transitions.start += std::mem::take(&mut self.walk.transition);
+        if self.can_move {
+            self.move_together();
+        }
+        let left = size - filled;
+        if more.saturating_sub(SLACK) > left {
+            return Err(TOO_LARGE);
+        }
+        // Enough for a good part of what is still to come: or it would be moved again and again.
+        let enough = more.max(left / 16).saturating_add(2 * SLACK);
+        if self.memory.len() - self.front >= filled.saturating_add(enough) {
+            return Ok(());
+        }
+        // As much as there is already: memory isn't taken on the word of the chunk alone.
+        let grown = left.min(filled.max(AT_ONCE)).max(more);
+        let mut memory = vec![0; self.front + grown + 2 * SLACK + filled];
+        memory[..self.front].copy_from_slice(&self.memory[..self.front]);
+        let (from, to) = (self.memory.len() - filled, memory.len() - filled);
+        memory[to..].copy_from_slice(&self.memory[from..]);
+        self.memory = memory;
+        Ok(())
+    }
+
+    /// Moves what is left in front together.
+    fn move_together(&mut self) {
+        let mut end = 0;
+        let mut move_down = |at: usize, until: usize| {
+            let begin = end;
+            self.memory.copy_within(at..until, begin);
+            end += until - at;
+            begin
+        };
+        for cursor in &mut self.walk.cursors {
+            let at = move_down(cursor.at, cursor.end);
+            *cursor = Cursor {
+                at,
+                end: at + (cursor.end - cursor.at),
+            };
+        }
+        let begin = move_down(self.transitions.start, self.transitions.end);
+        self.transitions = begin..end;
+        self.front = end;
+    }
 }
 
 /// The records as they come out of the state machine, in their order; `size` says how large they must be.

@@ -55,18 +55,6 @@ impl Cursor {
     }
 }
 
-/// What a chunk holds besides its state machine.
-pub(crate) struct Source<'a> {
-    pub(crate) first: u32,
-    pub(crate) transitions: &'a [u8],
-    /// What all buffers lie in.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) cursors: Vec<Cursor>,
-    pub(crate) num_records: u64,
-    /// Bytes of all records.
-    pub(crate) size: usize,
-}
-
 /// Records, put together: the last of them first, and at the end of the memory.
 pub(crate) struct Records {
     pub(crate) memory: Vec<u8>,
@@ -75,53 +63,32 @@ pub(crate) struct Records {
     pub(crate) ends: Vec<u64>,
 }
 
-/// Puts together all records of a chunk. Memory grows to no more than their size as claimed.
-pub(crate) fn run(states: &[State], source: &Source<'_>, mut memory: Vec<u8>) -> Found<Records> {
-    // For states that take nothing from a buffer.
-    let none = u32::try_from(source.cursors.len()).map_err(|_| BUFFER_ENDS)?;
-    let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
-    loop {
-        let mut cursors = source.cursors.clone();
-        cursors.push(Cursor { at: 0, end: 0 });
-        let mut walk = Walk {
-            source,
-            cursors: &mut cursors,
-            memory: &mut memory,
-            ends: Vec::new(),
-            open: Vec::new(),
-        };
-        let result = walk.run(&steps);
-        let (ends, open) = (walk.ends, walk.open);
-        let start = match result {
-            Ok(start) => start,
-            // Once more, with twice the memory.
-            Err(TOO_LARGE) if memory.len() - SLACK < source.size => {
-                let more = memory.len().saturating_mul(2);
-                memory.resize(more.min(source.size + SLACK), 0);
-                continue;
-            }
-            Err(what) => return Err(what),
-        };
-        if !open.is_empty() {
-            return Err(LEFT_OPEN);
-        }
-        if cursors.iter().any(|cursor| cursor.at < cursor.end) {
-            return Err(BUFFER_LEFT);
-        }
-        return Ok(Records {
-            memory,
-            start,
-            ends,
-        });
-    }
+/// What was put together of a chunk's records so far, and how to go on.
+///
+/// Everything is counted from the end of the memory: so it may get more room in front.
+pub(crate) struct Walk {
+    steps: Vec<Step>,
+    /// What is left of each buffer, in the order in which they lie in memory.
+    pub(crate) cursors: Vec<Cursor>,
+    num_records: u64,
+    /// The state to go on with.
+    step: u32,
+    /// How many bytes of transitions were used to get there.
+    pub(crate) transition: usize,
+    /// Transitions to come without a byte of their own.
+    free: u32,
+    /// Bytes that were put out.
+    pub(crate) filled: usize,
+    /// How much was there when each record, the last one first, was complete.
+    pub(crate) ends: Vec<u64>,
+    open: Vec<Open>,
 }
 
-struct Walk<'a> {
-    source: &'a Source<'a>,
-    cursors: &'a mut [Cursor],
-    memory: &'a mut [u8],
-    ends: Vec<u64>,
-    open: Vec<Open>,
+/// Why a walk stopped.
+pub(crate) enum Stop {
+    Done,
+    /// The next step takes up to so many bytes more than there is room for.
+    NoRoom(usize),
 }
 
 /// A message whose end was met, and what its tag is.
@@ -133,81 +100,149 @@ struct Open {
     tag_len: usize,
 }
 
-impl Walk<'_> {
-    /// Goes through the states, and says where in the memory the records begin.
-    fn run(&mut self, steps: &[Step]) -> Found<usize> {
-        let bytes = self.source.bytes;
-        let transitions = self.source.transitions;
-        let mut transition = 0;
-        let mut start = self.memory.len();
-        let Some(mut step) = steps.get(self.source.first as usize) else {
+impl Walk {
+    pub(crate) fn new(
+        states: &[State],
+        first: u32,
+        mut cursors: Vec<Cursor>,
+        num_records: u64,
+        ends: Vec<u64>,
+    ) -> Found<Self> {
+        // For states that take nothing from a buffer.
+        let none = u32::try_from(cursors.len()).map_err(|_| BUFFER_ENDS)?;
+        let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
+        cursors.push(Cursor { at: 0, end: 0 });
+        Ok(Walk {
+            free: steps
+                .get(first as usize)
+                .map_or(0, |step| u32::from(step.implicit)),
+            steps,
+            cursors,
+            num_records,
+            step: first,
+            transition: 0,
+            filled: 0,
+            ends,
+            open: Vec::new(),
+        })
+    }
+
+    /// Goes through the states as far as the memory has room; what is in it already is at its end. Buffers lie in `bytes`.
+    pub(crate) fn run(
+        &mut self,
+        transitions: &[u8],
+        bytes: &[u8],
+        memory: &mut [u8],
+    ) -> Found<Stop> {
+        let steps = std::mem::take(&mut self.steps);
+        let stop = self.run_steps(&steps, transitions, bytes, memory);
+        self.steps = steps;
+        stop
+    }
+
+    /// What is wrong in the end, if anything is.
+    pub(crate) fn check_end(&self) -> Found<()> {
+        if !self.open.is_empty() {
+            return Err(LEFT_OPEN);
+        }
+        if self.cursors.iter().any(|cursor| cursor.at < cursor.end) {
+            return Err(BUFFER_LEFT);
+        }
+        Ok(())
+    }
+
+    fn run_steps(
+        &mut self,
+        steps: &[Step],
+        transitions: &[u8],
+        bytes: &[u8],
+        memory: &mut [u8],
+    ) -> Found<Stop> {
+        let mut transition = self.transition;
+        let mut free = self.free;
+        let mut start = memory.len() - self.filled;
+        let mut at = self.step;
+        let Some(mut step) = steps.get(at as usize) else {
             // A machine without states.
             return if transitions.is_empty() {
-                Ok(start)
+                Ok(Stop::Done)
             } else {
                 Err(LEFT_MACHINE)
             };
         };
-        // Transitions to come without a byte of their own.
-        let mut free = u32::from(step.implicit);
-        loop {
+        let more = loop {
+            if start < SLACK {
+                break SLACK;
+            }
             match step.kind {
                 Kind::Small => {
                     let word = word_at(bytes, self.take(step, usize::from(step.advance))?);
                     let value = (word & step.keep | step.set) << (step.shift & 63);
-                    self.memory[start - 8..start].copy_from_slice(&value.to_le_bytes());
+                    memory[start - 8..start].copy_from_slice(&value.to_le_bytes());
                     start -= usize::from(step.len);
                 }
                 Kind::Bytes => {
-                    let (begin, len) = self.take_prefixed(step)?;
+                    let (begin, len) = self.prefixed(step, bytes)?;
                     if start - SLACK < len {
-                        return Err(TOO_LARGE);
+                        break len;
                     }
-                    copy_down(self.memory, start, bytes, begin, len);
+                    self.take(step, len)?;
+                    copy_down(memory, start, bytes, begin, len);
                     start -= len;
                 }
                 Kind::SubmessageEnd => {
                     self.open.push(Open {
-                        behind: self.memory.len() - start,
+                        behind: memory.len() - start,
                         tag: step.tag,
                         tag_len: usize::from(step.len),
                     });
                 }
                 Kind::SubmessageStart => {
                     let open = self.open.pop().ok_or(NOT_OPEN)?;
-                    let len = self.memory.len() - start - open.behind;
+                    let len = memory.len() - start - open.behind;
                     if len < 0x80 {
                         start -= 1;
-                        self.memory[start] = len.to_le_bytes()[0];
+                        memory[start] = len.to_le_bytes()[0];
                     } else {
-                        start = self.push_length(start, len)?;
+                        start = push_length(memory, start, len)?;
                     }
-                    self.memory[start - 8..start].copy_from_slice(&open.tag.to_le_bytes());
+                    memory[start - 8..start].copy_from_slice(&open.tag.to_le_bytes());
                     start -= open.tag_len;
                 }
-                Kind::MessageStart => self.end_record(start)?,
-                Kind::LongVarint => start = self.push_long_varint(step, start)?,
-                Kind::NonProto => start = self.push_record(step, start)?,
+                Kind::MessageStart => self.end_record(memory.len() - start)?,
+                Kind::LongVarint => start = self.push_long_varint(step, bytes, memory, start)?,
+                Kind::NonProto => {
+                    let len = self.record_len(bytes)?;
+                    if start - SLACK < len {
+                        break len;
+                    }
+                    start = self.push_record(step, bytes, memory, start)?;
+                }
             }
-            self.memory[start - 8..start].copy_from_slice(&step.tag.to_le_bytes());
+            memory[start - 8..start].copy_from_slice(&step.tag.to_le_bytes());
             start -= usize::from(step.tag_len);
-            if start < SLACK {
-                return Err(TOO_LARGE);
-            }
 
             // Whether a byte is due is as good as chance, so nothing branches on it.
             let due = free == 0;
             let byte = match transitions.get(transition) {
                 Some(&byte) => byte,
-                None if due => return Ok(start),
+                None if due => {
+                    self.filled = memory.len() - start;
+                    return Ok(Stop::Done);
+                }
                 None => 0,
             };
             let byte = u32::from(if due { byte } else { 0 });
             transition += usize::from(due);
-            let at = step.next + (byte >> 2);
+            at = step.next + (byte >> 2);
             step = steps.get(at as usize).ok_or(LEFT_MACHINE)?;
             free = free - u32::from(!due) + (byte & 3) + u32::from(step.implicit);
-        }
+        };
+        self.step = at;
+        self.transition = transition;
+        self.free = free;
+        self.filled = memory.len() - start;
+        Ok(Stop::NoRoom(more))
     }
 
     /// Takes so many bytes of the state's buffer, and says where they are.
@@ -217,78 +252,97 @@ impl Walk<'_> {
         cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
 
-    /// Takes a length and so many bytes: says where the length is, and how long both are.
+    /// A length and so many bytes, which come next in the state's buffer: where the length is, and how long both are.
     #[inline]
-    fn take_prefixed(&mut self, step: &Step) -> Found<(usize, usize)> {
-        let bytes = self.source.bytes;
-        let cursor = self.cursors.get_mut(step.buffer as usize);
+    fn prefixed(&self, step: &Step, bytes: &[u8]) -> Found<(usize, usize)> {
+        let cursor = self.cursors.get(step.buffer as usize);
         let cursor = cursor.ok_or(BUFFER_ENDS)?;
         let begin = cursor.at;
         let len = match bytes.get(begin) {
             Some(&len) if len < 0x80 => usize::from(len) + 1,
             _ => long_prefixed(*cursor, bytes)?,
         };
-        cursor.take(len)?;
         Ok((begin, len))
     }
 
     #[inline]
-    fn end_record(&mut self, start: usize) -> Found<()> {
+    fn end_record(&mut self, filled: usize) -> Found<()> {
         if !self.open.is_empty() {
             return Err(STILL_OPEN);
         }
-        if self.ends.len() as u64 == self.source.num_records {
+        if self.ends.len() as u64 == self.num_records {
             return Err(TOO_MANY);
         }
-        self.ends.push((self.memory.len() - start) as u64);
+        self.ends.push(filled as u64);
         Ok(())
-    }
-
-    /// Puts the length of a message in front, and says where it begins.
-    #[inline(never)]
-    fn push_length(&mut self, start: usize, len: usize) -> Found<usize> {
-        let mut rest = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;
-        let mut varint = [0; 5];
-        let mut used = 0;
-        loop {
-            varint[used] = rest.to_le_bytes()[0] & 0x7f;
-            rest >>= 7;
-            used += 1;
-            if rest == 0 {
-                break;
-            }
-            varint[used - 1] |= 0x80;
-        }
-        self.memory[start - used..start].copy_from_slice(&varint[..used]);
-        Ok(start - used)
     }
 
     #[cold]
     #[inline(never)]
-    fn push_long_varint(&mut self, step: &Step, start: usize) -> Found<usize> {
+    fn push_long_varint(
+        &mut self,
+        step: &Step,
+        bytes: &[u8],
+        memory: &mut [u8],
+        start: usize,
+    ) -> Found<usize> {
         let len = usize::from(step.len);
         let begin = self.take(step, len)?;
-        let from = &self.source.bytes[begin..begin + len];
-        let to = &mut self.memory[start - len..start];
+        let from = &bytes[begin..begin + len];
+        let to = &mut memory[start - len..start];
         to.copy_from_slice(from);
         to[..len - 1].iter_mut().for_each(|byte| *byte |= 0x80);
         Ok(start - len)
     }
 
-    /// Puts a record that is no message in front; its length is in the last buffer.
+    /// The cursor of the last buffer, which has the lengths of records that are no messages: behind it is that of no bytes.
+    fn lengths(&mut self) -> Found<&mut Cursor> {
+        let lengths = self.cursors.len().checked_sub(2);
+        let lengths = lengths.and_then(|lengths| self.cursors.get_mut(lengths));
+        lengths.ok_or(BUFFER_ENDS)
+    }
+
+    /// The length of the next record that is no message.
     #[inline(never)]
-    fn push_record(&mut self, step: &Step, start: usize) -> Found<usize> {
-        // Behind the last one is that of no bytes.
-        let lengths = self.cursors.len().checked_sub(2).ok_or(BUFFER_ENDS)?;
-        let len = self.cursors[lengths].take_length(self.source.bytes)?;
+    fn record_len(&mut self, bytes: &[u8]) -> Found<usize> {
+        let mut cursor = *self.lengths()?;
+        cursor.take_length(bytes)
+    }
+
+    /// Puts a record that is no message in front.
+    #[inline(never)]
+    fn push_record(
+        &mut self,
+        step: &Step,
+        bytes: &[u8],
+        memory: &mut [u8],
+        start: usize,
+    ) -> Found<usize> {
+        let len = self.lengths()?.take_length(bytes)?;
         let begin = self.take(step, len)?;
-        if start - SLACK < len {
-            return Err(TOO_LARGE);
-        }
-        copy_down(self.memory, start, self.source.bytes, begin, len);
-        self.end_record(start - len)?;
+        copy_down(memory, start, bytes, begin, len);
+        self.end_record(memory.len() - (start - len))?;
         Ok(start - len)
     }
+}
+
+/// Puts the length of a message in front, and says where it begins.
+#[inline(never)]
+fn push_length(memory: &mut [u8], start: usize, len: usize) -> Found<usize> {
+    let mut rest = u32::try_from(len).map_err(|_| MESSAGE_TOO_LARGE)?;
+    let mut varint = [0; 5];
+    let mut used = 0;
+    loop {
+        varint[used] = rest.to_le_bytes()[0] & 0x7f;
+        rest >>= 7;
+        used += 1;
+        if rest == 0 {
+            break;
+        }
+        varint[used - 1] |= 0x80;
+    }
+    memory[start - used..start].copy_from_slice(&varint[..used]);
+    Ok(start - used)
 }
 
 /// The length of a length of more than a byte, and of the bytes that follow it.

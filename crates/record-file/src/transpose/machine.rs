@@ -1,6 +1,9 @@
 //! The header of a transposed chunk: its buffers, and the state machine that puts them together.
+use std::ops::Range;
+
+use super::fast::Cursor;
 use super::states::{State, has_implicit_loop, parse_states};
-use crate::codec::{Decoders, TRUSTED_SIZE};
+use crate::codec::Decoders;
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
@@ -167,61 +170,101 @@ impl<'a> Machine<'a> {
         if self.compression == CompressionKind::None {
             return Ok(None);
         }
-        let mut stored = self.transitions;
-        let size = take_size(&mut stored, begin)?;
-        if size > options.max_chunk_memory {
-            return Err(limit(begin, size));
-        }
+        let (stored, size) = self.stored_transitions(begin, options)?;
         decoders
             .decompress(self.compression, stored, size)
             .map(Some)
             .map_err(|error| error.or_at(begin))
     }
 
-    /// Decompresses all buckets into `arena`, which may be longer in the end, and says where each begins there: or in
-    /// the data of the chunk, if nothing is compressed.
-    pub(crate) fn decompress_buckets(
-        &self,
-        arena: &mut Vec<u8>,
-        begin: u64,
-        decoders: &mut Decoders,
-        options: &ReaderOptions,
-    ) -> Result<Vec<usize>> {
-        if self.compression == CompressionKind::None {
-            return Ok(self.buckets.iter().map(|bucket| bucket.at).collect());
-        }
-        let sizes = self.buckets.iter().map(|bucket| bucket.size);
-        let size = sizes.fold(0, u64::saturating_add);
+    /// The compressed transitions, and how many bytes they are.
+    fn stored_transitions(&self, begin: u64, options: &ReaderOptions) -> Result<(&'a [u8], u64)> {
+        let mut stored = self.transitions;
+        let size = take_size(&mut stored, begin)?;
         if size > options.max_chunk_memory {
             return Err(limit(begin, size));
         }
-        let stored: usize = self.buckets.iter().map(|bucket| bucket.stored.len()).sum();
-        // Beyond this, memory is taken as data arrives.
-        let trusted = TRUSTED_SIZE.max((stored as u64).saturating_mul(64));
-        let at_once = usize::try_from(size).ok().filter(|_| size <= trusted);
-        match at_once {
-            Some(size) if arena.len() < size => arena.resize(size, 0),
-            Some(_) => {}
-            None => arena.clear(),
+        Ok((stored, size))
+    }
+
+    /// Decompresses all buckets, one after the other, and then the transitions: to the front of `place`, or if it is too small to memory of
+    /// their own. Says where the transitions are.
+    pub(crate) fn decompress_all(
+        &self,
+        place: &mut [u8],
+        begin: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<(Range<usize>, Option<Vec<u8>>)> {
+        let (transitions, len) = self.stored_transitions(begin, options)?;
+        let sizes = self.buckets.iter().map(|bucket| bucket.size);
+        let buffers = sizes.fold(0, u64::saturating_add);
+        if buffers > options.max_chunk_memory {
+            return Err(limit(begin, buffers));
         }
-        let mut at = 0;
-        let mut places = Vec::with_capacity(self.buckets.len());
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            places.push(at);
-            if at_once.is_none() {
-                let bytes = self.decompress_bucket(index, begin, decoders, options)?;
-                arena.append(&mut bytes.unwrap_or_default());
-                at = arena.len();
-                continue;
-            }
-            // Part of the size that was just checked.
-            let end = at + usize::try_from(bucket.size).unwrap_or(0);
+        let fits = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
+        let (from, to) = (fits(buffers), fits(buffers.saturating_add(len)));
+        let Some(mut place) = place.get_mut(..to) else {
+            return self.decompress_apart(begin, decoders, options);
+        };
+        let streams = self
+            .buckets
+            .iter()
+            .map(|bucket| (bucket.stored, bucket.size));
+        for (stored, size) in streams.chain([(transitions, len)]) {
+            let (out, rest) = place.split_at_mut(fits(size));
             decoders
-                .decompress_into(self.compression, bucket.stored, &mut arena[at..end])
+                .decompress_into(self.compression, stored, out)
                 .map_err(|error| error.or_at(begin))?;
-            at = end;
+            place = rest;
         }
-        Ok(places)
+        Ok((from..to, None))
+    }
+
+    /// As [`decompress_all`](Self::decompress_all), to memory that is taken as data arrives.
+    fn decompress_apart(
+        &self,
+        begin: u64,
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+    ) -> Result<(Range<usize>, Option<Vec<u8>>)> {
+        let mut all = Vec::new();
+        for index in 0..self.buckets.len() {
+            let bytes = self.decompress_bucket(index, begin, decoders, options)?;
+            all.append(&mut bytes.unwrap_or_default());
+        }
+        let buffers = all.len();
+        let transitions = self.decompress_transitions(begin, decoders, options)?;
+        all.append(&mut transitions.unwrap_or_default());
+        Ok((buffers..all.len(), Some(all)))
+    }
+
+    /// Where each buffer is if all buckets lie in a row, or for one without compression in the data of the chunk.
+    pub(crate) fn cursors(&self) -> Vec<Cursor> {
+        let mut behind = 0;
+        let places: Vec<_> = self
+            .buckets
+            .iter()
+            .map(|bucket| {
+                let at = behind;
+                behind += usize::try_from(bucket.size).unwrap_or(0);
+                if self.compression == CompressionKind::None {
+                    bucket.at
+                } else {
+                    at
+                }
+            })
+            .collect();
+        let cursor = |buffer: &BufferPlace| {
+            let at = places
+                .get(buffer.bucket as usize)
+                .map_or(0, |bucket| bucket + buffer.start);
+            Cursor {
+                at,
+                end: at + buffer.len,
+            }
+        };
+        self.buffers.iter().map(cursor).collect()
     }
 
     /// The bytes of a bucket, if they must be decompressed.

@@ -47,6 +47,7 @@ mod seeking;
 mod streams;
 mod support;
 mod targets;
+mod transposed_reading;
 mod transposed_writing;
 mod walking;
 mod writing;

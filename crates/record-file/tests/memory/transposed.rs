@@ -1,13 +1,15 @@
 //! What is held of transposed chunks.
-use record_file::{Compression, RecordWriter, WriterOptions};
+use record_file::{
+    Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
+};
 
 use crate::noise::noise;
-use crate::{Counted, MIB, alone, check, most};
+use crate::{Counted, Elsewhere, MIB, alone, check, most, read};
 
-/// What each thread of a writer holds whatever the size of chunks: for each field a block of 64 KiB that isn't full, and the
-/// smaller ones before it, which wait for the next chunk.
+/// What each thread holds whatever the size of chunks: of a writer, for each field a block of 64 KiB that isn't full, and the smaller ones
+/// before it, which wait for the next chunk; of a reader, some room for a next chunk that is a little larger.
 const PER_THREAD: usize = MIB;
-/// What a writer holds besides: what is about to go to the file.
+/// What a writer or reader holds besides: what is about to go to the file, or was read of it.
 const FIXED: usize = MIB;
 
 /// Messages with numbers, a name, a time, and a message of 80 bytes that don't compress in each: some 130 bytes.
@@ -40,6 +42,13 @@ fn messages(total: usize) -> Vec<Vec<u8>> {
         out
     };
     parts.map(message).collect()
+}
+
+/// Bytes of the largest chunk as it is stored.
+fn most_stored(file: &[u8]) -> usize {
+    let file = RecordFile::open(file, ReaderOptions::new()).unwrap();
+    let stored = file.chunks().map(|chunk| chunk.unwrap().header.data_size);
+    usize::try_from(stored.max().unwrap()).unwrap()
 }
 
 /// What is written in a test: chunks of many messages.
@@ -81,6 +90,29 @@ fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
             // takes the place of records, so this is less than a chunk and its compressed form.
             let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
             check(&format!("writing, {options}"), used, bound);
+        }
+    }
+}
+
+#[test]
+fn a_reader_of_transposed_chunks_holds_those_of_its_threads_and_what_they_are_stored_as() {
+    let _alone = alone();
+    let messages = messages(150 * MIB);
+    for (chunk, compression) in cases() {
+        let options = options(chunk, compression);
+        let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
+        some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
+        let file = writer.finish().unwrap();
+        let stored = most_stored(&file);
+        for threads in [0, 1, 3] {
+            let reading = ReaderOptions::new().parallelism(threads);
+            let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
+            let bound = threads.max(1) as usize * (chunk + stored + PER_THREAD) + FIXED;
+            check(
+                &format!("reading on {threads} threads, {options}"),
+                used,
+                bound,
+            );
         }
     }
 }
