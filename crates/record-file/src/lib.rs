@@ -53,7 +53,8 @@
 //! [streamed](RecordFile::record_stream), [by a reader too](RecordReader::read_record_stream), or [read into
 //! a buffer](RecordFile::read_record_into). Of an uncompressed one there is no copy in between.
 //!
-//! Large records are written from where they are, and only their compressed form is held; to hold neither, they are written
+//! Large records are written from where they are, and only their compressed form is held (with `parallelism`, those of
+//! [up to 64 MiB](WriterOptions::max_copied) are copied for a thread); to hold neither, they are written
 //! [from a source](RecordWriter::write_record_from) or, where the underlying writer can't seek,
 //! [from one that is read twice](RecordWriter::write_record_from_seekable).
 //!
