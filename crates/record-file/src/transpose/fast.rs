@@ -184,6 +184,7 @@ impl Walk {
                 Kind::Bytes => {
                     let (begin, len) = self.prefixed(step, bytes)?;
                     if start - SLACK < len {
+                        self.check(step, len)?;
                         break len;
                     }
                     self.take(step, len)?;
@@ -214,6 +215,7 @@ impl Walk {
                 Kind::NonProto => {
                     let len = self.record_len(bytes)?;
                     if start - SLACK < len {
+                        self.check(step, len)?;
                         break len;
                     }
                     start = self.push_record(step, bytes, memory, start)?;
@@ -250,6 +252,12 @@ impl Walk {
     fn take(&mut self, step: &Step, len: usize) -> Found<usize> {
         let cursor = self.cursors.get_mut(step.buffer as usize);
         cursor.ok_or(BUFFER_ENDS)?.take(len)
+    }
+
+    /// Whether there are so many bytes in the state's buffer: before there is room made for them.
+    fn check(&self, step: &Step, len: usize) -> Found<()> {
+        let cursor = self.cursors.get(step.buffer as usize);
+        cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)
     }
 
     /// A length and so many bytes, which come next in the state's buffer: where the length is, and how long both are.
@@ -381,5 +389,51 @@ fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {
         to[end - SLACK..end].copy_from_slice(&from[from_end - SLACK..from_end]);
     } else {
         to[end - len..end].copy_from_slice(&from[begin..from_end]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transpose::states::Emit;
+
+    /// A walk over one state, which takes something from the first of two buffers in a row.
+    fn walk(emit: Emit, lens: [usize; 2]) -> Walk {
+        let state = State {
+            emit,
+            tag: [0x0a, 0, 0, 0, 0],
+            tag_len: 1,
+            implicit: false,
+            next: 0,
+            field: 1,
+        };
+        let [first, second] = lens;
+        let cursors = [(0, first), (first, first + second)].map(|(at, end)| Cursor { at, end });
+        Walk::new(&[state], 0, cursors.into(), 9, Vec::new())
+            .unwrap_or_else(|what| panic!("{what}"))
+    }
+
+    #[test]
+    fn no_room_is_asked_for_what_a_buffer_does_not_have() {
+        let memory = &mut [0; SLACK];
+        // Almost 4 GiB.
+        let lie = [0xff, 0xff, 0xff, 0xff, 0x0f];
+        let bytes = Emit::Bytes { buffer: 0 };
+        assert_eq!(
+            walk(bytes, [5, 0]).run(&[], &lie, memory).err(),
+            Some(BUFFER_ENDS)
+        );
+        let record = Emit::NonProto { buffer: 0 };
+        assert_eq!(
+            walk(record, [0, 5]).run(&[], &lie, memory).err(),
+            Some(BUFFER_ENDS)
+        );
+
+        let there = [&[3][..], b"abc"].concat();
+        let mut walk = walk(bytes, [4, 0]);
+        assert!(matches!(walk.run(&[], &there, memory), Ok(Stop::NoRoom(4))));
+        let memory = &mut [0; SLACK + 8];
+        assert!(matches!(walk.run(&[], &there, memory), Ok(Stop::Done)));
+        assert_eq!(memory[SLACK + 3..], *b"\x0a\x03abc");
     }
 }
