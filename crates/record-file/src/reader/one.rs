@@ -60,7 +60,7 @@ impl<I: Input> RecordReader<I> {
     ///
     /// use record_file::{ErrorKind, ReaderOptions, RecordReader, RecordWriter};
     ///
-    /// let mut writer = RecordWriter::new(Vec::new(), Default::default())?;
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
     /// writer.write_record(&vec![7; 2_000_000])?;
     /// let file = writer.finish()?;
     ///
@@ -102,7 +102,7 @@ impl<I: Input> RecordReader<I> {
     /// ```
     /// use record_file::{ErrorKind, ReaderOptions, RecordReader, RecordWriter};
     ///
-    /// let mut writer = RecordWriter::new(Vec::new(), Default::default())?;
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
     /// writer.write_record(&vec![7; 2_000_000])?;
     /// writer.write_record(b"small")?;
     /// let file = writer.finish()?;

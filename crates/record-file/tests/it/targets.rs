@@ -31,6 +31,9 @@ const OPTIONS: ReaderOptions = ReaderOptions::new()
 /// Records of one file that are looked at.
 const MOST: usize = 10_000;
 
+/// Those that are looked at one by one: to get at any of a damaged chunk, all of it is read.
+const MOST_ONE_BY_ONE: usize = 100;
+
 /// The file in `data`; if its last byte, which doesn't belong to it, is odd, with all hashes mended.
 fn file_of(data: &[u8]) -> Vec<u8> {
     let Some((mode, file)) = data.split_last() else {
@@ -61,6 +64,58 @@ fn read_all<I: Input>(reader: &mut RecordReader<I>) -> (Vec<(RecordPosition, Vec
     (records, Ok(()))
 }
 
+/// Streams what can be streamed, and skips the rest, or all of it: no record is another than in reading, and none is met twice.
+fn one_by_one<I: Input>(
+    mut reader: RecordReader<I>,
+    skips: bool,
+    expected: &[(RecordPosition, Vec<u8>)],
+    end: &Ending,
+) {
+    let mut count = 0;
+    let mut last = None;
+    let ended = loop {
+        if count == MOST_ONE_BY_ONE {
+            break true;
+        }
+        let passed = if skips {
+            reader.skip_record()
+        } else {
+            let streamed = reader.read_record_stream().map(|stream| {
+                stream.map(|mut stream| {
+                    let mut record = Vec::new();
+                    let read = stream.read_to_end(&mut record);
+                    (stream.position(), read.ok().map(|_| record))
+                })
+            });
+            match streamed {
+                Ok(Some((position, Some(record)))) => {
+                    let at = expected.binary_search_by_key(&position, |(position, _)| *position);
+                    assert!(at.is_err() || at.is_ok_and(|at| expected[at].1 == record));
+                    Ok(true)
+                }
+                Ok(Some((_, None))) => Ok(true),
+                Ok(None) => Ok(false),
+                Err(_) => reader.skip_record(),
+            }
+        };
+        match passed {
+            Ok(true) => {}
+            Ok(false) => break true,
+            Err(_) => break false,
+        }
+        count += 1;
+        let position = reader.last_position();
+        assert!(last < position, "{last:?}, {position:?}");
+        last = position;
+    };
+    let known = expected.len().min(MOST_ONE_BY_ONE);
+    if end.is_ok() {
+        assert!(ended && count == known);
+    } else {
+        assert!(count >= known);
+    }
+}
+
 /// A file from its beginning to its end: a stream gives what a slice does, and recovery passes over all damage.
 pub(crate) fn sequence(data: &[u8]) {
     let file = file_of(data);
@@ -72,6 +127,13 @@ pub(crate) fn sequence(data: &[u8]) {
         assert_eq!(streamed_end, end);
         assert!(streamed == records);
     }
+    // One way each, to be quick: threads take time to begin.
+    let way = file.len() % 16;
+    let options = OPTIONS.stream_from(0).parallelism(u32::from(way == 0));
+    let skips = way % 4 == 1;
+    one_by_one(RecordReader::new(&file, options), skips, &records, &end);
+    let plain = RecordReader::from_read(&file[..], options);
+    one_by_one(plain, skips, &records, &end);
     let mut reached = 0;
     let size = file.len() as u64;
     let mut reader = RecordReader::new(&file, OPTIONS).on_damage(move |region| {

@@ -177,6 +177,14 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     }
 }
 
+fn stream_next<I: Input>(mut reader: RecordReader<I>) {
+    let mut stream = reader.read_record_stream().unwrap().unwrap();
+    assert_eq!(
+        io::copy(&mut stream, &mut io::sink()).unwrap(),
+        LARGE as u64
+    );
+}
+
 fn read<I: Input>(mut reader: RecordReader<I>) {
     while reader.read_record().unwrap().is_some() {}
 }
@@ -235,6 +243,10 @@ fn large_record(noise: &[u8], compression: Compression) {
     });
     assert!(place == noise);
     check(&format!("reading a stream, {compression}"), used, FIXED);
+    let used = most(|| stream_next(RecordReader::new(Elsewhere(&file), ReaderOptions::new())));
+    check(&format!("a reader's stream, {compression}"), used, FIXED);
+    let used = most(|| stream_next(RecordReader::from_read(&file[..], ReaderOptions::new())));
+    check(&format!("a stream's stream, {compression}"), used, FIXED);
     let used = most(|| {
         let file = RecordFile::open(Elsewhere(&file), ReaderOptions::new()).unwrap();
         file.read_record_into(position, &mut place).unwrap();
