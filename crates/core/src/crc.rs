@@ -11,10 +11,10 @@ const ONE: u32 = 1 << 31;
 const BYTE: u32 = 1 << 23;
 
 /// Bits of a length in one digit.
-const DIGIT: u32 = 4;
+const DIGIT: u32 = 8;
 const DIGITS: usize = (u64::BITS / DIGIT) as usize;
 
-/// x^(8 * digit * 16^place), by place and digit.
+/// x^(8 * digit * 256^place), by place and digit.
 static POWERS: [[u32; 1 << DIGIT]; DIGITS] = powers();
 
 const fn powers() -> [[u32; 1 << DIGIT]; DIGITS] {

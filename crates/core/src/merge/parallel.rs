@@ -20,6 +20,9 @@ const COPY_LEN: usize = 256 << 10;
 /// Chunks up to this size are read at once, whole: they stay in the cache until they are where they belong.
 const WHOLE_UP_TO: u64 = 1 << 20;
 
+/// How many segments' checksums a thread puts together at the least: fewer take less time than the thread.
+const LEAST_COMBINED: usize = 4096;
+
 /// How large segments must be on average for positioned writes to a file to pay: each is a call.
 const LEAST_SEGMENT: u64 = 64 << 10;
 
@@ -177,7 +180,7 @@ pub(super) fn write_to_file<S: ChunkStore + ?Sized>(
     }
     let whole = WholeChunks::new(Vec::new());
     run(store, jobs, &whole, &mut crcs, threads, meter)?;
-    Ok(combined(plan, &crcs))
+    combined(plan, &crcs, threads)
 }
 
 /// Fills `out`, which is as long as the planned message, with it. Gives its crc32c.
@@ -224,7 +227,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     }
     let whole = WholeChunks::new(whole);
     run(store, jobs, &whole, &mut crcs, threads, meter)?;
-    Ok(combined(plan, &crcs))
+    combined(plan, &crcs, threads)
 }
 
 /// The jobs, by chunk.
@@ -360,10 +363,23 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
 }
 
 /// The crc32c of the message, from those of its chunks' segments.
-fn combined(plan: &MergePlan, crcs: &[u32]) -> u32 {
-    let segments = plan.segments().iter().zip(crcs);
-    segments.fold(0, |crc, (segment, next)| match &segment.source {
-        SegmentSource::Literal(range) => crc32c::crc32c_append(crc, plan.literal(range.clone())),
-        SegmentSource::Chunk { .. } => crc::combine(crc, *next, segment.len()),
-    })
+fn combined(plan: &MergePlan, crcs: &[u32], threads: NonZeroUsize) -> Result<u32> {
+    let segments = plan.segments();
+    let share = segments.len().div_ceil(threads.get()).max(LEAST_COMBINED);
+    let shares = segments.len().div_ceil(share);
+    let parts = threads::map(threads, shares, |at| {
+        let range = at * share..segments.len().min((at + 1) * share);
+        let parts = segments[range.clone()].iter().zip(&crcs[range]);
+        Ok(parts.fold((0, 0), |(crc, len), (segment, next)| {
+            let crc = match &segment.source {
+                SegmentSource::Literal(range) => {
+                    crc32c::crc32c_append(crc, plan.literal(range.clone()))
+                }
+                SegmentSource::Chunk { .. } => crc::combine(crc, *next, segment.len()),
+            };
+            (crc, len + segment.len())
+        }))
+    })?;
+    let parts = parts.into_iter();
+    Ok(parts.fold(0, |crc, (next, len)| crc::combine(crc, next, len)))
 }

@@ -36,6 +36,14 @@ impl Segment {
             SegmentSource::Chunk { range, .. } => range.end - range.start,
         }
     }
+
+    /// The chunk that it comes from, and where in it it starts.
+    fn chunk(&self) -> Option<(usize, u64)> {
+        match &self.source {
+            SegmentSource::Literal(_) => None,
+            SegmentSource::Chunk { chunk, range } => Some((*chunk, range.start)),
+        }
+    }
 }
 
 /// Where every byte of a merged message comes from, before any of it is written.
@@ -62,20 +70,24 @@ pub struct MergePlan {
 impl MergePlan {
     pub(super) fn new(segments: Vec<Segment>, literals: Vec<u8>, chunks: usize) -> Self {
         let total = segments.last().map_or(0, |last| last.offset + last.len());
-        let of_chunk = |at: &usize| match &segments[*at].source {
-            SegmentSource::Literal(_) => None,
-            SegmentSource::Chunk { chunk, range } => Some((*chunk, range.start)),
-        };
-        let mut by_chunk: Vec<usize> = (0..segments.len())
-            .filter(|at| of_chunk(at).is_some())
-            .collect();
-        by_chunk.sort_by_key(of_chunk);
+        let of_chunk = segments.iter().enumerate();
+        let of_chunk = of_chunk.filter_map(|(at, segment)| Some((segment.chunk()?.0, at)));
+        // Counted first, so that each has a place at once.
         let mut starts = vec![0; chunks + 1];
-        for (chunk, _) in by_chunk.iter().filter_map(of_chunk) {
+        for (chunk, _) in of_chunk.clone() {
             starts[chunk + 1] += 1;
         }
         for chunk in 0..chunks {
             starts[chunk + 1] += starts[chunk];
+        }
+        let mut by_chunk = vec![0; starts[chunks]];
+        let mut next = starts.clone();
+        for (chunk, at) in of_chunk {
+            by_chunk[next[chunk]] = at;
+            next[chunk] += 1;
+        }
+        for range in starts.windows(2) {
+            by_chunk[range[0]..range[1]].sort_by_key(|&at| segments[at].chunk());
         }
         MergePlan {
             segments,
