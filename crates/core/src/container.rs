@@ -13,6 +13,7 @@
 mod cache;
 mod checked;
 mod file;
+mod locate;
 mod parts;
 mod schema;
 mod siblings;

@@ -8,6 +8,7 @@ use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition
 use bytes::Bytes;
 
 use super::cache::RecordChunkCache;
+use super::locate::locate_all;
 use super::siblings::Siblings;
 use super::{Trailer, TrailerUse};
 use crate::merge::{Limits, MergeOptions, MergePlan};
@@ -363,45 +364,6 @@ fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
         }
         _ => error.into(),
     })
-}
-
-/// From how many chunks on all headers of the file are read in one pass. Looking one up reads the headers in its block.
-const ONE_PASS_FROM: usize = 16;
-
-/// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any offset may be claimed; nothing is read but headers.
-fn locate_all<S: ReadAt>(
-    file: &RecordFile<S>,
-    infos: &[ChunkInfo],
-    mut wanted: Vec<usize>,
-    found: &mut [Option<(RecordPosition, ChunkHeader)>],
-) -> Result<()> {
-    if wanted.len() < ONE_PASS_FROM {
-        for at in wanted {
-            found[at] = match file.locate(infos[at].offset) {
-                Ok(at) => Some((at, file.chunk_header_at(at.chunk_begin())?.header)),
-                Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => None,
-                Err(error) => return Err(error.into()),
-            };
-        }
-        return Ok(());
-    }
-    wanted.sort_unstable_by_key(|&at| infos[at].offset);
-    let mut order = wanted.into_iter().peekable();
-    for chunk in file.chunks() {
-        let chunk = chunk?;
-        let begin = chunk.begin().0;
-        while let Some(at) = order.next_if(|&at| infos[at].offset < chunk.end().0) {
-            if let Some(index) = infos[at].offset.checked_sub(begin)
-                && index < chunk.header.num_records
-            {
-                found[at] = Some((RecordPosition::new(begin, index), chunk.header));
-            }
-        }
-        if order.peek().is_none() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 fn check_record(

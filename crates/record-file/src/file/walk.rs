@@ -23,13 +23,14 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Ok::<(), record_file::Error>(())
     /// ```
     pub fn chunks(&self) -> Chunks<'_, S> {
-        self.chunks_from(0)
+        self.chunks_from(ChunkOffset(0))
     }
 
-    pub(crate) fn chunks_from(&self, begin: u64) -> Chunks<'_, S> {
+    /// The chunks from the one on that begins at `begin`, as [`chunks`](Self::chunks).
+    pub fn chunks_from(&self, begin: ChunkOffset) -> Chunks<'_, S> {
         Chunks {
             file: self,
-            next: Some(begin),
+            next: Some(begin.0),
         }
     }
 
@@ -55,7 +56,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// ```
     pub fn locate(&self, numeric: u64) -> Result<RecordPosition> {
         if numeric < self.size {
-            for chunk in self.chunks_from(self.chunk_before(numeric)?) {
+            for chunk in self.chunks_from(ChunkOffset(self.chunk_before(numeric)?)) {
                 let chunk = chunk?;
                 if numeric - chunk.begin < chunk.header.num_records {
                     return Ok(RecordPosition::new(chunk.begin, numeric - chunk.begin));
