@@ -211,13 +211,16 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
     /// Goes on reading; `None` once there is nothing to do.
     ///
     /// `next` is asked for a record for each of the two lanes, 0 and 1, that has none, and may have none at the
-    /// moment.
+    /// moment. Beside a record that is decoded as it is read, no other is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
     ) -> Option<PairStep<W>> {
-        for (number, lane) in self.lanes.iter_mut().enumerate() {
-            if lane.is_none() {
+        for number in 0..self.lanes.len() {
+            // Streams hold a window each, and would gain nothing from another record beside them.
+            let is_beside_stream = self.lanes.iter().flatten().any(Lane::is_streamed);
+            let lane = &mut self.lanes[number];
+            if lane.is_none() && !is_beside_stream {
                 let Some(wanted) = next(number) else { continue };
                 match Lane::open(wanted) {
                     Ok(opened) => *lane = Some(opened),
@@ -271,6 +274,10 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
             }),
             Err(error) => Err((watch, error)),
         }
+    }
+
+    fn is_streamed(&self) -> bool {
+        matches!(self.way, Way::Streamed(_))
     }
 
     /// Bytes still to be read.
