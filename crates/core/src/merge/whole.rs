@@ -113,7 +113,7 @@ impl<'b> Places<'b> for Share<'_, 'b> {
         self.begun.push(Begun {
             chunk,
             segment,
-            _span: tracing::debug_span!("read", chunk, bytes = place.len()),
+            _span: tracing::trace_span!("read", chunk, bytes = place.len()),
         });
         Some((chunk, place))
     }

@@ -211,7 +211,7 @@ fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
 fn chunk_hash<S: ReadAt>(chunks: &Chunks<'_, S>, chunk: u64) -> Result<u64> {
     let index = usize::try_from(chunk).unwrap_or(usize::MAX);
     let bytes = chunks.file.size(index);
-    let _span = tracing::debug_span!("hash", chunk, bytes).entered();
+    let _span = tracing::trace_span!("hash", chunk, bytes).entered();
     let hash = || -> proto_splitter_core::Result<u64> {
         let mut stream = chunks.file.stream(index)?;
         let mut counted = stream.by_ref().take(chunks.file.size(index));
