@@ -14,14 +14,22 @@ use crate::read_at::ReadAt;
 /// hashed.
 const STEP: usize = 128 << 10;
 
+/// How large a record may be to be decoded at once where somebody looks at it: it is still in the cache then.
+const MOST_LOOKED_AT: u64 = 1 << 20;
+
 /// Who looks at a record's bytes while they are read.
 pub trait Watch {
+    /// Whether it looks at all. If not, a record may be decoded at once however large it is.
+    const LOOKS: bool = true;
+
     /// Sees the next bytes, a small piece at a time. Whether they are right shows only once the record is read.
     fn see(&mut self, bytes: &[u8]);
 }
 
 /// Nobody.
 impl Watch for () {
+    const LOOKS: bool = false;
+
     fn see(&mut self, _bytes: &[u8]) {}
 }
 
@@ -142,15 +150,16 @@ struct Rest {
 }
 
 impl<'f, S: ReadAt> Way<'f, S> {
-    fn of(stream: RecordStream<'f, S>) -> Result<Self> {
+    fn of<W: Watch>(stream: RecordStream<'f, S>) -> Result<Self> {
         let RecordStream { access, record } = stream;
         let options = &access.file.options;
         let most = options.stream_from.min(options.max_chunk_memory);
+        let is_seen_late = W::LOOKS && record.remaining() > MOST_LOOKED_AT;
         let record = match record.into_stored() {
             Ok((CompressionKind::None, payload)) => {
                 return Ok(Way::Plain(Rest::new(payload, access.file)));
             }
-            Ok((kind, payload)) if payload.chunk().header.data_size <= most => {
+            Ok((kind, payload)) if payload.chunk().header.data_size <= most && !is_seen_late => {
                 return Way::whole(kind, payload, access.file);
             }
             Ok((kind, payload)) => OneRecord::new(kind, payload),
@@ -260,7 +269,7 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
         } = wanted;
         let opened = file.record_stream(position).and_then(|stream| {
             check_len(place, stream.remaining())?;
-            Way::of(stream)
+            Way::of::<W>(stream)
         });
         match opened {
             Ok(way) => Ok(Lane {
