@@ -10,6 +10,9 @@ use crate::simple::encode_front;
 use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;
 
+/// Bytes of blocks that are kept however small chunks are.
+const LEAST_KEPT: u64 = 1 << 20;
+
 /// How chunks are encoded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Format {
@@ -258,11 +261,11 @@ impl Gathered {
         self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }
 
-    /// Forgets the records, not the memory, unless it is more than `usual`, or `in_blocks` of what is in blocks.
+    /// Forgets the records, not the memory, unless it is more than `usual`, or about `in_blocks` of what is in blocks.
     pub(super) fn clear(&mut self, usual: u64, in_blocks: u64) {
         self.records.clear(&mut self.blocks);
         self.stored.clear(&mut self.blocks);
-        self.blocks.shrink(in_blocks);
+        self.blocks.shrink(in_blocks.max(LEAST_KEPT));
         self.num_records = 0;
         self.sizes.clear();
         self.values.clear();

@@ -78,6 +78,12 @@ impl Path {
         }
     }
 
+    /// How many numbers there are.
+    pub(super) fn len(&self) -> usize {
+        let len = self.bytes.len() + self.pairs.len() / 2 + self.words.len() / 4;
+        usize::try_from(len).unwrap_or(usize::MAX)
+    }
+
     /// Adds numbers below `bound`, which never falls.
     fn extend(&mut self, numbers: &[u32], bound: usize, blocks: &mut Blocks) {
         match bound {

@@ -129,7 +129,8 @@ impl Machine {
     pub(crate) fn transitions(&self, chain: &mut Chain, blocks: &mut Blocks) -> Pieces {
         let longest = self.written.iter().map(|way| way.len).max().unwrap_or(0);
         // Behind what came before: one that is complete but for repetitions of its last byte.
-        let mut some = vec![0; AT_ONCE * usize::from(longest) + 1];
+        let at_once = AT_ONCE.min(chain.path.len());
+        let mut some = vec![0; at_once * usize::from(longest) + 1];
         let mut out = Pieces::default();
         // The first byte takes no repetitions, and is left out in the end.
         let mut byte = MAX_REPEATED;
