@@ -77,6 +77,9 @@ impl Piece {
     }
 }
 
+/// Pieces from here on are better left where they are than copied.
+const SMALL: usize = 4 << 10;
+
 /// Bytes in pieces, one after the other: filled behind the last one, taken from the first.
 #[derive(Debug, Default)]
 pub(crate) struct Pieces {
@@ -96,6 +99,16 @@ impl Pieces {
     pub(crate) fn push(&mut self, piece: Piece) {
         self.len += piece.len() as u64;
         self.pieces.push_back(piece);
+    }
+
+    /// Adds a piece, or a copy of it if it is small: many small ones take longer to hash and to write.
+    pub(crate) fn add(&mut self, piece: Piece, blocks: &mut Blocks) {
+        if piece.len() < SMALL {
+            self.append(piece.as_slice(), blocks);
+            blocks.give(piece.into_block());
+        } else {
+            self.push(piece);
+        }
     }
 
     /// What is unfilled of the last block, or a new one: at least `least` bytes, which a block must have.

@@ -77,7 +77,9 @@ impl ChunkEncoder {
             if *compression == Compression::None {
                 buckets.push(sizes.iter().sum());
                 for id in group {
-                    self.columns.take(id).for_each(|piece| out.push(piece));
+                    self.columns
+                        .take(id)
+                        .for_each(|piece| out.add(piece, blocks));
                 }
                 continue;
             }
@@ -101,7 +103,7 @@ impl ChunkEncoder {
         varint::push(front, stored.len() as u64);
         front.append(&mut stored);
         if *compression == Compression::None {
-            transitions.drain().for_each(|piece| out.push(piece));
+            transitions.drain().for_each(|piece| out.add(piece, blocks));
             return Ok(out);
         }
         let size = transitions.len();
