@@ -1,7 +1,8 @@
-//! What each way to compress makes of weights, quantised weights, text and graph nodes: `cargo bench --bench compression`.
+//! What each way to compress makes of weights, quantised weights, text and graph nodes: `cargo
+//! bench --bench compression`.
 //!
-//! Each message is split to a file, synced, and merged into memory that was touched before. The ways take turns. `-- --quick` makes the
-//! messages 16 times smaller, to see that it runs.
+//! Each message is split to a file, synced, and merged into memory that was touched before. The
+//! ways take turns. `-- --quick` makes the messages 16 times smaller, to see that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -141,7 +142,8 @@ fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
     graph
 }
 
-/// A number of a normal distribution with this deviation, of 24 random bits like that of any training.
+/// A number of a normal distribution with this deviation, of 24 random bits like that of any
+/// training.
 #[allow(clippy::cast_possible_truncation, reason = "to the nearest float")]
 fn normal(random: &mut Random, deviation: f64) -> f32 {
     let mut uniform = || (random.number() >> 11) as f64 / (1_u64 << 53) as f64;

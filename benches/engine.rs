@@ -1,7 +1,9 @@
-//! The engine against the limits of the machine, as ratios from one run: `cargo bench --bench engine`.
+//! The engine against the limits of the machine, as ratios from one run: `cargo bench --bench
+//! engine`.
 //!
-//! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory, `cp` and `sync`. They take turns, after
-//! one turn that isn't counted, and the medians are compared. Files are made anew in every turn.
+//! Each row is a piece of work and a reference for the same bytes: a bare walk, a copy in memory,
+//! `cp` and `sync`. They take turns, after one turn that isn't counted, and the medians are
+//! compared. Files are made anew in every turn.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 #[path = "engine/merges.rs"]

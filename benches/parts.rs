@@ -1,7 +1,8 @@
 //! What a plan and parts of a model of 3 GiB cost: `cargo bench --bench parts`.
 //!
-//! The model is W1 with twelve constants of 256 MiB, in one piece and in an uncompressed `.cpb`, in the page cache. It needs 7 GiB of disk
-//! and as much memory for its pages; `-- --quick` makes it 16 times smaller, to see that it runs.
+//! The model is W1 with twelve constants of 256 MiB, in one piece and in an uncompressed `.cpb`, in
+//! the page cache. It needs 7 GiB of disk and as much memory for its pages; `-- --quick` makes it
+//! 16 times smaller, to see that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -166,7 +167,8 @@ fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     Ok(())
 }
 
-/// Reads as many bytes as fit, from the middle of the file, on one thread; with both hashes that a chunk has.
+/// Reads as many bytes as fit, from the middle of the file, on one thread; with both hashes that a
+/// chunk has.
 fn read_and_hash(source: &File, buffer: &mut [u8]) -> Outcome<(u64, u32)> {
     let mut at = source.size()? / 2;
     let (mut hasher, mut crc32c) = (HighwayHasher::default(), 0);

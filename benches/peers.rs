@@ -1,10 +1,12 @@
-//! Merges to memory beside TensorFlow's own `Merger::Read` and Python's protobuf, on the same files, in turns:
+//! Merges to memory beside TensorFlow's own `Merger::Read` and Python's protobuf, on the same
+//! files, in turns:
 //!
 //!     tests/interop/setup.sh
 //!     cargo bench --bench peers [-- --quick] [w1 w2 w3 w3-coarse] [none zstd brotli]
 //!
-//! TensorFlow and Python run in processes of their own, which stay, and say how long the work itself took. `--quick` makes the messages 64
-//! times smaller, to see that it runs; names choose among the messages and among the ways to compress.
+//! TensorFlow and Python run in processes of their own, which stay, and say how long the work
+//! itself took. `--quick` makes the messages 64 times smaller, to see that it runs; names choose
+//! among the messages and among the ways to compress.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
@@ -41,7 +43,8 @@ const TYPED: &str = "to a typed message";
 const PARSE: &str = "Python parse";
 const SERIALIZE: &str = "Python serialize";
 
-/// What is measured, and whether it is compared with TensorFlow: what Python does is another thing, which begins with the whole message.
+/// What is measured, and whether it is compared with TensorFlow: what Python does is another thing,
+/// which begins with the whole message.
 const COLUMNS: [(&str, bool); 6] = [
     (TENSORFLOW, false),
     (TOUCHED, true),
@@ -199,7 +202,8 @@ fn print(workload: Workload, compression: &str, times: &[Times]) {
     println!();
 }
 
-/// A process that does a job for each line that it is given, and answers `ok` and how many seconds each part took.
+/// A process that does a job for each line that it is given, and answers `ok` and how many seconds
+/// each part took.
 struct Peer {
     child: Child,
     jobs: ChildStdin,

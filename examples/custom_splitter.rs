@@ -1,10 +1,12 @@
-//! A splitter for a message of one's own: what to cut is said by two small trait impls, one for each type.
+//! A splitter for a message of one's own: what to cut is said by two small trait impls, one for
+//! each type.
 //!
 //!     cargo run --release --example custom_splitter
 //!
-//! A model's configuration has layers, and each layer has weights. The weights are what is large: each set of them becomes a chunk, so
-//! that a reader can fetch one without the others. `ModelConfigSplitter` leaves the layers to `LayerSplitter`; what that
-//! cuts gets the path from the root by itself.
+//! A model's configuration has layers, and each layer has weights. The weights are what is large:
+//! each set of them becomes a chunk, so that a reader can fetch one without the others.
+//! `ModelConfigSplitter` leaves the layers to `LayerSplitter`; what that cuts gets the path from
+//! the root by itself.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 #![allow(clippy::expect_used, reason = "the schema above is right")]
 

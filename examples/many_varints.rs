@@ -1,9 +1,10 @@
-//! Fifty million numbers in one repeated field, packed and not, in both profiles, in bounded memory.
+//! Fifty million numbers in one repeated field, packed and not, in both profiles, in bounded
+//! memory.
 //!
 //!     cargo run --release --example many_varints
 //!
-//! The message is split into chunks of 4 MiB and merged again; both check every byte. The example fails if the process ever had more memory
-//! than a small part of the message.
+//! The message is split into chunks of 4 MiB and merged again; both check every byte. The example
+//! fails if the process ever had more memory than a small part of the message.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

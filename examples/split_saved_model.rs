@@ -3,9 +3,9 @@
 //!     cargo run --release --example split_saved_model
 //!     cargo run --release --example split_saved_model -- path/to/saved_model.pb
 //!
-//! Without a path it makes a model of 2.5 GiB, and removes its files at the end. `--folder DIR` says where (a folder under `target/`
-//! is the default; about three times the model's size is needed), `--compression` how the file is compressed (`none`,
-//! `zstd`, `brotli`, `snappy`).
+//! Without a path it makes a model of 2.5 GiB, and removes its files at the end. `--folder DIR`
+//! says where (a folder under `target/` is the default; about three times the model's size is
+//! needed), `--compression` how the file is compressed (`none`, `zstd`, `brotli`, `snappy`).
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! Merges to memory, and one constant of the largest file, beside what the same bytes cost at the least.
+//! Merges to memory, and one constant of the largest file, beside what the same bytes cost at the
+//! least.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -21,7 +22,8 @@ use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
 
-/// How constants that are to be got are read by the reference: a window of this size at a time, hashed while it is in the cache.
+/// How constants that are to be got are read by the reference: a window of this size at a time,
+/// hashed while it is in the cache.
 const WINDOW: usize = 256 << 10;
 
 const ZSTD_LEVEL: i32 = 3;
@@ -145,7 +147,8 @@ fn typed<M: InParts>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     )
 }
 
-/// Reads `size` bytes of a file, and hashes them as a chunk is: by the hash of record files and by crc32c.
+/// Reads `size` bytes of a file, and hashes them as a chunk is: by the hash of record files and by
+/// crc32c.
 fn hash(file: &File, size: u64, window: &mut [u8]) -> Outcome<()> {
     let mut hasher = HighwayHasher::new(Key::default());
     let mut crc = 0;

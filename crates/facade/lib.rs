@@ -27,24 +27,29 @@
 //!
 //! # Overview
 //!
-//! A [`ComposableSplitter`](split::ComposableSplitter) decides what of a message becomes a chunk of its own: [`SavedModelSplitter`],
-//! [`GraphDefSplitter`], [`SizeSplitter`](split::SizeSplitter) for any type, or one of yours. Its `write` puts the chunks into `PREFIX.cpb`, a
-//! Riegeli record file; [`Merger`](merge::Merger) puts them together again. Neither builds a message object, holds the message, or
-//! needs more memory for a larger one.
+//! A [`ComposableSplitter`](split::ComposableSplitter) decides what of a message becomes a chunk of
+//! its own: [`SavedModelSplitter`], [`GraphDefSplitter`], [`SizeSplitter`](split::SizeSplitter) for
+//! any type, or one of yours. Its `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file;
+//! [`Merger`](merge::Merger) puts them together again. Neither builds a message object, holds the
+//! message, or needs more memory for a larger one.
 //!
-//! `docs/your-own-splitter.md` leads from a message that is too big to a splitter of your own, `docs/size-splitter.md` says when
-//! `SizeSplitter` is enough.
+//! `docs/your-own-splitter.md` leads from a message that is too big to a splitter of your own,
+//! `docs/size-splitter.md` says when `SizeSplitter` is enough.
 //!
 //! # Words
 //!
-//! - A *chunk* is a part of a message that is stored by itself: the fields of a message (kind MESSAGE), or the bytes of a bytes or string
-//!   value (kind BYTES). Chunk 0, the *base*, is what is left of the whole.
-//! - A *placeholder* is what a cut leaves where the value stood: its tag, with nothing in it. A file that says it has them has *our marker*,
-//!   and is merged without its type being known; files of TensorFlow's splitters have none.
+//! - A *chunk* is a part of a message that is stored by itself: the fields of a message (kind
+//!   MESSAGE), or the bytes of a bytes or string value (kind BYTES). Chunk 0, the *base*, is what
+//!   is left of the whole.
+//! - A *placeholder* is what a cut leaves where the value stood: its tag, with nothing in it. A
+//!   file that says it has them has *our marker*, and is merged without its type being known; files
+//!   of TensorFlow's splitters have none.
 //! - A *slice* is a chunk with the tail of a repeated field.
 //! - The *trailer* is the last record of a file, a `ChunkMetadata`: which chunk belongs where.
-//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its `.cpb` or `.pb`.
-//! - A *[profile](split::Profile)* says who is to read a file: TensorFlow too, or readers such as this one alone.
+//! - A *[path](path::FieldPath)* names a place in a message, and a *prefix* a file without its
+//!   `.cpb` or `.pb`.
+//! - A *[profile](split::Profile)* says who is to read a file: TensorFlow too, or readers such as
+//!   this one alone.
 //!
 //! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]
@@ -69,7 +74,8 @@ pub fn member_names() -> Vec<tree::NameRule> {
     .concat()
 }
 
-/// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`, and all they reach.
+/// The typed messages: `tensorflow.proto_splitter`, `tensorflow.GraphDef`, `tensorflow.SavedModel`,
+/// and all they reach.
 pub mod proto {
     pub use proto_splitter_core::proto as proto_splitter;
     pub use proto_splitter_graph_def::proto as graph_def;

@@ -44,7 +44,8 @@ fn check<M: InParts + ReflectMessage>(seed: u64) {
     }
 }
 
-/// Both decode it to the same message, or fail with the same words. Messages are compared as bytes: a NaN isn't equal to itself.
+/// Both decode it to the same message, or fail with the same words. Messages are compared as bytes:
+/// a NaN isn't equal to itself.
 fn compare<M: InParts>(bytes: &[u8], random: &mut Random) {
     let expected = M::decode(bytes).map(|message| message.encode_to_vec());
     let block_size = *random.choose(&[1, 10, 100, 1000]);

@@ -1,6 +1,8 @@
-//! Chunked files in shapes that TensorFlow's fingerprint code takes its own way with, and what it makes of them.
+//! Chunked files in shapes that TensorFlow's fingerprint code takes its own way with, and what it
+//! makes of them.
 //!
-//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these very files. Where there are none, it fails or crashes.
+//! The values are those of TensorFlow 2.21's `CreateFingerprintDef`, run on these very files. Where
+//! there are none, it fails or crashes.
 
 use proto_splitter::directory::FingerprintOutcome;
 use proto_splitter::fingerprint::FingerprintError;

@@ -1,5 +1,5 @@
-//! What holds of files of messages made at random, of types made at random: whatever the profile, the cuts, the number of files and of
-//! threads.
+//! What holds of files of messages made at random, of types made at random: whatever the profile,
+//! the cuts, the number of files and of threads.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -143,7 +143,8 @@ fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.collect()
 }
 
-/// The message, which is the same in memory, in a buffer, in a stream and in a file, on one thread and on more.
+/// The message, which is the same in memory, in a buffer, in a stream and in a file, on one thread
+/// and on more.
 fn merged_by_every_way(prefix: &Path, random: &mut Random, about: &dyn Fn() -> String) -> Vec<u8> {
     let path = prefix.with_extension("cpb");
     let fail = |error: proto_splitter::Error| -> ! { panic!("{error}\n{}", about()) };

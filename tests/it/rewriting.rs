@@ -21,7 +21,8 @@ pub(crate) fn reading() -> MergeOptions {
     MergeOptions::new().descriptor(kitchen_sink())
 }
 
-/// The message in chunks of at most `max` bytes, or a few times that where there are values that can't be cut.
+/// The message in chunks of at most `max` bytes, or a few times that where there are values that
+/// can't be cut.
 fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     let (input, prefix) = (folder.join("in.pb"), folder.join("out"));
     fs::write(&input, model).unwrap();

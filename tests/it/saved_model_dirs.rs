@@ -213,7 +213,8 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
     dir.save_as_chunked(&chunks, &options(5000)).unwrap();
     let (plain, chunked) = (files(&model("keras_mlp")), files(&chunks));
     let file = |files: &BTreeMap<PathBuf, Vec<u8>>, name: &str| files[Path::new(name)].clone();
-    // Each of the moments that there are: a temporary file, the new model, the new fingerprint beside the old model.
+    // Each of the moments that there are: a temporary file, the new model, the new fingerprint
+    // beside the old model.
     for moment in 0..3 {
         for (form, old, new) in [
             (TargetForm::Chunked, &plain, &chunked),

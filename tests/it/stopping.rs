@@ -52,8 +52,8 @@ fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Splits again and again, with `guard` before each read; the read that it is told to stop at comes later each time, until a split
-/// is done before it. Gives how many were stopped.
+/// Splits again and again, with `guard` before each read; the read that it is told to stop at comes
+/// later each time, until a split is done before it. Gives how many were stopped.
 fn stop_at_every_read(
     options: &SplitOptions,
     stop: impl Fn(&CancelToken) -> io::Result<()> + Clone + Send + Sync + 'static,
@@ -118,8 +118,8 @@ fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
     }
 }
 
-/// Does the work again and again, and cancels it at one of its reports, which comes later each time; what is cancelled fails, however
-/// late it is. Gives how often it was.
+/// Does the work again and again, and cancels it at one of its reports, which comes later each
+/// time; what is cancelled fails, however late it is. Gives how often it was.
 fn stop_at_every_report(work: &dyn Fn(&Progress) -> Result<()>, check: &dyn Fn()) -> u64 {
     let mut stopped = 0;
     loop {

@@ -33,7 +33,8 @@ fn descriptor() -> MessageDescriptor {
         .unwrap()
 }
 
-/// 14 MB: constants that wait in a file while others are compressed, the same constant twice, and many small chunks.
+/// 14 MB: constants that wait in a file while others are compressed, the same constant twice, and
+/// many small chunks.
 fn model() -> Bytes {
     let mut graph = Parts::new();
     for index in 0..3000 {
@@ -71,7 +72,8 @@ fn split(source: &Source, prefix: &Path, how: ChunkCompression, count: usize) ->
     fs::read(written.path).unwrap()
 }
 
-/// What a program holds on to can be given to its other threads, and shared by them; readers and writers of records are one thread's at a time.
+/// What a program holds on to can be given to its other threads, and shared by them; readers and
+/// writers of records are one thread's at a time.
 #[test]
 fn plans_files_and_options_go_from_thread_to_thread() {
     fn check<T: Send + Sync + Clone>() {}

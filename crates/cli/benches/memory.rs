@@ -1,6 +1,8 @@
-//! Peak memory of `protosplit split` and `protosplit merge`, from file to file: `cargo bench --bench memory`.
+//! Peak memory of `protosplit split` and `protosplit merge`, from file to file: `cargo bench
+//! --bench memory`.
 //!
-//! Fails if a limit isn't kept. It needs about 7 GiB of disk; `-- --quick` makes the messages 16 times smaller, to see that it runs.
+//! Fails if a limit isn't kept. It needs about 7 GiB of disk; `-- --quick` makes the messages 16
+//! times smaller, to see that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! The command line, and what `--help` teaches. Each command's options and examples are in a file of its own.
+//! The command line, and what `--help` teaches. Each command's options and examples are in a file
+//! of its own.
 
 mod cat;
 mod convert;

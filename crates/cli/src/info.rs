@@ -154,7 +154,8 @@ pub(crate) fn chunks_table<'a>(
     table.render_within(width)
 }
 
-/// How many other chunks are listed for each that shares a record chunk. A million may share one, and each has all others.
+/// How many other chunks are listed for each that shares a record chunk. A million may share one,
+/// and each has all others.
 const MOST_LISTED: usize = 100;
 
 fn is_zero(count: &usize) -> bool {

@@ -1,4 +1,5 @@
-//! What an argument that names a message stands for: a file, a prefix, a SavedModel's folder, or standard input.
+//! What an argument that names a message stands for: a file, a prefix, a SavedModel's folder, or
+//! standard input.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -94,8 +95,8 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     }))
 }
 
-/// What comes in on standard input. A message isn't read in sequence, so what isn't a file already is first copied to a
-/// temporary one, which has no name and so is never left behind.
+/// What comes in on standard input. A message isn't read in sequence, so what isn't a file already
+/// is first copied to a temporary one, which has no name and so is never left behind.
 #[cfg(unix)]
 fn standard_input() -> Result<Input, Failure> {
     use std::os::fd::AsRawFd;
@@ -133,7 +134,8 @@ fn standard_input() -> Result<Input, Failure> {
     ))
 }
 
-/// Fails unless this is a file. Opening a pipe waits for whoever writes to it, maybe forever, and a message isn't read in sequence.
+/// Fails unless this is a file. Opening a pipe waits for whoever writes to it, maybe forever, and a
+/// message isn't read in sequence.
 pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
     if metadata.is_file() {
         return Ok(());
@@ -162,7 +164,8 @@ pub(crate) fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
     name.into()
 }
 
-/// The prefix that an output was named by, with or without one of the extensions that a prefix gets.
+/// The prefix that an output was named by, with or without one of the extensions that a prefix
+/// gets.
 pub(crate) fn prefix_of(named: &Path) -> PathBuf {
     match named.extension() {
         Some(extension) if extension == CHUNKED || extension == PLAIN => named.with_extension(""),

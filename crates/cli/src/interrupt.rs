@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proto_splitter::progress::CancelToken;
 
-/// Stops a run of the command that writes, so that it leaves nothing behind. Clones stop the same run.
+/// Stops a run of the command that writes, so that it leaves nothing behind. Clones stop the same
+/// run.
 ///
 /// ```
 /// use protosplit_cli::{Exit, Interrupt, Terminal, run_on};
@@ -29,7 +30,8 @@ impl Interrupt {
         Interrupt::default()
     }
 
-    /// Stops the run, and says whether it will: not if there is nothing that it would have to clean up, or if it was told before.
+    /// Stops the run, and says whether it will: not if there is nothing that it would have to clean
+    /// up, or if it was told before.
     #[must_use]
     pub fn raise(&self) -> bool {
         let first = !self.token.is_cancelled();

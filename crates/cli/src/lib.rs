@@ -1,6 +1,8 @@
-//! The `protosplit` command: split, merge, verify, describe and fingerprint protobuf messages of any size.
+//! The `protosplit` command: split, merge, verify, describe and fingerprint protobuf messages of
+//! any size.
 //!
-//! [`run`] is the whole command as a function that takes its arguments and its writers; the binary calls it and does nothing else.
+//! [`run`] is the whole command as a function that takes its arguments and its writers; the binary
+//! calls it and does nothing else.
 //!
 //! ```
 //! let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -9,8 +11,8 @@
 //! assert!(err.starts_with(b"protosplit: no such file.pb: "));
 //! ```
 //!
-//! The machinery of a subcommand is in the module of its name. Each makes a report first and prints it last, as text or as
-//! JSON, so the two can't say different things.
+//! The machinery of a subcommand is in the module of its name. Each makes a report first and prints
+//! it last, as text or as JSON, so the two can't say different things.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
@@ -91,8 +93,8 @@ impl From<Exit> for ExitCode {
 
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
-/// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with `protosplit: `. A `stdout` that
-/// nobody reads any more is no error.
+/// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with
+/// `protosplit: `. A `stdout` that nobody reads any more is no error.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,
@@ -101,7 +103,8 @@ where
     run_on(args, stdout, stderr, Terminal::none(), &Interrupt::new())
 }
 
-/// As [`run`], with results for this terminal: tables are as wide as it. What writes files ends when it is interrupted.
+/// As [`run`], with results for this terminal: tables are as wide as it. What writes files ends
+/// when it is interrupted.
 pub fn run_on<I, T>(
     args: I,
     stdout: &mut dyn Write,

@@ -89,7 +89,8 @@ impl<'a> Output<'a> {
         self.write_out(|stdout| stdout.write_all(text.as_bytes()))
     }
 
-    /// Prints a report: one line of JSON if that is asked for, else a text in which lines have at most so many columns.
+    /// Prints a report: one line of JSON if that is asked for, else a text in which lines have at
+    /// most so many columns.
     pub(crate) fn report<R: Serialize>(
         &mut self,
         json: bool,
@@ -180,7 +181,8 @@ impl Write for Output<'_> {
     }
 }
 
-/// The text without what would break or repaint the line: names of files and fields can hold anything.
+/// The text without what would break or repaint the line: names of files and fields can hold
+/// anything.
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim_end().chars() {

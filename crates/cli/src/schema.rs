@@ -1,4 +1,5 @@
-//! The schemas that a command is given: descriptor sets, and .proto files that are compiled on the way.
+//! The schemas that a command is given: descriptor sets, and .proto files that are compiled on the
+//! way.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,7 +31,8 @@ fn add(pool: &mut DescriptorPool, path: &Path, set: &[u8]) -> Result<(), Failure
 /// The descriptor set of the .proto files and all they import.
 fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
     let folders = if args.proto_path.is_empty() {
-        // One that isn't there may be known to the compiler, as `google/protobuf/descriptor.proto` is.
+        // One that isn't there may be known to the compiler, as `google/protobuf/descriptor.proto`
+        // is.
         let there = args.proto.iter().filter(|file| file.exists());
         there.map(|file| folder_of(file)).collect()
     } else {

@@ -10,7 +10,8 @@ const DEEPEST: usize = 4;
 /// How many messages are looked into for it.
 const MOST_VISITED: usize = 2000;
 
-/// The candidate that a mistyped name is nearest to, if one is near: in any case of letters, with or without its package.
+/// The candidate that a mistyped name is nearest to, if one is near: in any case of letters, with
+/// or without its package.
 pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -28,8 +29,8 @@ pub(crate) fn nearest<'a>(
     (near.0 <= 1 + name.len() / 5).then_some(near.1)
 }
 
-/// The path that was probably meant by one that leads nowhere: names mended, an index where one is missing, the way to a field that
-/// was named without it.
+/// The path that was probably meant by one that leads nowhere: names mended, an index where one is
+/// missing, the way to a field that was named without it.
 pub(crate) fn path(typed: &str, root: &MessageDescriptor) -> Option<String> {
     mended(typed, root).filter(|mended| FieldPath::parse(mended, root).is_ok())
 }
@@ -83,7 +84,8 @@ fn closing_quote(key: &str) -> Option<usize> {
     })
 }
 
-/// The steps from `message` on, with what is near to what was typed; `None` if some step is near to nothing.
+/// The steps from `message` on, with what is near to what was typed; `None` if some step is near to
+/// nothing.
 fn mend(
     steps: &[(&str, Option<&str>)],
     message: &MessageDescriptor,
@@ -153,8 +155,8 @@ fn below(kind: &Kind, is_map: bool) -> Option<MessageDescriptor> {
     }
 }
 
-/// The shortest way from `root` to a message that has a field of this name, and that message. Maps aren't entered: their keys are
-/// not known.
+/// The shortest way from `root` to a message that has a field of this name, and that message. Maps
+/// aren't entered: their keys are not known.
 fn way_to(name: &str, root: &MessageDescriptor) -> Option<(String, MessageDescriptor)> {
     let mut level = vec![(String::new(), root.clone())];
     let mut visited = 0;

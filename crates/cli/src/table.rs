@@ -37,7 +37,8 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
-    /// The table, of which the last column is cut in the middle where a line would be longer than that.
+    /// The table, of which the last column is cut in the middle where a line would be longer than
+    /// that.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         let before = |column: usize| {
             if self.hidden[column] {

@@ -52,7 +52,8 @@ impl Terminal {
     }
 }
 
-/// What `COLUMNS` says, or else the terminal itself; not a width of none, as some that aren't real have.
+/// What `COLUMNS` says, or else the terminal itself; not a width of none, as some that aren't real
+/// have.
 fn width(columns: Option<&str>, size: Option<usize>) -> Option<usize> {
     let asked = columns.and_then(|columns| columns.trim().parse().ok());
     asked

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use prost_reflect::{DynamicMessage, Kind, MapKey, Value};
 
-/// Writes a message, a line for each value, as `protoc --decode` does. What the type doesn't know is told in comments.
+/// Writes a message, a line for each value, as `protoc --decode` does. What the type doesn't know
+/// is told in comments.
 pub(crate) fn message(message: &DynamicMessage, sink: &mut impl Write) -> io::Result<()> {
     fields(message, 0, &mut |depth, text| {
         writeln!(sink, "{:indent$}{text}", "", indent = 2 * depth)

@@ -28,7 +28,8 @@ use crate::source::Source;
 use crate::suggest;
 use shown::{Limits, Report};
 
-/// How many members and fields are shown, from which size on: in a table, and in pages and pictures.
+/// How many members and fields are shown, from which size on: in a table, and in pages and
+/// pictures.
 const TEXT: (usize, MinSize) = (10, MinSize::Millionths(10_000));
 const PAGE: (usize, MinSize) = (200, MinSize::Bytes(0));
 
@@ -80,7 +81,8 @@ fn write(target: &Path, text: &str, force: bool, output: &mut Output<'_>) -> Res
     file.commit().map_err(failed)
 }
 
-/// Walks the message, or the part of it that is asked for. What is kept may depend on how large that is.
+/// Walks the message, or the part of it that is asked for. What is kept may depend on how large
+/// that is.
 fn measure(
     input: &Input,
     options: &MergeOptions,
@@ -98,7 +100,8 @@ fn measure(
     tree.map_err(|error| failed(&error))
 }
 
-/// What the library says about a path that was typed, with the one that was meant if that can be told.
+/// What the library says about a path that was typed, with the one that was meant if that can be
+/// told.
 fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
     match (error.kind(), root) {

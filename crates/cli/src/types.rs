@@ -24,7 +24,8 @@ pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
     pool().get_message_by_name(name)
 }
 
-/// The types that a command knows by name: those of the schemas it was given, then those that are built in.
+/// The types that a command knows by name: those of the schemas it was given, then those that are
+/// built in.
 pub(crate) struct Types {
     given: DescriptorPool,
     /// What `--message` names.
@@ -62,13 +63,15 @@ impl Types {
         self.asked.clone().or_else(told)
     }
 
-    /// The type of a file: as [`asked_or_of_file`](Self::asked_or_of_file), or else the one that the file says, if it is known.
+    /// The type of a file: as [`asked_or_of_file`](Self::asked_or_of_file), or else the one that
+    /// the file says, if it is known.
     pub(crate) fn of_file(&self, path: &Path, said: Option<&str>) -> Option<MessageDescriptor> {
         let known = self.asked_or_of_file(path);
         known.or_else(|| self.get(said?))
     }
 
-    /// As [`of_file`](Self::of_file) for a file in chunks, or else the one that the file brings along.
+    /// As [`of_file`](Self::of_file) for a file in chunks, or else the one that the file brings
+    /// along.
     pub(crate) fn of_chunked(
         &self,
         path: &Path,

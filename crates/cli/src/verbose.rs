@@ -3,7 +3,8 @@
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::FmtSpan;
 
-/// Shows what is done, with how long it took; nothing at verbosity 0. Once per process: the first call counts.
+/// Shows what is done, with how long it took; nothing at verbosity 0. Once per process: the first
+/// call counts.
 pub(crate) fn show(verbosity: u8) {
     let level = match verbosity {
         0 => return,

@@ -33,7 +33,8 @@ struct Report {
     /// Whether nothing is wrong, and nothing differs.
     ok: bool,
     split: bool,
-    /// Whether there are checksums that the content was checked against. A message that isn't in chunks has none.
+    /// Whether there are checksums that the content was checked against. A message that isn't in
+    /// chunks has none.
     checksums: bool,
     message: Option<String>,
     /// Of the file, the trailer included.
@@ -43,7 +44,8 @@ struct Report {
     chunk_bytes: u64,
     merged_bytes: Option<u64>,
     merged_crc32c: Option<String>,
-    /// Whether a merge gives the bytes that were split; none if the file doesn't say what those were.
+    /// Whether a merge gives the bytes that were split; none if the file doesn't say what those
+    /// were.
     byte_exact: Option<bool>,
     deep: Option<Parsed>,
     against: Option<Against>,
@@ -218,7 +220,8 @@ impl Report {
     }
 }
 
-/// Walks over the fields of a message, which is all that can be said of one whose type needn't be known.
+/// Walks over the fields of a message, which is all that can be said of one whose type needn't be
+/// known.
 fn walk(file: &File, size: u64) -> proto_splitter::Result<()> {
     let mut cursor = WireCursor::new(SourceInput::new(file, size));
     while cursor.next()?.is_some() {}

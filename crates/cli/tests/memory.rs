@@ -1,4 +1,5 @@
-//! What `tree` takes of memory and of the disk. Alone in its process, since the most memory it ever had is asked for.
+//! What `tree` takes of memory and of the disk. Alone in its process, since the most memory it ever
+//! had is asked for.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,

@@ -17,7 +17,8 @@ use proto_splitter_testkit::workloads::graph_and_function;
 
 const MIB: u64 = 1 << 20;
 
-/// The most anonymous memory that a split or a merge of files may take, however large the message is.
+/// The most anonymous memory that a split or a merge of files may take, however large the message
+/// is.
 const MOST: u64 = 128 * MIB;
 const MOST_COMPRESSED: u64 = 256 * MIB;
 

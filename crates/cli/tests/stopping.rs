@@ -1,7 +1,7 @@
 //! Commands that are interrupted, and disks that are full.
 //!
-//! In a process of their own: a file that another test has locked would stay locked for as long as a child that is just being
-//! started still has it open.
+//! In a process of their own: a file that another test has locked would stay locked for as long as
+//! a child that is just being started still has it open.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A graph of one node with an attribute of so many bytes that don't compress, and many small nodes.
+/// A graph of one node with an attribute of so many bytes that don't compress, and many small
+/// nodes.
 fn graph(dir: &Path, bytes: usize) -> Vec<u8> {
     let mut seed = 1u64;
     let noise: Vec<u8> = (0..bytes)
@@ -69,7 +70,8 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     let dir = folder.path();
     let graph_bytes = graph(dir, 2_000_000);
     fs::write(dir.join("value"), vec![b'v'; 800_000]).unwrap();
-    // So large may a file get, in the shell's blocks; a write beyond is an error once the signal is ignored.
+    // So large may a file get, in the shell's blocks; a write beyond is an error once the signal is
+    // ignored.
     let in_shell = |blocks: u64, command: &str| {
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; {command}");
         let mut command = Command::new("sh");
@@ -164,7 +166,8 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
     let dir = folder.path();
     let out = dir.join("out");
     fs::create_dir(&out).unwrap();
-    // One value of many zeros that are nowhere on the disk, and take long to be compressed or to be copied.
+    // One value of many zeros that are nowhere on the disk, and take long to be compressed or to be
+    // copied.
     let sparse = |name: &str, front: &[u8], len: u64| {
         fs::write(dir.join(name), front).unwrap();
         let file = File::options().append(true).open(dir.join(name)).unwrap();

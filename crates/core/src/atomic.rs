@@ -38,8 +38,9 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set; [`ErrorKind::NoFolder`] if its folder isn't;
-    /// [`ErrorKind::Io`] if that can't be written to.
+    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
+    /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::Io`] if that can't be written
+    /// to.
     pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
         let target = target.as_ref();
         let create = || -> io::Result<AtomicFile> {
@@ -84,7 +85,8 @@ impl AtomicFile {
         })
     }
 
-    /// Starts a file in the folder of `beside`, whose name isn't known yet: [`commit_as`](Self::commit_as) gives it one.
+    /// Starts a file in the folder of `beside`, whose name isn't known yet:
+    /// [`commit_as`](Self::commit_as) gives it one.
     pub(crate) fn create_for(beside: &Path) -> Result<AtomicFile> {
         let target = beside.with_extension("protosplit-part");
         AtomicFile::create(target, true)
@@ -100,7 +102,8 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Takes away what `permissions` don't give, so that a new file isn't more readable than the one it is made from.
+    /// Takes away what `permissions` don't give, so that a new file isn't more readable than the
+    /// one it is made from.
     ///
     /// # Errors
     ///
@@ -140,8 +143,9 @@ impl AtomicFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced; [`ErrorKind::Io`] if the file can't be
-    /// brought to the disk or renamed. Then nothing is left of it.
+    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced;
+    /// [`ErrorKind::Io`] if the file can't be brought to the disk or renamed. Then nothing is
+    /// left of it.
     pub fn commit(self) -> Result<()> {
         let AtomicFile {
             temporary,
@@ -165,11 +169,13 @@ impl AtomicFile {
     }
 }
 
-/// Fails if the folder that `target` is to be in isn't there, and names the outermost that is missing.
+/// Fails if the folder that `target` is to be in isn't there, and names the outermost that is
+/// missing.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is no folder. Any other trouble is left to the writing.
+/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is no folder. Any other
+/// trouble is left to the writing.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, atomic::check_folder};
@@ -205,7 +211,8 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not there.
+/// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not
+/// there.
 pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
     check_folder(path)?;
     match fs::symlink_metadata(path) {
@@ -216,7 +223,8 @@ pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
     }
 }
 
-/// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write isn't begun in vain.
+/// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write
+/// isn't begun in vain.
 pub(crate) fn check_space(target: &Path, bytes: u64) -> Result<()> {
     #[cfg(unix)]
     if let Ok(space) = rustix::fs::statvfs(folder(target)) {

@@ -1,8 +1,10 @@
 //! Whether two messages are equal, and where they differ, without either being in memory.
 //!
-//! Both are walked side by side, hopping. The order of different fields doesn't count, nor do the order of map entries, how numbers are
-//! packed, superseded values, or whether a value without presence is written when it is the default; floats are compared by their bits.
-//! What a type doesn't know is compared as it is written, field number by field number; so is everything where no type is known.
+//! Both are walked side by side, hopping. The order of different fields doesn't count, nor do the
+//! order of map entries, how numbers are packed, superseded values, or whether a value without
+//! presence is written when it is the default; floats are compared by their bits. What a type
+//! doesn't know is compared as it is written, field number by field number; so is everything where
+//! no type is known.
 //!
 //! Held are the keys of a map that is compared, and of a message up to 1 MiB its bytes.
 //!
@@ -114,12 +116,14 @@ impl fmt::Display for Said<'_> {
     }
 }
 
-/// Compares two messages, and tells at most `limit` differences, at least one; the type is that of the first view.
+/// Compares two messages, and tells at most `limit` differences, at least one; the type is that of
+/// the first view.
 ///
 /// # Errors
 ///
-/// What is wrong with the chunks or the bytes of either; [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest
-/// deeper than the first view's [`max_message_depth`](crate::merge::Limits::max_message_depth).
+/// What is wrong with the chunks or the bytes of either;
+/// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest deeper than the
+/// first view's [`max_message_depth`](crate::merge::Limits::max_message_depth).
 pub fn compare<S: ReadAt, T: ReadAt>(
     first: &MessageView<'_, S>,
     second: &MessageView<'_, T>,

@@ -1,7 +1,8 @@
 //! The crc32c of bytes from those of their pieces.
 //!
-//! A crc is a polynomial over GF(2), and `n` bytes behind it multiply it by x^8n. Messages have tens of thousands of pieces, so that
-//! power is put together from a table, one digit of the length at a time.
+//! A crc is a polynomial over GF(2), and `n` bytes behind it multiply it by x^8n. Messages have
+//! tens of thousands of pieces, so that power is put together from a table, one digit of the length
+//! at a time.
 
 /// The polynomial of crc32c, as the crc itself: the highest power in the lowest bit.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -45,7 +46,8 @@ const fn multiply(a: u32, mut b: u32) -> u32 {
     product
 }
 
-/// The crc32c of what has the crc32c `first` and, behind it, `len` bytes that have the crc32c `second`.
+/// The crc32c of what has the crc32c `first` and, behind it, `len` bytes that have the crc32c
+/// `second`.
 pub(crate) fn combine(first: u32, second: u32, len: u64) -> u32 {
     let mut left = len;
     let mut crc = first;

@@ -1,8 +1,9 @@
 //! Decoding a typed message on several threads.
 //!
-//! prost decodes on one thread. Of a message that is large because it has very many elements, these can be decoded apart: the message is
-//! hopped over once, which finds and counts them, then threads decode blocks of them, and the lists are put together in order. What the
-//! message has besides is decoded as ever.
+//! prost decodes on one thread. Of a message that is large because it has very many elements, these
+//! can be decoded apart: the message is hopped over once, which finds and counts them, then threads
+//! decode blocks of them, and the lists are put together in order. What the message has besides is
+//! decoded as ever.
 
 mod parts;
 mod run;
@@ -18,7 +19,8 @@ pub use parts::{InParts, Parts};
 
 use crate::{Error, ErrorKind, Result, threads};
 
-/// How many bytes of elements a thread takes at once: some hundred nodes of a graph, or the one that is larger.
+/// How many bytes of elements a thread takes at once: some hundred nodes of a graph, or the one
+/// that is larger.
 pub const DEFAULT_BLOCK_SIZE: usize = 64 << 10;
 
 /// How a message is decoded.
@@ -27,7 +29,8 @@ pub const DEFAULT_BLOCK_SIZE: usize = 64 << 10;
 pub struct DecodeOptions {
     /// How many threads decode; as many as there are cores if `None`. The result is the same.
     pub threads: Option<NonZeroUsize>,
-    /// How many bytes of elements a thread takes at once. A message that isn't larger than that is decoded on one thread.
+    /// How many bytes of elements a thread takes at once. A message that isn't larger than that is
+    /// decoded on one thread.
     pub block_size: usize,
 }
 
@@ -61,7 +64,8 @@ impl DecodeOptions {
     }
 }
 
-/// Decodes a message on as many threads as there are cores: what [`Message::decode`] makes of it, and the same errors.
+/// Decodes a message on as many threads as there are cores: what [`Message::decode`] makes of it,
+/// and the same errors.
 ///
 /// Values of type `Bytes` share the memory of `bytes`.
 ///

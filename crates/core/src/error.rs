@@ -6,7 +6,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The bytes of a message break the protobuf wire format, or don't fit the type they are said to have.
+    /// The bytes of a message break the protobuf wire format, or don't fit the type they are said
+    /// to have.
     InvalidMessage,
     /// A field path can't be parsed, or leads nowhere in its message or type.
     InvalidPath,
@@ -44,7 +45,8 @@ pub enum ErrorKind {
 
 /// A failed split, merge or read.
 ///
-/// One lower-case line: the file or what was being done, the field path, the chunk, what is wrong, and the byte offset.
+/// One lower-case line: the file or what was being done, the field path, the chunk, what is wrong,
+/// and the byte offset.
 ///
 /// ```
 /// use proto_splitter_core::{ErrorKind, path::FieldPath};
@@ -108,7 +110,8 @@ impl Error {
         self.inner.chunk
     }
 
-    /// The byte offset at which it went wrong: in the chunk if one is known, else in the message or file.
+    /// The byte offset at which it went wrong: in the chunk if one is known, else in the message or
+    /// file.
     pub fn offset(&self) -> Option<u64> {
         self.inner.offset
     }

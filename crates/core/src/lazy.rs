@@ -1,12 +1,14 @@
 //! Reading parts of a message without reading all of it.
 //!
-//! A [`MessageView`] is a message that stays where it is: in the chunks of a [`ChunkedFile`], or in one piece in any source of
-//! bytes. Following a path hops over what lies beside it. Of a chunked file the trailer, the chunks on the way and those at the path
-//! and below it are read, each checked as in a merge; of other slices of a field on the way the beginning is.
+//! A [`MessageView`] is a message that stays where it is: in the chunks of a [`ChunkedFile`], or in
+//! one piece in any source of bytes. Following a path hops over what lies beside it. Of a chunked
+//! file the trailer, the chunks on the way and those at the path and below it are read, each
+//! checked as in a merge; of other slices of a field on the way the beginning is.
 //!
-//! A path leads to one value: a message, in all its pieces; an element; the value of a map entry; or a value that is no message, of
-//! which the last counts. What is given are its bytes, without its tag and length: the fields of a message, a string's or bytes'
-//! own, and for a number what is on the wire.
+//! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
+//! or a value that is no message, of which the last counts. What is given are its bytes, without
+//! its tag and length: the fields of a message, a string's or bytes' own, and for a number what is
+//! on the wire.
 //!
 //! ```
 //! use proto_splitter_core::lazy::MessageView;
@@ -118,8 +120,9 @@ impl<S: ReadAt> Input for Part<'_, S> {
 }
 
 impl<S: ReadAt> ChunkedFile<S> {
-    /// The message in this file, to be read in parts. What the options say of its type is needed where a merge needs it, and to tell
-    /// a message in several pieces from a value that occurs several times.
+    /// The message in this file, to be read in parts. What the options say of its type is needed
+    /// where a merge needs it, and to tell a message in several pieces from a value that occurs
+    /// several times.
     pub fn view(&self, options: MergeOptions) -> MessageView<'_, S> {
         MessageView {
             source: Source::Chunked(self),
@@ -127,7 +130,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         }
     }
 
-    /// The value at a path, of a message whose type need not be known: [`view`](Self::view) has more.
+    /// The value at a path, of a message whose type need not be known: [`view`](Self::view) has
+    /// more.
     ///
     /// # Errors
     ///
@@ -154,7 +158,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.view(MergeOptions::new()).message(path)
     }
 
-    /// The fields of the message at a path, one after the other as they stand there. No value is read.
+    /// The fields of the message at a path, one after the other as they stand there. No value is
+    /// read.
     ///
     /// # Errors
     ///
@@ -187,7 +192,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), but for [`ErrorKind::InvalidPath`] where nothing is there: that is `None`.
+    /// As [`get`](Self::get), but for [`ErrorKind::InvalidPath`] where nothing is there: that is
+    /// `None`.
     pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
         let found = self.find(path)?;
         Ok(found.map(|(_, pieces)| total(&pieces)))
@@ -197,9 +203,10 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if nothing is there, or the path means a whole repeated field or map;
-    /// [`ErrorKind::SchemaNeeded`] if only the message's type could tell what the value is; [`ErrorKind::LimitExceeded`] if it
-    /// doesn't fit in memory; what is wrong with the chunks that are read, or with the bytes on the way.
+    /// [`ErrorKind::InvalidPath`] if nothing is there, or the path means a whole repeated field or
+    /// map; [`ErrorKind::SchemaNeeded`] if only the message's type could tell what the value
+    /// is; [`ErrorKind::LimitExceeded`] if it doesn't fit in memory; what is wrong with the
+    /// chunks that are read, or with the bytes on the way.
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
         let (part, pieces) = self.find_some(path)?;
         let stored = match &self.source {
@@ -239,7 +246,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes that are not to be used.
+    /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes
+    /// that are not to be used.
     pub fn get_to(&self, path: &FieldPath, sink: &mut impl Write) -> Result<u64> {
         let (part, pieces) = self.find_some(path)?;
         self.copy(&part, &pieces, sink)?;
@@ -250,7 +258,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are no message of that type.
+    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are no message of that
+    /// type.
     pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
         M::decode(self.get(path)?).map_err(|error| self.undecodable(path, &error))
     }
@@ -259,8 +268,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole is not known;
-    /// [`ErrorKind::InvalidPath`] if the path leads to a value that is no message.
+    /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole is not
+    /// known; [`ErrorKind::InvalidPath`] if the path leads to a value that is no message.
     pub fn message_dynamic(&self, path: &FieldPath) -> Result<DynamicMessage> {
         let Some(root) = self.descriptor() else {
             let message = "no type is known for the message";
@@ -276,7 +285,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             .map_err(|error| self.undecodable(path, &error))
     }
 
-    /// The fields of the message at a path, one after the other as they stand there. No value is read.
+    /// The fields of the message at a path, one after the other as they stand there. No value is
+    /// read.
     ///
     /// # Errors
     ///
@@ -297,13 +307,14 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         Ok(Fields::new(WireCursor::new(part), pieces, descriptor))
     }
 
-    /// Sizes by field path of the message, or the value, at a path. No value is read but what the largest members are called by;
-    /// of a chunked message, the chunks that others are spliced into, and those that are messages.
+    /// Sizes by field path of the message, or the value, at a path. No value is read but what the
+    /// largest members are called by; of a chunked message, the chunks that others are spliced
+    /// into, and those that are messages.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] with the path and offset if a message breaks the wire format that the type
-    /// knows as one.
+    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] with the path and offset if a message
+    /// breaks the wire format that the type knows as one.
     pub fn tree(&self, path: &FieldPath, options: &TreeOptions) -> Result<SizeTree> {
         let (mut part, pieces) = self.find_some(path)?;
         let _span = tracing::debug_span!("tree", bytes = total(&pieces)).entered();
@@ -406,7 +417,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         }
     }
 
-    /// Reads the pieces straight into a buffer of their length, on several threads where they lie in several chunks.
+    /// Reads the pieces straight into a buffer of their length, on several threads where they lie
+    /// in several chunks.
     fn fill(&self, part: &Part<'_, S>, pieces: &[Range<u64>], buffer: &mut [u8]) -> Result<()> {
         let meter = self.options.progress.meter(total(pieces));
         match (&self.source, part.plan()) {

@@ -1,8 +1,9 @@
 //! Splitting and merging protobuf messages of any size at the level of bytes.
 //!
-//! A message on the wire is a run of tagged values, with every length in front of what it measures, and merging two messages is
-//! concatenating their bytes. So splitting is cutting spans out of the source ([`split`]), merging is splicing them back ([`merge`]), and
-//! neither builds a message object. [`container`] is the file in between.
+//! A message on the wire is a run of tagged values, with every length in front of what it measures,
+//! and merging two messages is concatenating their bytes. So splitting is cutting spans out of the
+//! source ([`split`]), merging is splicing them back ([`merge`]), and neither builds a message
+//! object. [`container`] is the file in between.
 //!
 //! ```
 //! use proto_splitter_core::merge::Merger;
@@ -24,15 +25,18 @@
 //!
 //! # Overview
 //!
-//! A [`Source`](split::Source) is a message to be split. A [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it
-//! leave, as a [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) goes by sizes alone, and an
-//! implementation of one's own cuts what it names. A [`Merger`](merge::Merger) puts a file together again. A
-//! [`MessageView`](lazy::MessageView) reads single values of a message of any size, [`tree`] says what takes up space in it, [`compare`] where
-//! two differ, and [`rewrite`] changes a file without merging it. Long work reports to a [`Progress`](progress::Progress), by which it
-//! can be stopped.
+//! A [`Source`](split::Source) is a message to be split. A
+//! [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it leave, as a
+//! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) goes by
+//! sizes alone, and an implementation of one's own cuts what it names. A [`Merger`](merge::Merger)
+//! puts a file together again. A [`MessageView`](lazy::MessageView) reads single values of a
+//! message of any size, [`tree`] says what takes up space in it, [`compare`] where two differ, and
+//! [`rewrite`] changes a file without merging it. Long work reports to a
+//! [`Progress`](progress::Progress), by which it can be stopped.
 //!
-//! The words that are used throughout, from *chunk* to *profile*, are explained in the documentation of the crate `proto-splitter`, which
-//! has all of this one and the splitters that ship.
+//! The words that are used throughout, from *chunk* to *profile*, are explained in the
+//! documentation of the crate `proto-splitter`, which has all of this one and the splitters that
+//! ship.
 //!
 //! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]

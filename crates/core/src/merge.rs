@@ -1,11 +1,13 @@
 //! Merging: from chunks and where they belong to the message.
 //!
-//! A [`MergePlan`] says where every byte of the output comes from; [`Merger`] executes one. Planning reads only the chunks that
-//! others are spliced into, as streams. A merge that goes on from there keeps the small ones of them, up to 32 MiB.
+//! A [`MergePlan`] says where every byte of the output comes from; [`Merger`] executes one.
+//! Planning reads only the chunks that others are spliced into, as streams. A merge that goes on
+//! from there keeps the small ones of them, up to 32 MiB.
 //!
-//! Two kinds of files are read. Those with our marker have a placeholder wherever something was cut, and need no schema. For all
-//! others the semantics are those of TensorFlow's Merger: a BYTES chunk sets its field, a MESSAGE chunk is merged into what is there,
-//! parts of its path that are missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
+//! Two kinds of files are read. Those with our marker have a placeholder wherever something was
+//! cut, and need no schema. For all others the semantics are those of TensorFlow's Merger: a BYTES
+//! chunk sets its field, a MESSAGE chunk is merged into what is there, parts of its path that are
+//! missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
 //! stays silent, this one does what was meant, or says why it can't.
 
 mod ahead;

@@ -1,6 +1,8 @@
-//! Field paths: `meta_graphs[0].graph_def.node[7].attr["value"].tensor`, as text, as numbers, and as `FieldIndex` tags.
+//! Field paths: `meta_graphs[0].graph_def.node[7].attr["value"].tensor`, as text, as numbers, and
+//! as `FieldIndex` tags.
 //!
-//! A path is a row of [`Step`]s. A step is a field, and for a repeated field an index, for a map a key:
+//! A path is a row of [`Step`]s. A step is a field, and for a repeated field an index, for a map a
+//! key:
 //!
 //! ```text
 //! path  = step *( "." step )
@@ -9,8 +11,8 @@
 //! key   = "true" | "false" | integer | quoted string      quoted as in JSON: "say \"hi\"\n"
 //! ```
 //!
-//! With a message's descriptor names are resolved and keys get their type; without one a path is written in numbers, and an
-//! unquoted integer is an index.
+//! With a message's descriptor names are resolved and keys get their type; without one a path is
+//! written in numbers, and an unquoted integer is an index.
 
 mod parse;
 mod resolve;
@@ -167,7 +169,8 @@ impl FieldPath {
         Some(rest.iter().cloned().collect())
     }
 
-    /// The path as text, with the names that `root` gives its fields; numbers from where it has none.
+    /// The path as text, with the names that `root` gives its fields; numbers from where it has
+    /// none.
     pub fn display(&self, root: Option<&MessageDescriptor>) -> String {
         resolve::display(self, root)
     }

@@ -5,12 +5,13 @@ use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 #[cfg(target_os = "linux")]
 use std::num::NonZeroU64;
 
-/// How much is written before it is sent on to the disk: while that works, the next is read and hashed.
+/// How much is written before it is sent on to the disk: while that works, the next is read and
+/// hashed.
 #[cfg(target_os = "linux")]
 const SENT_FROM: u64 = 8 << 20;
 
-/// A place in a file: each has an offset of its own, so several write to one file. The file is synced in the end, so what is written
-/// need not wait for that.
+/// A place in a file: each has an offset of its own, so several write to one file. The file is
+/// synced in the end, so what is written need not wait for that.
 #[derive(Debug)]
 pub(crate) struct FileAt<'a> {
     file: &'a File,
@@ -36,7 +37,8 @@ impl<'a> FileAt<'a> {
         if let Some(len) = self.offset.checked_sub(self.sent)
             && len >= SENT_FROM
         {
-            // Of what is yet to be written, this advice has the kernel begin with it, and keep it. It is only advice.
+            // Of what is yet to be written, this advice has the kernel begin with it, and keep it.
+            // It is only advice.
             let advice = rustix::fs::Advice::DontNeed;
             let _ = rustix::fs::fadvise(self.file, self.sent, NonZeroU64::new(len), advice);
             self.sent = self.offset;

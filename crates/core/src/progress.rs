@@ -60,7 +60,8 @@ impl CancelToken {
         CancelToken::default()
     }
 
-    /// Stops what is going on: it ends with [`ErrorKind::Cancelled`] and leaves nothing behind, unless it was done already.
+    /// Stops what is going on: it ends with [`ErrorKind::Cancelled`] and leaves nothing behind,
+    /// unless it was done already.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -81,7 +82,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Reports bytes done and bytes in all, about once a MiB and at the end, from whatever thread did them.
+    /// Reports bytes done and bytes in all, about once a MiB and at the end, from whatever thread
+    /// did them.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {
         Progress {
             report: Some(Arc::new(report)),
@@ -233,7 +235,8 @@ impl<W: Write> Write for Metered<'_, W> {
 pub(crate) struct Furthest {
     meter: Meter,
     at: u64,
-    /// Where the next report is due. Checked on every step, so it is all that there is to a walk that nobody watches.
+    /// Where the next report is due. Checked on every step, so it is all that there is to a walk
+    /// that nobody watches.
     due: u64,
 }
 

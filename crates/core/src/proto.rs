@@ -1,6 +1,8 @@
-//! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, as generated from `proto/tensorflow/proto_splitter`.
+//! `tensorflow.proto_splitter`: the trailer of a `.cpb` file, as generated from
+//! `proto/tensorflow/proto_splitter`.
 //!
-//! Fields numbered below 1000 are TensorFlow's, those from 1000 are additions that its reader skips.
+//! Fields numbered below 1000 are TensorFlow's, those from 1000 are additions that its reader
+//! skips.
 
 #![allow(missing_docs, reason = "generated")]
 #![allow(
@@ -21,7 +23,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `tensorflow.proto_splitter`. Decoded at the first call; cloning a pool is cheap.
+/// The descriptors of `tensorflow.proto_splitter`. Decoded at the first call; cloning a pool is
+/// cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -1,7 +1,8 @@
 //! Changing a `.cpb` file without merging it: other compression, or another value in one place.
 //!
-//! What doesn't change is copied as it is stored. The trailer says what it said before, with new positions; of another message, its
-//! size and checksum too. At the end the new file is read once, with all its checksums, before it gets its trailer.
+//! What doesn't change is copied as it is stored. The trailer says what it said before, with new
+//! positions; of another message, its size and checksum too. At the end the new file is read once,
+//! with all its checksums, before it gets its trailer.
 //!
 //! ```
 //! use proto_splitter_core::container::ChunkedFile;
@@ -65,7 +66,8 @@ impl RewriteOptions {
         self
     }
 
-    /// Who is told how far the writing is, and who may stop it. Reading the new file is counted too.
+    /// Who is told how far the writing is, and who may stop it. Reading the new file is counted
+    /// too.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -85,13 +87,14 @@ pub struct Rewritten {
     pub size: u64,
 }
 
-/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks, same order. Those that are in other
-/// files come to this one.
+/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks,
+/// same order. Those that are in other files come to this one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk that is read is damaged; [`ErrorKind::LimitExceeded`] if the
-/// trailer in one piece would be larger than readers take; [`ErrorKind::Io`] if writing fails; [`ErrorKind::Cancelled`].
+/// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk that is read is damaged;
+/// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers take;
+/// [`ErrorKind::Io`] if writing fails; [`ErrorKind::Cancelled`].
 pub fn recompress<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &File,
@@ -102,17 +105,20 @@ pub fn recompress<S: ReadAt>(
     Copy::new(file, target, options).run(contents, &vec![true; file.len()], metadata, None)
 }
 
-/// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk only what changes is written anew; what
-/// lay below the value goes. Chunks that are in other files come to this one.
+/// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk
+/// only what changes is written anew; what lay below the value goes. Chunks that are in other files
+/// come to this one.
 ///
-/// The value is as [`MessageView::get`](crate::lazy::MessageView::get) gives it: the fields of a message, a string's or bytes' own
-/// bytes, of a number what is on the wire. It has to be there already, so that its place is known.
+/// The value is as [`MessageView::get`](crate::lazy::MessageView::get) gives it: the fields of a
+/// message, a string's or bytes' own bytes, of a number what is on the wire. It has to be there
+/// already, so that its place is known.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value; [`ErrorKind::InvalidMessage`] if the new
-/// value is none of its kind; [`ErrorKind::Uncuttable`] if the message around it would become too large for its chunk;
-/// [`ErrorKind::UnsupportedVersion`] if the file has no placeholders; what is wrong with the chunks that are read; [`ErrorKind::Io`] if
+/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
+/// [`ErrorKind::InvalidMessage`] if the new value is none of its kind; [`ErrorKind::Uncuttable`] if
+/// the message around it would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
+/// the file has no placeholders; what is wrong with the chunks that are read; [`ErrorKind::Io`] if
 /// writing fails.
 pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
@@ -161,13 +167,15 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     Copy::new(file, target, options).run(contents, &kept, metadata, Some(reading))
 }
 
-/// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it has.
+/// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it
+/// has.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value; [`ErrorKind::InvalidMessage`] if the new
-/// value is none of its kind, or the message breaks the wire format on the way; [`ErrorKind::Io`] if reading or writing fails. Then `sink`
-/// has had bytes that are not to be used.
+/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
+/// [`ErrorKind::InvalidMessage`] if the new value is none of its kind, or the message breaks the
+/// wire format on the way; [`ErrorKind::Io`] if reading or writing fails. Then `sink` has had bytes
+/// that are not to be used.
 pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     source: &S,
     path: &FieldPath,

@@ -1,7 +1,9 @@
 //! Types that are known at run time only: descriptor sets, as protobuf's compilers write them.
 //!
-//! A type that was compiled into the program needs none of this: a generated message says its descriptor itself. Everything else comes as
-//! a `FileDescriptorSet`: from `protoc --include_imports --descriptor_set_out=FILE`, from `buf build -o FILE`, or from the crate `protox`.
+//! A type that was compiled into the program needs none of this: a generated message says its
+//! descriptor itself. Everything else comes as a `FileDescriptorSet`: from `protoc
+//! --include_imports --descriptor_set_out=FILE`, from `buf build -o FILE`, or from the crate
+//! `protox`.
 //!
 //! ```
 //! use proto_splitter_core::schema::decode_descriptor_set;
@@ -49,7 +51,8 @@ mod number {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSchema`] if these are no descriptors, a file that is imported isn't among them, or they contradict each other.
+/// [`ErrorKind::InvalidSchema`] if these are no descriptors, a file that is imported isn't among
+/// them, or they contradict each other.
 pub fn decode_descriptor_set(bytes: &[u8]) -> Result<DescriptorPool> {
     let mut pool = DescriptorPool::new();
     add_descriptor_set(&mut pool, bytes)?;
@@ -67,12 +70,13 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
     read().map_err(|error| error.context(path.display()))
 }
 
-/// Adds the types in a serialized `FileDescriptorSet` to those of a pool. A file that is in both already is left as it is.
+/// Adds the types in a serialized `FileDescriptorSet` to those of a pool. A file that is in both
+/// already is left as it is.
 ///
 /// # Errors
 ///
-/// As [`decode_descriptor_set`], and if a file of the set is in the pool with other content; only of `google/protobuf/`, which everybody
-/// brings along, the first is taken.
+/// As [`decode_descriptor_set`], and if a file of the set is in the pool with other content; only
+/// of `google/protobuf/`, which everybody brings along, the first is taken.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)
         .map_err(|error| invalid(format!("no file descriptor set: {error}")))?;

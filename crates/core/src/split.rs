@@ -1,7 +1,8 @@
 //! Splitting: from a message to the plan of its chunks, and to a file.
 //!
-//! A [`Source`] is the message, a [`ComposableSplitter`] decides what leaves it, and what it decided is a [`SplitPlan`], which reads tags and
-//! lengths only. Executed in memory it gives a [`Split`], and to a file what is [`Written`].
+//! A [`Source`] is the message, a [`ComposableSplitter`] decides what leaves it, and what it
+//! decided is a [`SplitPlan`], which reads tags and lengths only. Executed in memory it gives a
+//! [`Split`], and to a file what is [`Written`].
 //!
 //! ```
 //! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};

@@ -10,7 +10,8 @@ pub(crate) fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
 }
 
-/// Runs `work` on so many threads, one of them this one, and gives what each came to. A panic is passed on.
+/// Runs `work` on so many threads, one of them this one, and gives what each came to. A panic is
+/// passed on.
 pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();

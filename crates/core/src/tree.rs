@@ -1,11 +1,13 @@
 //! What takes up space in a message: sizes by field path, without loading it.
 //!
-//! [`MessageView::tree`](crate::lazy::MessageView::tree) walks a message, hopping over every value that is no message, and sums what
-//! it meets by field path: all elements of `graph_def.node` are one [`TreeNode`], and so are the `name`s of all of them. Of repeated
-//! fields and maps the largest members are kept besides, and called by a name that means something.
+//! [`MessageView::tree`](crate::lazy::MessageView::tree) walks a message, hopping over every value
+//! that is no message, and sums what it meets by field path: all elements of `graph_def.node` are
+//! one [`TreeNode`], and so are the `name`s of all of them. Of repeated fields and maps the largest
+//! members are kept besides, and called by a name that means something.
 //!
-//! Sizes are bytes on the wire, tags and lengths included, so the sizes of a message's fields add up to its own; what is left
-//! over, the message's tag and length, is [`own`](TreeNode::own). Nothing grows with the number of elements.
+//! Sizes are bytes on the wire, tags and lengths included, so the sizes of a message's fields add
+//! up to its own; what is left over, the message's tag and length, is [`own`](TreeNode::own).
+//! Nothing grows with the number of elements.
 //!
 //! ```
 //! use proto_splitter_core::lazy::MessageView;
@@ -79,7 +81,8 @@ impl TreeOptions {
         }
     }
 
-    /// Keeps this many of a field's largest members. Each takes some hundred bytes of memory, for every path that repeats.
+    /// Keeps this many of a field's largest members. Each takes some hundred bytes of memory, for
+    /// every path that repeats.
     #[must_use]
     pub fn top(mut self, members: usize) -> Self {
         self.top = members;
@@ -117,8 +120,8 @@ pub struct TreeNode {
     pub field: FieldNumber,
     /// The field's name, or its number if the type doesn't know it; of the root nothing.
     pub name: String,
-    /// What its values are: a message's full name, or `string`, `map<string, int32>` and the like; `None` if only a guess can
-    /// tell.
+    /// What its values are: a message's full name, or `string`, `map<string, int32>` and the like;
+    /// `None` if only a guess can tell.
     pub type_name: Option<String>,
     /// What its values look like, if the type doesn't know the field.
     pub guessed: Option<Guessed>,

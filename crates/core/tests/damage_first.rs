@@ -1,4 +1,5 @@
-//! A damaged chunk breaks the message that is made of it: what is said is that the file is damaged, not the message.
+//! A damaged chunk breaks the message that is made of it: what is said is that the file is damaged,
+//! not the message.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod merge_support;

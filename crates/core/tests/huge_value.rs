@@ -1,4 +1,5 @@
-//! A value that no protobuf library holds, in bounded memory. Alone in its process, since the most memory it ever had is asked for.
+//! A value that no protobuf library holds, in bounded memory. Alone in its process, since the most
+//! memory it ever had is asked for.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::io::{self, Write};
@@ -31,7 +32,8 @@ impl Generated {
         Generated { header }
     }
 
-    /// Calls `fill` with each run of equal bytes in `len` bytes from `offset` on: where it is in them, and the byte.
+    /// Calls `fill` with each run of equal bytes in `len` bytes from `offset` on: where it is in
+    /// them, and the byte.
     fn runs(&self, offset: u64, len: usize, mut fill: impl FnMut(std::ops::Range<usize>, u8)) {
         let mut at = 0;
         while at < len {

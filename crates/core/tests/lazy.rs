@@ -28,7 +28,8 @@ fn big(seed: u8) -> Vec<u8> {
         .collect()
 }
 
-/// All that can be in the way: placeholders of every kind, slices, paths into slices, pieces, groups, maps.
+/// All that can be in the way: placeholders of every kind, slices, paths into slices, pieces,
+/// groups, maps.
 fn sample() -> Chunked {
     let base = cat([
         int(1, 150),

@@ -1,4 +1,5 @@
-//! Files that nobody vouches for: each way of being wrong has its own error, and none takes memory or time by what it claims.
+//! Files that nobody vouches for: each way of being wrong has its own error, and none takes memory
+//! or time by what it claims.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod merge_support;

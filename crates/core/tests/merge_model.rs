@@ -1,4 +1,5 @@
-//! The merge of bytes against a merge of message objects, as TensorFlow does it, on messages and chunks made at random.
+//! The merge of bytes against a merge of message objects, as TensorFlow does it, on messages and
+//! chunks made at random.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod merge_support;

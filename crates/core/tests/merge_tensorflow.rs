@@ -1,4 +1,5 @@
-//! Merging files without our marker: TensorFlow's semantics, case by case, and what is done where TensorFlow's Merger isn't right.
+//! Merging files without our marker: TensorFlow's semantics, case by case, and what is done where
+//! TensorFlow's Merger isn't right.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod merge_support;
@@ -19,7 +20,8 @@ fn typed(chunked: &Chunked) -> proto_splitter_core::Result<Vec<u8>> {
 fn equal(what: &str, chunked: &Chunked, expected: &str) {
     let merged = typed(chunked).unwrap_or_else(|error| panic!("{what}: {error}"));
     let (merged, expected) = (message(&merged), text(expected));
-    // Not `assert_eq`: prost-reflect's `Debug` of a descriptor doesn't come to an end for a type that contains itself.
+    // Not `assert_eq`: prost-reflect's `Debug` of a descriptor doesn't come to an end for a type
+    // that contains itself.
     assert!(merged == expected, "{what}:\n{merged}\n{expected}");
 }
 
@@ -41,7 +43,8 @@ fn i32(value: u64) -> Vec<u8> {
 /// The rows of the table "case (Read, TF 2.21)" in the notes on TensorFlow, in its order.
 #[test]
 fn every_case_of_the_table() {
-    // A bytes or string field, chunk twice. TensorFlow: set, the last wins, in whatever order it sorted them.
+    // A bytes or string field, chunk twice. TensorFlow: set, the last wins, in whatever order it
+    // sorted them.
     fails(
         &file().base([]).bytes("8", "ONE").bytes("8", "TWO"),
         "8: chunk 1: 2 BYTES chunks at one path, which join version 0 has not",
@@ -109,7 +112,8 @@ fn every_case_of_the_table() {
     chunked.message_mut().chunked_fields.push(again);
     equal("twice", &chunked, "r { i32: 1 } r { i32: 2 } r { i32: 2 }");
 
-    // int32, int64, uint: decimal text. TensorFlow takes "12abc" for 12, and aborts at garbage and overflow.
+    // int32, int64, uint: decimal text. TensorFlow takes "12abc" for 12, and aborts at garbage and
+    // overflow.
     equal("int32", &file().base([]).bytes("1", "123"), "i32: 123");
     equal("negative", &file().base([]).bytes("1", "-7"), "i32: -7");
     equal("sint32", &file().base([]).bytes("2", "-7"), "s32: -7");
@@ -466,7 +470,8 @@ fn slices_go_where_their_fields_belong() {
         &chunked,
         r#"i32: 3 r{i32:0} r{i32:1} r{i32:2} r{i32:3} r{i32:4} s: "s""#,
     );
-    // All elements in slices: the C++ splitter leaves none, and writes an empty slice where the first is large.
+    // All elements in slices: the C++ splitter leaves none, and writes an empty slice where the
+    // first is large.
     let chunked = file()
         .base(int(36, 1))
         .message("", [])
@@ -615,7 +620,8 @@ fn of_a_duplicate_key_the_last_entry_is_merged_into() {
 
 #[test]
 fn other_wire_types_are_unknown_fields() {
-    // Field 9 as a varint and field 1 as a string are no pieces of those fields: parsers pass them by.
+    // Field 9 as a varint and field 1 as a string are no pieces of those fields: parsers pass them
+    // by.
     let base = cat([int(9, 5), len(1, "x"), len(9, i32(1))]);
     let chunked = file().base(base).message("9", i32(2)).bytes("1", "7");
     exact(

@@ -1,4 +1,5 @@
-//! `tensorflow.GraphDef` and everything it reaches, as generated from `proto/tensorflow/core/framework`.
+//! `tensorflow.GraphDef` and everything it reaches, as generated from
+//! `proto/tensorflow/core/framework`.
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
 #![allow(
@@ -19,7 +20,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(FILE_DESCRIPTOR_SET).expect("a test keeps the descriptors valid")
 });
 
-/// The descriptors of `tensorflow.GraphDef` and everything it reaches. Decoded at the first call; cloning a pool is cheap.
+/// The descriptors of `tensorflow.GraphDef` and everything it reaches. Decoded at the first call;
+/// cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -6,10 +6,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 /// The full name of the type that [`GraphDefSplitter`] splits.
 pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 
-/// Splits a `tensorflow.GraphDef`: nodes of every kind, functions, constants in every form, debug info.
+/// Splits a `tensorflow.GraphDef`: nodes of every kind, functions, constants in every form, debug
+/// info.
 ///
-/// Whatever is large leaves first, wherever it is: a constant's `tensor_content` as a BYTES chunk, its `*_val` list in
-/// slices, a whole function, a run of nodes. What is cut keeps its bytes; nothing is converted.
+/// Whatever is large leaves first, wherever it is: a constant's `tensor_content` as a BYTES chunk,
+/// its `*_val` list in slices, a whole function, a run of nodes. What is cut keeps its bytes;
+/// nothing is converted.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};

@@ -57,7 +57,8 @@ pub fn quantised(floats: &[Vec<u8>]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Workload (c): messages of about 160 bytes: a number, a name, a time, a score, tags, and a message in the message.
+/// Workload (c): messages of about 160 bytes: a number, a name, a time, a score, tags, and a
+/// message in the message.
 #[must_use]
 pub fn messages(count: usize) -> Vec<Vec<u8>> {
     const WORDS: [&str; 12] = [

@@ -1,4 +1,5 @@
-//! Files of array_record: Riegeli/records files whose chunks are groups of records, with an index behind them.
+//! Files of array_record: Riegeli/records files whose chunks are groups of records, with an index
+//! behind them.
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! The same records through `record-file` and the `riegeli` crate: each reads what the other writes, and what isn't compressed is
-//! the same file byte by byte.
+//! The same records through `record-file` and the `riegeli` crate: each reads what the other
+//! writes, and what isn't compressed is the same file byte by byte.
 use std::io::Cursor;
 
 use proptest::collection::vec;

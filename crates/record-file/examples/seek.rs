@@ -18,13 +18,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let bytes = writer.finish()?;
 
-    // A position is where a chunk begins and the index of a record in it; as text, as bytes or as one number it can be kept elsewhere.
+    // A position is where a chunk begins and the index of a record in it; as text, as bytes or as
+    // one number it can be kept elsewhere.
     let kept = positions[87].to_string();
     let file = RecordFile::open(&bytes, ReaderOptions::new())?;
     assert_eq!(file.read_record(kept.parse()?)?, b"1987: a year"[..]);
     println!("1987 is at {kept}, or {}", positions[87].numeric());
 
-    // A RecordFile has no state, so threads can share it; a RecordReader goes from record to record.
+    // A RecordFile has no state, so threads can share it; a RecordReader goes from record to
+    // record.
     let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
     reader.seek_numeric(positions[42].numeric())?;
     assert_eq!(reader.read_record()?, Some(&b"1942: a year"[..]));

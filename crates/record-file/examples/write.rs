@@ -2,7 +2,8 @@
 //!
 //!     cargo run -p record-file --example write -- words.riegeli "transpose,zstd:5"
 //!
-//! The options are those of every writer of the format; without a path, a file is made and removed again.
+//! The options are those of every writer of the format; without a path, a file is made and removed
+//! again.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;

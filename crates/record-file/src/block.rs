@@ -1,7 +1,7 @@
 //! How a file is cut into blocks, and what that does to distances.
 //!
-//! A position is converted to a count of payload bytes before it (its *linear* position) and back; in
-//! that coordinate chunks are contiguous and no case distinction is left.
+//! A position is converted to a count of payload bytes before it (its *linear* position) and back;
+//! in that coordinate chunks are contiguous and no case distinction is left.
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 
@@ -19,7 +19,8 @@ pub(crate) fn block_of(pos: u64) -> u64 {
     pos - pos % BLOCK
 }
 
-/// The first block boundary at or after `pos`, saturating: a wrapped one would lead a scan backwards.
+/// The first block boundary at or after `pos`, saturating: a wrapped one would lead a scan
+/// backwards.
 pub(crate) fn next_boundary(pos: u64) -> u64 {
     match pos % BLOCK {
         0 => pos,
@@ -70,8 +71,8 @@ pub(crate) fn payload_between(begin: u64, end: u64) -> u64 {
     linear(end).saturating_sub(linear(begin))
 }
 
-/// The header of a block, which says where the chunk around it lies; [`format`](crate::format) has the
-/// layout.
+/// The header of a block, which says where the chunk around it lies; [`format`](crate::format) has
+/// the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     pub(crate) previous_chunk: u64,
@@ -134,8 +135,8 @@ pub(crate) fn words<const BYTES: usize, const WORDS: usize>(bytes: &[u8; BYTES])
     out
 }
 
-/// The next position in `[pos, ...)` after which writing goes on once a file of `pos` bytes is padded to a
-/// multiple of `padding`; `None` if it is one already.
+/// The next position in `[pos, ...)` after which writing goes on once a file of `pos` bytes is
+/// padded to a multiple of `padding`; `None` if it is one already.
 ///
 /// The padding is a chunk, so it holds at least a chunk header, and ends where a chunk can end.
 pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {

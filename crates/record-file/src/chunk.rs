@@ -121,8 +121,8 @@ impl ChunkHeader {
         })
     }
 
-    /// Where a chunk with this header ends that begins at `begin`: behind its data, and far enough for
-    /// every record to have a position of its own.
+    /// Where a chunk with this header ends that begins at `begin`: behind its data, and far enough
+    /// for every record to have a position of its own.
     pub(crate) fn end(&self, begin: u64) -> u64 {
         let data_end = payload_end(begin, self.data_size.saturating_add(CHUNK_HEADER));
         data_end.max(round_to_chunk_boundary(

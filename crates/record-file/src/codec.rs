@@ -1,7 +1,8 @@
 //! The compressors, behind one interface each for a whole buffer and for a stream.
 //!
-//! Brotli is the C library, through its binding `brotlic`: the crate `brotli`, a translation to Rust, takes 1.4 times as long to
-//! decode what compresses well, as long for what doesn't, and stores 4 to 14 % more at level 6.
+//! Brotli is the C library, through its binding `brotlic`: the crate `brotli`, a translation to
+//! Rust, takes 1.4 times as long to decode what compresses well, as long for what doesn't, and
+//! stores 4 to 14 % more at level 6.
 mod decode;
 mod encode;
 mod frame;
@@ -18,7 +19,8 @@ pub(crate) use stream::StreamDecoder;
 
 use crate::error::{Error, ErrorKind};
 
-/// Bytes that are allocated on the word of a size that was only read; beyond it memory grows as data arrives.
+/// Bytes that are allocated on the word of a size that was only read; beyond it memory grows as
+/// data arrives.
 pub(crate) const TRUSTED_SIZE: u64 = 16 << 20;
 
 fn bad_stream(what: impl Into<std::borrow::Cow<'static, str>>) -> Error {

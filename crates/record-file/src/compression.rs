@@ -35,8 +35,8 @@ pub enum Compression {
     Brotli {
         /// From 0 to 11; more is smaller and slower.
         level: u32,
-        /// Base-2 logarithm of the window, from 10 to 30; 22 if absent. Above 24, the stream is one that brotli
-        /// itself doesn't specify, but every reader of this format takes.
+        /// Base-2 logarithm of the window, from 10 to 30; 22 if absent. Above 24, the stream is
+        /// one that brotli itself doesn't specify, but every reader of this format takes.
         window_log: Option<u32>,
     },
     /// Snappy.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 /// A result whose error is this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// An error of reading or writing a record file: its kind, and the offset in the file if there is one.
+/// An error of reading or writing a record file: its kind, and the offset in the file if there is
+/// one.
 ///
 /// # Examples
 ///

@@ -26,8 +26,8 @@ use crate::transpose::FieldProjection;
 
 /// A record file that is read at random, without a state: threads can share it.
 ///
-/// Everything that is read is verified: the hashes of headers and data, every length against every other.
-/// For reading one record after the other there is [`RecordReader`](crate::RecordReader).
+/// Everything that is read is verified: the hashes of headers and data, every length against every
+/// other. For reading one record after the other there is [`RecordReader`](crate::RecordReader).
 ///
 /// # Examples
 ///
@@ -60,7 +60,8 @@ pub struct RecordFile<S> {
 pub struct StoredRecord {
     /// The compression of its chunk.
     pub compression: CompressionKind,
-    /// The chunk it is in: `header.data_size` are the bytes stored for all its `header.num_records` records.
+    /// The chunk it is in: `header.data_size` are the bytes stored for all its
+    /// `header.num_records` records.
     pub chunk: Chunk,
 }
 
@@ -69,8 +70,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// [`NotARecordFile`](ErrorKind::NotARecordFile) or [`Truncated`](ErrorKind::Truncated) if it doesn't begin
-    /// with the 64 bytes that a record file begins with; [`Io`](ErrorKind::Io).
+    /// [`NotARecordFile`](ErrorKind::NotARecordFile) or [`Truncated`](ErrorKind::Truncated) if it
+    /// doesn't begin with the 64 bytes that a record file begins with; [`Io`](ErrorKind::Io).
     ///
     /// # Examples
     ///
@@ -121,8 +122,8 @@ impl<S: ReadAt> RecordFile<S> {
         self
     }
 
-    /// The metadata of the file: a serialized `RecordsMetadata` message of `riegeli/records/records_metadata.proto`.
-    /// `None` if there is none.
+    /// The metadata of the file: a serialized `RecordsMetadata` message of
+    /// `riegeli/records/records_metadata.proto`. `None` if there is none.
     ///
     /// # Errors
     ///
@@ -177,8 +178,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any that reading and checking its header can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if no
-    /// chunk can begin there.
+    /// Any that reading and checking its header can give;
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no chunk can begin there.
     pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
         self.check_boundary(begin.0)?;
         let chunk = read_header(&mut &self.source, begin.0)?;
@@ -215,8 +216,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any that reading, verifying and decoding can give; [`LimitExceeded`](ErrorKind::LimitExceeded) if it is
-    /// larger than the options allow.
+    /// Any that reading, verifying and decoding can give;
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if it is larger than the options allow.
     ///
     /// # Examples
     ///
@@ -268,7 +269,8 @@ impl<S: ReadAt> RecordFile<S> {
             .ok_or_else(|| no_record(chunk.begin))
     }
 
-    /// Lends decompressors that are kept from one call to the next, for as many threads as call at once.
+    /// Lends decompressors that are kept from one call to the next, for as many threads as call at
+    /// once.
     pub(crate) fn with_decoders<T>(&self, run: impl FnOnce(&mut Decoders) -> T) -> T {
         let kept = || self.decoders.lock().unwrap_or_else(PoisonError::into_inner);
         let mut decoders = kept().pop().unwrap_or_default();
@@ -332,12 +334,14 @@ impl<S: ReadAt> RecordFile<S> {
         Err(no_record(position.numeric()))
     }
 
-    /// Reads one record. Where chunks hold many records, [`read_chunk`](Self::read_chunk) decodes them all at once.
+    /// Reads one record. Where chunks hold many records, [`read_chunk`](Self::read_chunk) decodes
+    /// them all at once.
     ///
     /// # Errors
     ///
-    /// Any that reading, verifying and decoding can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there
-    /// is no such record; [`LimitExceeded`](ErrorKind::LimitExceeded) if its chunk is larger than the options allow.
+    /// Any that reading, verifying and decoding can give;
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if there is no such record;
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if its chunk is larger than the options allow.
     ///
     /// # Examples
     ///
@@ -369,7 +373,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record); [`InvalidConfig`](ErrorKind::InvalidConfig) if the length differs.
+    /// As [`read_record`](Self::read_record); [`InvalidConfig`](ErrorKind::InvalidConfig) if the
+    /// length differs.
     ///
     /// # Examples
     ///
@@ -412,12 +417,13 @@ impl<S: ReadAt> RecordFile<S> {
             .ok_or_else(|| no_record(position.numeric()))
     }
 
-    /// A reader of one record. One that has a simple chunk of its own is read in bounded memory (but not a snappy
-    /// one, which has no stream); others are decoded with their whole chunk.
+    /// A reader of one record. One that has a simple chunk of its own is read in bounded memory
+    /// (but not a snappy one, which has no stream); others are decoded with their whole chunk.
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is read.
+    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is
+    /// read.
     ///
     /// # Examples
     ///
@@ -474,7 +480,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any that reading headers can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there is no such record.
+    /// Any that reading headers can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there
+    /// is no such record.
     ///
     /// # Examples
     ///

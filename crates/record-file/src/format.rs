@@ -1,9 +1,9 @@
-//! What the bytes of a file are, for those who read or write them in another way, or look at a dump. There is
-//! nothing to call here.
+//! What the bytes of a file are, for those who read or write them in another way, or look at a
+//! dump. There is nothing to call here.
 //!
 //! All integers are little-endian, all hashes HighwayHash-64 with one key, the 32 bytes
-//! `Riegeli/records\nRiegeli/records\n`. A varint is protobuf's: seven bits a byte, the lowest first, the
-//! highest bit set on all bytes but the last.
+//! `Riegeli/records\nRiegeli/records\n`. A varint is protobuf's: seven bits a byte, the lowest
+//! first, the highest bit set on all bytes but the last.
 //!
 //! # Files
 //!
@@ -13,14 +13,14 @@
 //! block  = header (24 bytes) at every multiple of 65,536; it interrupts whatever stands there
 //! ```
 //!
-//! The fill is zeros, so that a chunk spans at least as many bytes as it has records: each has a number of
-//! its own, which is where its chunk begins plus its index. [`ChunkHeader`](crate::ChunkHeader) has the
-//! layout of a chunk's header, [`ChunkLayout`](crate::ChunkLayout) says of any chunk what each of its bytes
-//! is for.
+//! The fill is zeros, so that a chunk spans at least as many bytes as it has records: each has a
+//! number of its own, which is where its chunk begins plus its index.
+//! [`ChunkHeader`](crate::ChunkHeader) has the layout of a chunk's header,
+//! [`ChunkLayout`](crate::ChunkLayout) says of any chunk what each of its bytes is for.
 //!
-//! A chunk begins anywhere but in a block header or right behind one: one that begins with a block begins in
-//! front of its header. The signature does, so every file begins with a block header and a chunk header, 64
-//! bytes:
+//! A chunk begins anywhere but in a block header or right behind one: one that begins with a block
+//! begins in front of its header. The signature does, so every file begins with a block header and
+//! a chunk header, 64 bytes:
 //!
 //! ```
 //! use record_file::RecordWriter;
@@ -44,9 +44,9 @@
 //!  +-------+----------------+------------+
 //! ```
 //!
-//! `hash` is that of the 16 bytes after it. The chunk around the header began `previous_chunk` bytes before
-//! the block (0: it begins here), and ends `next_chunk` bytes after the beginning of the block. So a reader
-//! can start anywhere.
+//! `hash` is that of the 16 bytes after it. The chunk around the header began `previous_chunk`
+//! bytes before the block (0: it begins here), and ends `next_chunk` bytes after the beginning of
+//! the block. So a reader can start anywhere.
 //!
 //! # Data of simple chunks (`r`)
 //!
@@ -57,9 +57,10 @@
 //!  +-------------+------------+----------------+---------------------------+
 //! ```
 //!
-//! Sizes are one varint a record, values are the records one after the other. The compression is a byte: 0
-//! for none, and otherwise a letter, `b`, `z` or `s`, for brotli, zstd and snappy. With compression, each of
-//! the two is a varint, the size it decompresses to, and one compressed stream.
+//! Sizes are one varint a record, values are the records one after the other. The compression is a
+//! byte: 0 for none, and otherwise a letter, `b`, `z` or `s`, for brotli, zstd and snappy. With
+//! compression, each of the two is a varint, the size it decompresses to, and one compressed
+//! stream.
 //!
 //! # Data of transposed chunks (`t`)
 //!
@@ -70,12 +71,13 @@
 //!  +-------------+----------+----------------+---------+-------------------------+
 //! ```
 //!
-//! Records that are protobuf messages are taken apart, so that equal fields lie together. The header
-//! describes a state machine: each state emits something (a tag and its value, a length, nothing), and the
-//! transitions say which states to visit. Values lie in buffers, one or more of which make a bucket.
-//! Everything is emitted backwards, the last field of the last record first: thus the length of a message is
-//! known when its place is reached. With compression, the header, each bucket and the transitions are each a
-//! varint, the size it decompresses to, and one compressed stream.
+//! Records that are protobuf messages are taken apart, so that equal fields lie together. The
+//! header describes a state machine: each state emits something (a tag and its value, a length,
+//! nothing), and the transitions say which states to visit. Values lie in buffers, one or more of
+//! which make a bucket. Everything is emitted backwards, the last field of the last record first:
+//! thus the length of a message is known when its place is reached. With compression, the header,
+//! each bucket and the transitions are each a varint, the size it decompresses to, and one
+//! compressed stream.
 //!
 //! ```text
 //!  header: buckets, buffers (counts) | size of each bucket as stored | size of each buffer |
@@ -85,6 +87,6 @@
 //!
 //! # Other chunks
 //!
-//! A metadata chunk (`m`) has the data of a transposed chunk with one record, which its header doesn't count:
-//! a [`RecordsMetadata`](crate::RecordsMetadata). It is the second chunk of a file, if there is one. Padding
-//! (`p`) has zeros.
+//! A metadata chunk (`m`) has the data of a transposed chunk with one record, which its header
+//! doesn't count: a [`RecordsMetadata`](crate::RecordsMetadata). It is the second chunk of a file,
+//! if there is one. Padding (`p`) has zeros.

@@ -13,8 +13,9 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     HighwayHasher::new(KEY).hash64(bytes)
 }
 
-/// What is hashed at once where other work on the same bytes takes turns with it: little enough for a core to begin with the
-/// other work while it still waits for results of the hash, and a multiple of [`PACKET`].
+/// What is hashed at once where other work on the same bytes takes turns with it: little enough for
+/// a core to begin with the other work while it still waits for results of the hash, and a multiple
+/// of [`PACKET`].
 const TURN: usize = 512;
 /// What the hash takes in one step.
 const PACKET: usize = 32;
@@ -40,11 +41,14 @@ impl Hasher {
         self.waiting = (self.waiting + bytes.len()) % PACKET;
     }
 
-    /// As [`update`](Self::update), and gives the bytes, in pieces, to `other`, which is to copy them or the like.
+    /// As [`update`](Self::update), and gives the bytes, in pieces, to `other`, which is to copy
+    /// them or the like.
     ///
-    /// Every step of the hash waits for the one before, so the other work costs next to nothing in between.
+    /// Every step of the hash waits for the one before, so the other work costs next to nothing in
+    /// between.
     pub(crate) fn update_along(&mut self, bytes: &[u8], mut other: impl FnMut(&[u8])) {
-        // Packets that don't begin with a piece are put together in a buffer: only the first piece pays for that.
+        // Packets that don't begin with a piece are put together in a buffer: only the first piece
+        // pays for that.
         let first = bytes.len().min(TURN - self.waiting);
         let (first, rest) = bytes.split_at(first);
         for part in std::iter::once(first).chain(rest.chunks(TURN)) {
@@ -81,8 +85,8 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
         }
     }
 
-    /// Hashes a piece up to where a packet ends, and has one seen up to where a word ends. Whether there are
-    /// more.
+    /// Hashes a piece up to where a packet ends, and has one seen up to where a word ends. Whether
+    /// there are more.
     fn go_on(&mut self, turn: usize) -> bool {
         let piece = take(&mut self.unhashed, turn - self.hasher.waiting);
         self.hasher.update(piece);
@@ -94,8 +98,8 @@ impl<'a, F: FnMut(&[u8])> InStep<'a, F> {
 
 /// Hashes one or two pieces of memory at once.
 ///
-/// Every step of a hash waits for the one before. Two hashes that take turns fill each other's pauses, and take
-/// little longer than one; and so does another kind of checksum beside a hash.
+/// Every step of a hash waits for the one before. Two hashes that take turns fill each other's
+/// pauses, and take little longer than one; and so does another kind of checksum beside a hash.
 pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2]) {
     let turn = match both {
         [Some(_), Some(_)] => TURN_OF_TWO,

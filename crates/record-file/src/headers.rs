@@ -7,13 +7,13 @@ use crate::error::Error;
 use crate::fault::{Fault, Place};
 use crate::input::Input;
 
-/// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the header of the
-/// block that `pos` is in.
+/// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the
+/// header of the block that `pos` is in.
 pub(crate) fn chunk_before<I: Input + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
-    // A chunk that begins with the block begins there; else one reaches into the block, and the next one
-    // begins where it says.
+    // A chunk that begins with the block begins there; else one reaches into the block, and the
+    // next one begins where it says.
     let next = block.checked_add(header.next_chunk);
     let before = block.checked_sub(header.previous_chunk);
     let begin = match (header.previous_chunk, next, before) {

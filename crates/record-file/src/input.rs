@@ -1,9 +1,11 @@
-//! What chunks are read from: a source with positioned reads, or a plain stream that only moves forward.
+//! What chunks are read from: a source with positioned reads, or a plain stream that only moves
+//! forward.
 use std::io::{self, IoSliceMut, Read};
 
 use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
-/// What a [`RecordReader`](crate::RecordReader) can read from: every [`ReadAt`], and [`Sequential`].
+/// What a [`RecordReader`](crate::RecordReader) can read from: every [`ReadAt`], and
+/// [`Sequential`].
 ///
 /// It can't be implemented elsewhere.
 pub trait Input: sealed::Sealed {
@@ -84,7 +86,8 @@ impl<S: ReadAt> Input for S {
     }
 }
 
-/// How far back a stream can be read again: resynchronising looks again at headers it has just read.
+/// How far back a stream can be read again: resynchronising looks again at headers it has just
+/// read.
 const KEPT: usize = 256;
 
 /// A plain stream, which can be read forward only.

@@ -24,44 +24,48 @@
 //!
 //! # Overview
 //!
-//! [`RecordWriter`] writes; records are gathered in chunks, which are compressed and hashed, or a record of any size is
-//! [streamed](RecordWriter::write_record_from) into a chunk of its own. [`RecordReader`] reads in sequence, seeks, searches, and recovers from
-//! damage if a callback lets it. [`RecordFile`] reads at random, by reference, from any number of threads.
+//! [`RecordWriter`] writes; records are gathered in chunks, which are compressed and hashed, or a
+//! record of any size is [streamed](RecordWriter::write_record_from) into a chunk of its own.
+//! [`RecordReader`] reads in sequence, seeks, searches, and recovers from damage if a callback lets
+//! it. [`RecordFile`] reads at random, by reference, from any number of threads.
 //!
-//! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`. With
-//! `parallelism`, a writer has chunks encoded, and a reader has them verified and decoded, [on other
-//! threads](ReaderOptions::parallelism): bytes, records and errors stay the same. What was written so far can
-//! be [pushed](RecordWriter::push) to the underlying writer, [flushed](RecordWriter::flush) out of the
-//! process, or [synced](RecordWriter::sync) to the disk, and a file can be [appended
-//! to](RecordWriter::append) later.
+//! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`.
+//! With `parallelism`, a writer has chunks encoded, and a reader has them verified and decoded, [on
+//! other threads](ReaderOptions::parallelism): bytes, records and errors stay the same. What was
+//! written so far can be [pushed](RecordWriter::push) to the underlying writer,
+//! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk,
+//! and a file can be [appended to](RecordWriter::append) later.
 //!
 //! # Memory
 //!
-//! A writer or reader holds, for each of its threads, one chunk and its compressed form; and a fixed amount, up
-//! to 1 MiB a thread besides that of the compressor. A writer has one chunk more, which is being gathered.
-//! What is transposed changes its form in one memory:
+//! A writer or reader holds, for each of its threads, one chunk and its compressed form; and a
+//! fixed amount, up to 1 MiB a thread besides that of the compressor. A writer has one chunk more,
+//! which is being gathered. What is transposed changes its form in one memory:
 //!
-//! - A transposing writer holds little more than the chunk: records are given up as they come apart into columns,
-//!   and columns as they are compressed. Besides, it has up to 256 KiB for each different field (by its path
-//!   from the record on), and a record of more than 64 KiB twice.
-//! - A reader puts records together where the chunk was stored. Beside the records it has at least an eighth of
-//!   their size, if that is more than what was stored. A chunk that claims more than 16 MiB, and more than 16
-//!   times what is stored of it, gets memory as it is filled, by doubling.
+//! - A transposing writer holds little more than the chunk: records are given up as they come apart
+//!   into columns, and columns as they are compressed. Besides, it has up to 256 KiB for each
+//!   different field (by its path from the record on), and a record of more than 64 KiB twice.
+//! - A reader puts records together where the chunk was stored. Beside the records it has at least
+//!   an eighth of their size, if that is more than what was stored. A chunk that claims more than
+//!   16 MiB, and more than 16 times what is stored of it, gets memory as it is filled, by doubling.
 //!
-//! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read, but for
-//! those that are transposed or decoded by threads. A record that has a chunk of its own isn't held if it is
-//! [streamed](RecordFile::record_stream), [by a reader too](RecordReader::read_record_stream), or [read into
-//! a buffer](RecordFile::read_record_into). Of an uncompressed one there is no copy in between.
+//! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read,
+//! but for those that are transposed or decoded by threads. A record that has a chunk of its own
+//! isn't held if it is [streamed](RecordFile::record_stream), [by a reader
+//! too](RecordReader::read_record_stream), or [read into a buffer](RecordFile::read_record_into).
+//! Of an uncompressed one there is no copy in between.
 //!
-//! Large records are written from where they are, and only their compressed form is held (with `parallelism`, those of
-//! [up to 64 MiB](WriterOptions::max_copied) are copied for a thread); to hold neither, they are written
-//! [from a source](RecordWriter::write_record_from) or, where the underlying writer can't seek,
-//! [from one that is read twice](RecordWriter::write_record_from_seekable).
+//! Large records are written from where they are, and only their compressed form is held (with
+//! `parallelism`, those of [up to 64 MiB](WriterOptions::max_copied) are copied for a thread); to
+//! hold neither, they are written [from a source](RecordWriter::write_record_from) or, where the
+//! underlying writer can't seek, [from one that is read
+//! twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format
 //!
-//! A file is a sequence of chunks, whose headers say what is in them, and of headers at every 65,536 bytes,
-//! which say where the chunk around them begins and ends. [`format`](mod@format) has every byte.
+//! A file is a sequence of chunks, whose headers say what is in them, and of headers at every
+//! 65,536 bytes, which say where the chunk around them begins and ends. [`format`](mod@format) has
+//! every byte.
 //!
 //! # What it does not do
 //!

@@ -33,8 +33,8 @@ pub struct RecordsMetadata {
     pub file_comment: Option<String>,
     /// The full name of the message that each record is.
     pub record_type_name: Option<String>,
-    /// The files that define that message, each a serialized `google.protobuf.FileDescriptorProto`; a file stands behind those
-    /// it imports.
+    /// The files that define that message, each a serialized
+    /// `google.protobuf.FileDescriptorProto`; a file stands behind those it imports.
     pub file_descriptors: Vec<Vec<u8>>,
     /// The options of the writer, as a string.
     pub record_writer_options: Option<String>,

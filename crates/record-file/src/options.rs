@@ -2,7 +2,8 @@
 
 /// Bytes of one record chunk that a reader holds in memory, unless told otherwise.
 pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
-/// Base-2 logarithm of the largest window of a compressor that streams are decoded with, unless told otherwise.
+/// Base-2 logarithm of the largest window of a compressor that streams are decoded with, unless
+/// told otherwise.
 pub const DEFAULT_MAX_WINDOW_LOG: u32 = 27;
 /// Records from this size on are streamed where possible, unless told otherwise.
 pub const DEFAULT_STREAM_FROM: u64 = 8 << 20;
@@ -38,24 +39,25 @@ impl ReaderOptions {
     }
 
     /// The most bytes of one record chunk, decoded or stored, that are held in memory
-    /// ([`DEFAULT_MAX_CHUNK_MEMORY`]). A single record larger than that can still be streamed, or read into a
-    /// buffer of the caller's.
+    /// ([`DEFAULT_MAX_CHUNK_MEMORY`]). A single record larger than that can still be streamed, or
+    /// read into a buffer of the caller's.
     #[must_use]
     pub const fn max_chunk_memory(mut self, bytes: u64) -> Self {
         self.max_chunk_memory = bytes;
         self
     }
 
-    /// Base-2 logarithm of the largest decoder window ([`DEFAULT_MAX_WINDOW_LOG`]). What is decoded as a whole
-    /// needs no window.
+    /// Base-2 logarithm of the largest decoder window ([`DEFAULT_MAX_WINDOW_LOG`]). What is decoded
+    /// as a whole needs no window.
     #[must_use]
     pub const fn max_window_log(mut self, log: u32) -> Self {
         self.max_window_log = log;
         self
     }
 
-    /// From how many stored bytes on a chunk is decoded as it is read ([`DEFAULT_STREAM_FROM`]). With
-    /// [`parallelism`](Self::parallelism), a [`RecordReader`](crate::RecordReader) has chunks of any size decoded by threads.
+    /// From how many stored bytes on a chunk is decoded as it is read ([`DEFAULT_STREAM_FROM`]).
+    /// With [`parallelism`](Self::parallelism), a [`RecordReader`](crate::RecordReader) has
+    /// chunks of any size decoded by threads.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
@@ -64,8 +66,9 @@ impl ReaderOptions {
 
     /// On how many threads chunks are verified and decoded (0: on that of the caller).
     ///
-    /// A [`RecordReader`](crate::RecordReader) reads so many chunks ahead, and holds them with what they decode to; records come
-    /// in the same order, and so do errors. A [`RecordFile`](crate::RecordFile) uses them in
+    /// A [`RecordReader`](crate::RecordReader) reads so many chunks ahead, and holds them with what
+    /// they decode to; records come in the same order, and so do errors. A
+    /// [`RecordFile`](crate::RecordFile) uses them in
     /// [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]
     pub const fn parallelism(mut self, threads: u32) -> Self {

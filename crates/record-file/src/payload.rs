@@ -13,16 +13,19 @@ use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_he
 use crate::input::Input;
 use crate::varint;
 
-/// How much of a file is read at once: small enough to stay in a core's cache until it is copied on.
+/// How much of a file is read at once: small enough to stay in a core's cache until it is copied
+/// on.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
 /// Block headers in as much payload as so many blocks have.
 const MOST_HEADERS: usize = 5;
 
-/// How much of a chunk's data is read along with its header: what comes before the record in a chunk of one, and not much of that.
+/// How much of a chunk's data is read along with its header: what comes before the record in a
+/// chunk of one, and not much of that.
 const FRONT: usize = 64;
 
-/// The data of a chunk, piece by piece, every block header on the way compared with what it must be.
+/// The data of a chunk, piece by piece, every block header on the way compared with what it must
+/// be.
 #[derive(Debug)]
 pub(crate) struct Payload {
     chunk: Chunk,
@@ -52,8 +55,8 @@ impl Payload {
         }
     }
 
-    /// The data of the chunk at `begin`, hashed on the way, whose beginning is read together with the header. `None` if the input
-    /// ends there.
+    /// The data of the chunk at `begin`, hashed on the way, whose beginning is read together with
+    /// the header. `None` if the input ends there.
     pub(crate) fn open<I: Input + ?Sized>(
         input: &mut I,
         begin: u64,
@@ -297,8 +300,8 @@ impl Payload {
         Self::check_hash(&self.chunk, hasher.finish())
     }
 
-    /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to, so the
-    /// rest is read first.
+    /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to,
+    /// so the rest is read first.
     pub(crate) fn hash_first<I: Input + ?Sized>(&mut self, input: &mut I, fault: Fault) -> Fault {
         let end = self.chunk.end;
         if fault.place != (Place::Data { end }) {
@@ -369,8 +372,8 @@ fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
 
-/// `len` raw bytes at `at`, out of the input's memory or the window, which is refilled if need be as far as
-/// the `left` bytes of data from here on go.
+/// `len` raw bytes at `at`, out of the input's memory or the window, which is refilled if need be
+/// as far as the `left` bytes of data from here on go.
 fn raw<'a, I: Input + ?Sized>(
     window: &'a mut Vec<u8>,
     (window_begin, is_short): (&mut u64, &mut bool),

@@ -14,7 +14,8 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// A block of the largest size that is not above `wanted` bytes, as far as there are such: whatever is in it.
+    /// A block of the largest size that is not above `wanted` bytes, as far as there are such:
+    /// whatever is in it.
     pub(crate) fn take(&mut self, wanted: usize) -> Vec<u8> {
         let wanted = wanted.clamp(SMALLEST, LARGEST);
         let class = (wanted / SMALLEST).ilog2();
@@ -101,7 +102,8 @@ impl Pieces {
         self.pieces.push_back(piece);
     }
 
-    /// Adds a piece, or a copy of it if it is small: many small ones take longer to hash and to write.
+    /// Adds a piece, or a copy of it if it is small: many small ones take longer to hash and to
+    /// write.
     pub(crate) fn add(&mut self, piece: Piece, blocks: &mut Blocks) {
         if piece.len() < SMALL {
             self.append(piece.as_slice(), blocks);
@@ -111,7 +113,8 @@ impl Pieces {
         }
     }
 
-    /// What is unfilled of the last block, or a new one: at least `least` bytes, which a block must have.
+    /// What is unfilled of the last block, or a new one: at least `least` bytes, which a block must
+    /// have.
     #[inline]
     pub(crate) fn room(&mut self, least: usize, blocks: &mut Blocks) -> &mut [u8] {
         let there = |piece: &Piece| piece.block.len() - piece.end >= least.max(1);
@@ -149,8 +152,8 @@ impl Pieces {
         }
     }
 
-    /// Takes the next `len` bytes: from where they are, or put together in `joined` if they are in several pieces. Blocks are
-    /// given up once nothing more is taken from them.
+    /// Takes the next `len` bytes: from where they are, or put together in `joined` if they are in
+    /// several pieces. Blocks are given up once nothing more is taken from them.
     #[inline]
     pub(crate) fn take<'a>(
         &'a mut self,

@@ -40,7 +40,8 @@ pub trait ReadAt: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends before, or what the source says.
+    /// [`UnexpectedEof`](io::ErrorKind::UnexpectedEof) if the source ends before, or what the
+    /// source says.
     fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         if read_full_at(self, offset, buf)? < buf.len() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -48,7 +49,8 @@ pub trait ReadAt: Send + Sync {
         Ok(())
     }
 
-    /// Reads some bytes at `offset` into buffers, one after the other, as [`read_at`](Self::read_at) does into one.
+    /// Reads some bytes at `offset` into buffers, one after the other, as
+    /// [`read_at`](Self::read_at) does into one.
     ///
     /// # Errors
     ///
@@ -60,8 +62,8 @@ pub trait ReadAt: Send + Sync {
         }
     }
 
-    /// Whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once: large records are then read
-    /// straight to their place, past the headers in between.
+    /// Whether [`read_vectored_at`](Self::read_vectored_at) fills many buffers at once: large
+    /// records are then read straight to their place, past the headers in between.
     fn is_vectored(&self) -> bool {
         false
     }

@@ -31,9 +31,10 @@ use crate::transpose::FieldProjection;
 
 /// Reads the records of a file in order, and moves around in it.
 ///
-/// Any [`ReadAt`](crate::ReadAt) source will do, or with [`from_read`](RecordReader::from_read) a plain stream, in
-/// which one can only go forward. Damage is an error, and stays one however often one reads on; with a
-/// [recovery callback](Self::on_damage) what is damaged is reported and skipped.
+/// Any [`ReadAt`](crate::ReadAt) source will do, or with [`from_read`](RecordReader::from_read) a
+/// plain stream, in which one can only go forward. Damage is an error, and stays one however often
+/// one reads on; with a [recovery callback](Self::on_damage) what is damaged is reported and
+/// skipped.
 ///
 /// # Examples
 ///
@@ -143,8 +144,9 @@ impl<I: Input> RecordReader<I> {
 
     /// Has damage reported to `callback` and skipped, instead of being an error.
     ///
-    /// The regions that are reported follow each other in the file. If the callback returns `false`, the read that
-    /// found the damage ends as at the end of the file; reading on goes on behind the region.
+    /// The regions that are reported follow each other in the file. If the callback returns
+    /// `false`, the read that found the damage ends as at the end of the file; reading on goes
+    /// on behind the region.
     ///
     /// # Examples
     ///
@@ -230,11 +232,12 @@ impl<I: Input> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a chunk is
-    /// [`Truncated`](crate::ErrorKind::Truncated). [`Io`](crate::ErrorKind::Io).
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the options
-    /// allow: then it may be [streamed](Self::read_record_stream) or [skipped](Self::skip_record). The reader
-    /// stays where it is, so that what may pass (a file that still grows) can be tried again.
+    /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a
+    /// chunk is [`Truncated`](crate::ErrorKind::Truncated). [`Io`](crate::ErrorKind::Io).
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
+    /// options allow: then it may be [streamed](Self::read_record_stream) or
+    /// [skipped](Self::skip_record). The reader stays where it is, so that what may pass (a
+    /// file that still grows) can be tried again.
     #[inline]
     pub fn read_record(&mut self) -> Result<Option<&[u8]>> {
         if !self.load_record()? {
@@ -466,7 +469,8 @@ impl<I: Input> RecordReader<I> {
             ..
         } = chunk.header;
         let size = match kind {
-            // Said now, a plain stream can still be read in another way. What can't be is found when it is decoded.
+            // Said now, a plain stream can still be read in another way. What can't be is found
+            // when it is decoded.
             ChunkKind::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }
@@ -476,7 +480,8 @@ impl<I: Input> RecordReader<I> {
             .map_err(|error| Fault::in_data(chunk, error))
     }
 
-    /// After a chunk was read: that it is in the file up to its end, where that wasn't known before.
+    /// After a chunk was read: that it is in the file up to its end, where that wasn't known
+    /// before.
     fn check_reached(&mut self, chunk: &Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             return Ok(());

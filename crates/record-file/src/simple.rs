@@ -163,9 +163,11 @@ pub(crate) fn decode(
     Ok(DecodedChunk::new(values, 0, ends))
 }
 
-/// Decodes a simple chunk, compressed or not, as its data is read: what is stored is never held as a whole.
+/// Decodes a simple chunk, compressed or not, as its data is read: what is stored is never held as
+/// a whole.
 ///
-/// The hash is compared in the end, and what it says comes before all else that is wrong with the data.
+/// The hash is compared in the end, and what it says comes before all else that is wrong with the
+/// data.
 pub(crate) fn decode_streamed<I: Input + ?Sized>(
     payload: &mut Payload,
     input: &mut I,

@@ -8,7 +8,8 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::transpose;
 
-/// Memory that is allocated with some room more serves for the next chunk too, which is about as large: such a part of it, or so much.
+/// Memory that is allocated with some room more serves for the next chunk too, which is about as
+/// large: such a part of it, or so much.
 const SPARE_PART: usize = 16;
 const MOST_SPARE: usize = 256 << 10;
 
@@ -65,8 +66,9 @@ impl Stored {
         self.memory
     }
 
-    /// Reads the data of a transposed chunk to where it can be decoded in one memory: at its end, so that what is decompressed comes to the
-    /// front; or at its front, if nothing has to be. `None` if that memory is not to be had on the word of the chunk's header, of whose
+    /// Reads the data of a transposed chunk to where it can be decoded in one memory: at its end,
+    /// so that what is decompressed comes to the front; or at its front, if nothing has to be.
+    /// `None` if that memory is not to be had on the word of the chunk's header, of whose
     /// data so many bytes are known to be there.
     pub(crate) fn read_with_room<I: Input + ?Sized>(
         payload: &mut Payload,

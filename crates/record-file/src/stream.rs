@@ -18,10 +18,10 @@ use crate::read_at::ReadAt;
 
 /// One record, read as a stream.
 ///
-/// The hash is known only at the end: what was read before is verified by the read that returns the last
-/// bytes, which fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if the record is damaged.
-/// Damage that shows before, because what is stored can't be decompressed, has the rest read first: if the
-/// hash differs, that is the error.
+/// The hash is known only at the end: what was read before is verified by the read that returns the
+/// last bytes, which fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if the
+/// record is damaged. Damage that shows before, because what is stored can't be decompressed, has
+/// the rest read first: if the hash differs, that is the error.
 pub struct RecordStream<'a, S> {
     access: FileAccess<'a, S>,
     record: OneRecord,

@@ -1,4 +1,5 @@
-//! Transposed chunks: records that are protobuf messages, taken apart so that equal fields lie together.
+//! Transposed chunks: records that are protobuf messages, taken apart so that equal fields lie
+//! together.
 //!
 //! [`format`](crate::format) has the layout.
 mod backward;
@@ -33,7 +34,8 @@ mod wire {
     pub(crate) const SUBMESSAGE: u32 = 6;
 }
 
-/// Kinds of varints: up to here, how many bytes in the buffer, less one; from [`INLINE`] on, the value itself.
+/// Kinds of varints: up to here, how many bytes in the buffer, less one; from [`INLINE`] on, the
+/// value itself.
 pub(crate) const LAST_BUFFERED: u8 = 9;
 pub(crate) const INLINE: u8 = 10;
 pub(crate) const LAST_INLINE: u8 = INLINE + 0x7f;

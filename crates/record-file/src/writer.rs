@@ -32,8 +32,8 @@ use sink::BlockSink;
 
 /// Writes records to a file, many small ones to a chunk.
 ///
-/// [`finish`](Self::finish) completes the file; a writer that is dropped before leaves it cut short. After an
-/// error nothing more can be written.
+/// [`finish`](Self::finish) completes the file; a writer that is dropped before leaves it cut
+/// short. After an error nothing more can be written.
 ///
 /// # Examples
 ///
@@ -73,8 +73,8 @@ pub struct RecordWriter<W> {
 
 /// What a record counts for in its chunk besides its bytes: so many empty ones can't share a chunk.
 const RECORD_OVERHEAD: u64 = 8;
-/// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time that it
-/// takes to hand them over.
+/// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time
+/// that it takes to hand them over.
 const MIN_HASHED_APART: u64 = 64 << 10;
 /// Bytes of an uncompressed record from which on it is worth starting a thread to copy it.
 const MIN_BEHIND: u64 = 1 << 20;
@@ -84,8 +84,9 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range; nothing is written then.
-    /// [`Io`](crate::ErrorKind::Io) if there is metadata, and the underlying writer fails to take it.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range; nothing
+    /// is written then. [`Io`](crate::ErrorKind::Io) if there is metadata, and the underlying
+    /// writer fails to take it.
     pub fn new(inner: W, options: WriterOptions) -> Result<Self> {
         options.validate()?;
         let mut writer = Self::on(BlockSink::new(inner), options);
@@ -140,16 +141,18 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`Io`](crate::ErrorKind::Io) if the underlying writer fails, [`Closed`](crate::ErrorKind::Closed) if it did
-    /// before; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it is too long for the compression.
+    /// [`Io`](crate::ErrorKind::Io) if the underlying writer fails,
+    /// [`Closed`](crate::ErrorKind::Closed) if it did
+    /// before; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it is too long for the
+    /// compression.
     pub fn write_record(&mut self, record: &[u8]) -> Result<()> {
         self.write_record_slices(&[record])
     }
 
     /// Writes a record that is the concatenation of `parts`. A large one is not copied on its way.
     ///
-    /// The file is the same however a record is cut, but for large ones with brotli's levels 0 and 1, which
-    /// compress each part by itself.
+    /// The file is the same however a record is cut, but for large ones with brotli's levels 0 and
+    /// 1, which compress each part by itself.
     ///
     /// # Errors
     ///
@@ -174,8 +177,9 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// As [`write_record`](Self::write_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if the
-    /// compression's parameters are out of range, after which the writer goes on working.
+    /// As [`write_record`](Self::write_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig)
+    /// if the compression's parameters are out of range, after which the writer goes on
+    /// working.
     ///
     /// # Examples
     ///
@@ -197,7 +201,8 @@ impl<W: Write> RecordWriter<W> {
         self.write_record_slices_alone(&[record], compression)
     }
 
-    /// [`write_record_alone`](Self::write_record_alone) for a record that is the concatenation of `parts`.
+    /// [`write_record_alone`](Self::write_record_alone) for a record that is the concatenation of
+    /// `parts`.
     ///
     /// # Errors
     ///
@@ -217,10 +222,11 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Hands all records so far to the underlying writer, without flushing that: the least of the three flushes.
+    /// Hands all records so far to the underlying writer, without flushing that: the least of the
+    /// three flushes.
     ///
-    /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding) say so: many make a
-    /// file larger. Without new records none writes anything.
+    /// Each flush ends a chunk, and pads the file if the [options](WriterOptions::final_padding)
+    /// say so: many make a file larger. Without new records none writes anything.
     ///
     /// # Errors
     ///
@@ -229,8 +235,8 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(Self::push_all)
     }
 
-    /// As [`push`](Self::push), and flushes the underlying writer: a file then has the records, also if this process
-    /// ends abruptly, and other processes can read them.
+    /// As [`push`](Self::push), and flushes the underlying writer: a file then has the records,
+    /// also if this process ends abruptly, and other processes can read them.
     ///
     /// # Errors
     ///
@@ -288,8 +294,9 @@ impl<W: Write> RecordWriter<W> {
 
     /// The position that the next record gets, unless it no longer fits in the same chunk.
     ///
-    /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded and written.
-    /// What goes wrong with them is the error of the next write, flush or [`finish`](Self::finish).
+    /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded
+    /// and written. What goes wrong with them is the error of the next write, flush or
+    /// [`finish`](Self::finish).
     pub fn position(&mut self) -> RecordPosition {
         if !self.failed
             && let Err(error) = self.settle()
@@ -299,11 +306,13 @@ impl<W: Write> RecordWriter<W> {
         RecordPosition::new(self.sink.pos(), self.gathered.num_records)
     }
 
-    /// The position of the record written last; `None` if there is none, or nothing can be written any more.
+    /// The position of the record written last; `None` if there is none, or nothing can be written
+    /// any more.
     ///
-    /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the record:
-    /// where it is asked for every record, [`last_position_later`](Self::last_position_later) leaves threads
-    /// their work. What goes wrong with those chunks is the error of the next write, flush or
+    /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the
+    /// record: where it is asked for every record,
+    /// [`last_position_later`](Self::last_position_later) leaves threads their work. What goes
+    /// wrong with those chunks is the error of the next write, flush or
     /// [`finish`](Self::finish).
     ///
     /// # Examples
@@ -355,7 +364,8 @@ impl<W: Write> RecordWriter<W> {
         self.sink.get_ref()
     }
 
-    /// Runs a step of writing; once one failed, it is not known what is in the file, so none is run any more.
+    /// Runs a step of writing; once one failed, it is not known what is in the file, so none is run
+    /// any more.
     fn attempt<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.failed {
             let unsaid = self.unsaid.take();

@@ -1,12 +1,15 @@
 //! A message as C++ serializes it deterministically, planned over the bytes it has now.
 //!
-//! Two serializations of one message differ in the order of their fields and map entries, in lengths and numbers that take more
-//! bytes than they need, in values that are superseded, in defaults. Fingerprints are hashes of the one that C++ writes: fields by
-//! number, map entries by key, repeated numbers packed as declared, everything minimal, and what the type doesn't know behind.
+//! Two serializations of one message differ in the order of their fields and map entries, in
+//! lengths and numbers that take more bytes than they need, in values that are superseded, in
+//! defaults. Fingerprints are hashes of the one that C++ writes: fields by number, map entries by
+//! key, repeated numbers packed as declared, everything minimal, and what the type doesn't know
+//! behind.
 //!
-//! Nothing is decoded for it. A [`Plan`] is a list of spans of the source and of a few bytes of its own between them; where the source is
-//! canonical already, which most of it is, neighbouring spans are one. So memory grows with the places where it isn't, and no value is
-//! held, whatever its size.
+//! Nothing is decoded for it. A [`Plan`] is a list of spans of the source and of a few bytes of its
+//! own between them; where the source is canonical already, which most of it is, neighbouring spans
+//! are one. So memory grows with the places where it isn't, and no value is held, whatever its
+//! size.
 
 mod edits;
 mod entry;
@@ -99,8 +102,8 @@ impl<'a> Canonical<'a> {
         Ok(values)
     }
 
-    /// All length-delimited occurrences of a field in a message: the pieces of a singular submessage, the elements of a
-    /// repeated one, the entries of a map.
+    /// All length-delimited occurrences of a field in a message: the pieces of a singular
+    /// submessage, the elements of a repeated one, the entries of a map.
     pub(crate) fn pieces(&mut self, pieces: &[Range<u64>], number: u32) -> Result<Vec<Range<u64>>> {
         let mut found = Vec::new();
         for piece in pieces {
@@ -123,7 +126,8 @@ impl<'a> Canonical<'a> {
         Ok(at)
     }
 
-    /// The entries of a map with string keys and message values: where the pieces of their values are.
+    /// The entries of a map with string keys and message values: where the pieces of their values
+    /// are.
     pub(crate) fn string_map(
         &mut self,
         pieces: &[Range<u64>],

@@ -25,11 +25,12 @@ use crate::proto::FingerprintDef;
 /// The name of a model's file in its folder, without its extension.
 pub const MODEL_STEM: &str = "saved_model";
 
-/// A SavedModel's folder: `saved_model.cpb`, `saved_model.pb` or `saved_model.pbtxt`, and `variables/`, `assets/`, `fingerprint.pb` and
-/// whatever else is there.
+/// A SavedModel's folder: `saved_model.cpb`, `saved_model.pb` or `saved_model.pbtxt`, and
+/// `variables/`, `assets/`, `fingerprint.pb` and whatever else is there.
 ///
-/// The model is read where it is, and only what is asked for, whichever of the forms it is in; a `.pbtxt` alone is parsed as a whole.
-/// Of several files the first in this order counts, as it does for TensorFlow's Merger.
+/// The model is read where it is, and only what is asked for, whichever of the forms it is in; a
+/// `.pbtxt` alone is parsed as a whole. Of several files the first in this order counts, as it does
+/// for TensorFlow's Merger.
 #[derive(Debug)]
 pub struct SavedModelDir {
     path: PathBuf,
@@ -41,8 +42,8 @@ impl SavedModelDir {
     ///
     /// # Errors
     ///
-    /// [`Io`](proto_splitter_core::ErrorKind::Io) if no model is there or it can't be opened, and what is wrong with a `.cpb`
-    /// or a `.pbtxt`.
+    /// [`Io`](proto_splitter_core::ErrorKind::Io) if no model is there or it can't be opened, and
+    /// what is wrong with a `.cpb` or a `.pbtxt`.
     pub fn open(path: impl AsRef<Path>) -> Result<SavedModelDir> {
         let path = path.as_ref().to_owned();
         let model = Model::open(&path)?;
@@ -106,22 +107,26 @@ impl SavedModelDir {
         fingerprint::read(&self.path)
     }
 
-    /// The fingerprint that TensorFlow would compute. Its uuid is that of the stored one, if there is one.
+    /// The fingerprint that TensorFlow would compute. Its uuid is that of the stored one, if there
+    /// is one.
     ///
     /// The model is read once, and not held, whatever its size.
     ///
     /// # Errors
     ///
-    /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model; [`FingerprintError::Unreadable`].
+    /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model;
+    /// [`FingerprintError::Unreadable`].
     pub fn fingerprint(&self) -> Result<FingerprintDef, FingerprintError> {
         self.fingerprint_with(&ReadProgress::default())
     }
 
-    /// As [`fingerprint`](Self::fingerprint), with someone who is told how far the hashing is, and who may stop it.
+    /// As [`fingerprint`](Self::fingerprint), with someone who is told how far the hashing is, and
+    /// who may stop it.
     ///
     /// # Errors
     ///
-    /// As [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it was stopped.
+    /// As [`fingerprint`](Self::fingerprint), and [`FingerprintError::Unreadable`] if it was
+    /// stopped.
     pub fn fingerprint_with(
         &self,
         progress: &ReadProgress,

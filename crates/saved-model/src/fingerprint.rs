@@ -1,6 +1,7 @@
 //! `fingerprint.pb`: what TensorFlow tells one SavedModel from another by.
 //!
-//! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, with what is peculiar about it. Of a `.pb`:
+//! All fields are computed as TensorFlow 2.21's `CreateFingerprintDef` computes them, with what is
+//! peculiar about it. Of a `.pb`:
 //!
 //! | field | over |
 //! | --- | --- |
@@ -10,8 +11,9 @@
 //! | `saved_object_graph_hash` | the first meta graph's concrete functions, by the number in their name |
 //! | `checkpoint_hash` | the bytes of `variables/variables.index`; 0 if there are none |
 //!
-//! Of a `.cpb` they are about the chunks as well, so that they differ from those of the same model as a `.pb`, and between
-//! two ways to cut it; see `chunked.rs`. There are files that TensorFlow reads but can't fingerprint: [`FingerprintError::Refused`].
+//! Of a `.cpb` they are about the chunks as well, so that they differ from those of the same model
+//! as a `.pb`, and between two ways to cut it; see `chunked.rs`. There are files that TensorFlow
+//! reads but can't fingerprint: [`FingerprintError::Refused`].
 
 mod chunked;
 mod farmhash;
@@ -163,7 +165,8 @@ pub fn new_uuid() -> String {
     format!("{:020}", random() << 64 | random())
 }
 
-/// The names of the fields in which two fingerprints differ, the uuid aside: it says which save this was, not what was saved.
+/// The names of the fields in which two fingerprints differ, the uuid aside: it says which save
+/// this was, not what was saved.
 #[must_use]
 pub fn differences(a: &FingerprintDef, b: &FingerprintDef) -> Vec<&'static str> {
     let producer = |of: &FingerprintDef| of.version.as_ref().map_or(0, |version| version.producer);

@@ -11,13 +11,14 @@ use proto_splitter_core::merge::{ChunkStore, MergeOptions, MergePlan, SegmentSou
 use proto_splitter_core::{Error, Result};
 use record_file::{Chunk, ChunkKind, CompressionKind, ReadAt};
 
-/// How much of all chunks that can't be read at random is held in memory; the rest goes to a temporary file.
+/// How much of all chunks that can't be read at random is held in memory; the rest goes to a
+/// temporary file.
 const MAX_HELD: u64 = 64 << 20;
 
 /// The bytes that a chunked file merges to, by position.
 ///
-/// Chunks that are stored as they are are read where they are, which no checksum covers; others are decompressed, and checked,
-/// when they are first read from.
+/// Chunks that are stored as they are are read where they are, which no checksum covers; others are
+/// decompressed, and checked, when they are first read from.
 pub(crate) struct MergedMessage<S> {
     file: ChunkedFile<S>,
     plan: MergePlan,
@@ -145,8 +146,9 @@ const HEADER_LEN: u64 = 40;
 const BLOCK: u64 = 1 << 16;
 const BLOCK_HEADER: u64 = 24;
 
-/// Where in the file byte `offset` of the chunk that begins at `begin` is, header included, and how many follow it in its block. Block
-/// headers lie between the bytes of a chunk, and before those of one that begins with a block.
+/// Where in the file byte `offset` of the chunk that begins at `begin` is, header included, and how
+/// many follow it in its block. Block headers lie between the bytes of a chunk, and before those of
+/// one that begins with a block.
 fn position_in(begin: u64, offset: u64) -> (u64, usize) {
     let usable = BLOCK - BLOCK_HEADER;
     let within = (begin % BLOCK).max(BLOCK_HEADER) - BLOCK_HEADER + offset;

@@ -1,4 +1,5 @@
-//! What a model has very many of: the nodes of its graphs, and the objects that were saved with them.
+//! What a model has very many of: the nodes of its graphs, and the objects that were saved with
+//! them.
 
 use proto_splitter_core::decode::{InParts, Parts};
 

@@ -1,7 +1,9 @@
-//! `tensorflow.SavedModel` and what it reaches beyond `GraphDef`, as generated from `proto/tensorflow/core/protobuf`.
+//! `tensorflow.SavedModel` and what it reaches beyond `GraphDef`, as generated from
+//! `proto/tensorflow/core/protobuf`.
 //!
-//! Also what collections hold in serialized form (`VariableDef`, `QueueRunnerDef`, `CondContextDef`, ...) and
-//! `FingerprintDef`. The types of a graph are those of [`proto_splitter_graph_def::proto`].
+//! Also what collections hold in serialized form (`VariableDef`, `QueueRunnerDef`,
+//! `CondContextDef`, ...) and `FingerprintDef`. The types of a graph are those of
+//! [`proto_splitter_graph_def::proto`].
 
 #![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
 #![allow(
@@ -20,7 +22,8 @@ pub mod error {
     include!("proto/tensorflow.error.rs");
 }
 
-/// The file descriptor set behind this module, serialized, without the files that are in `GraphDef`'s.
+/// The file descriptor set behind this module, serialized, without the files that are in
+/// `GraphDef`'s.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
 
 static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -30,8 +33,8 @@ static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     pool
 });
 
-/// The descriptors of `tensorflow.SavedModel` and everything it reaches, `GraphDef`'s included. Built at the first call;
-/// cloning a pool is cheap.
+/// The descriptors of `tensorflow.SavedModel` and everything it reaches, `GraphDef`'s included.
+/// Built at the first call; cloning a pool is cheap.
 pub fn descriptor_pool() -> &'static DescriptorPool {
     &DESCRIPTOR_POOL
 }

@@ -7,10 +7,11 @@ use proto_splitter_graph_def::GraphDefSplitter;
 /// The full name of the type that [`SavedModelSplitter`] splits.
 pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 
-/// Splits a `tensorflow.SavedModel`: all its meta graphs, with their graphs, object graphs, collections, signatures and assets.
+/// Splits a `tensorflow.SavedModel`: all its meta graphs, with their graphs, object graphs,
+/// collections, signatures and assets.
 ///
-/// No chunk is put at a meta graph itself: TensorFlow's Merger reads such a file, but its fingerprint code does not. Cuts go one level
-/// down instead.
+/// No chunk is put at a meta graph itself: TensorFlow's Merger reads such a file, but its
+/// fingerprint code does not. Cuts go one level down instead.
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitOptions};

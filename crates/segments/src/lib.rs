@@ -1,7 +1,9 @@
-//! Encodes a prost message into a list of segments, without copying the values that it holds as [`Bytes`].
+//! Encodes a prost message into a list of segments, without copying the values that it holds as
+//! [`Bytes`].
 //!
-//! `encode_to_vec` of a message with tensors of 10 GiB needs 10 GiB more. Segments are what `encode` writes, byte for byte, but a field of
-//! type [`Bytes`] is a segment of its own: the very one, shared.
+//! `encode_to_vec` of a message with tensors of 10 GiB needs 10 GiB more. Segments are what
+//! `encode` writes, byte for byte, but a field of type [`Bytes`] is a segment of its own: the very
+//! one, shared.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -21,7 +23,8 @@
 //! assert_eq!(segments.concat(), prost::Message::encode_to_vec(&layer));
 //! ```
 //!
-//! What that saves, for a message of sixteen tensors on two busy cores, up to where the split can begin:
+//! What that saves, for a message of sixteen tensors on two busy cores, up to where the split can
+//! begin:
 //!
 //! | tensors | shared | copied (`encode_to_vec`) |
 //! | --- | --- | --- |
@@ -30,14 +33,16 @@
 //!
 //! The split itself, to a file, takes 0.8 s for each GiB.
 //!
-//! This is a crate of its own because prost writes to a [`BufMut`], which is a trait that only `unsafe` code can implement: its
-//! `chunk_mut` lends memory that was not written yet. Here [`BytesMut`] lends it, and is told what was written.
+//! This is a crate of its own because prost writes to a [`BufMut`], which is a trait that only
+//! `unsafe` code can implement: its `chunk_mut` lends memory that was not written yet. Here
+//! [`BytesMut`] lends it, and is told what was written.
 
 use bytes::buf::UninitSlice;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::Message;
 
-/// From how many bytes on a value is shared: 1 KiB. To copy a smaller one costs less than to have it apart.
+/// From how many bytes on a value is shared: 1 KiB. To copy a smaller one costs less than to have
+/// it apart.
 pub const LEAST_SHARED: usize = 1 << 10;
 
 /// What `message.encode` writes, in order, in segments that are not empty.
@@ -64,7 +69,8 @@ impl Segments {
     }
 }
 
-// SAFETY: the memory that is lent, and what is known to be written of it, are those of one `BytesMut`, which upholds the trait's contract.
+// SAFETY: the memory that is lent, and what is known to be written of it, are those of one
+// `BytesMut`, which upholds the trait's contract.
 #[allow(
     unsafe_code,
     reason = "there is no safe way to be a BufMut, nor another way to get at the very Bytes"
@@ -79,7 +85,8 @@ unsafe impl BufMut for Segments {
     }
 
     unsafe fn advance_mut(&mut self, count: usize) {
-        // SAFETY: the caller has written these bytes to what `chunk_mut` lent, as it promises in turn.
+        // SAFETY: the caller has written these bytes to what `chunk_mut` lent, as it promises in
+        // turn.
         unsafe { self.open.advance_mut(count) }
     }
 

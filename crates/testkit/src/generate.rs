@@ -36,7 +36,8 @@ pub fn kitchen_sink() -> MessageDescriptor {
             .open_file("kitchen_sink.proto")
             .expect("the schema compiles");
         compiler.include_imports(true);
-        // Not the compiler's own pool: prost-reflect reads `packed` before it has resolved the options of source.
+        // Not the compiler's own pool: prost-reflect reads `packed` before it has resolved the
+        // options of source.
         DescriptorPool::decode(&*compiler.encode_file_descriptor_set()).expect("as compiled")
     });
     POOL.get_message_by_name("testkit.Sink")
@@ -114,10 +115,11 @@ pub enum Order {
 pub struct Habits {
     /// The order of fields.
     pub order: Order,
-    /// Varints longer than they need be, in tags, lengths and values; unknown fields; map entries with more or less in them than a key
-    /// and a value.
+    /// Varints longer than they need be, in tags, lengths and values; unknown fields; map entries
+    /// with more or less in them than a key and a value.
     pub odd_wire: bool,
-    /// Values that occur again, superseded members of oneofs, duplicate keys, submessages in pieces.
+    /// Values that occur again, superseded members of oneofs, duplicate keys, submessages in
+    /// pieces.
     pub repeats: bool,
     /// Roughly how many bytes a message should have.
     pub size: u64,
@@ -371,7 +373,8 @@ fn value(
     }
 }
 
-/// A scalar with its tag. Keys of maps are scalars too: few different ones, so that some are there twice.
+/// A scalar with its tag. Keys of maps are scalars too: few different ones, so that some are there
+/// twice.
 fn scalar(out: &mut Vec<u8>, kind: &Kind, number: u32, random: &mut Random, habits: &Habits) {
     let wire_type = match kind {
         Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,

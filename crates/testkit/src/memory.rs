@@ -12,14 +12,17 @@ const INTERVAL: Duration = Duration::from_millis(1);
 /// The most memory that a process was seen to have, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
-    /// Memory that belongs to no file, as it was each time the process was looked at: a peak between two looks isn't seen.
+    /// Memory that belongs to no file, as it was each time the process was looked at: a peak
+    /// between two looks isn't seen.
     pub anonymous: u64,
-    /// All that was resident at some moment, pages of its program and of other files included. The system keeps this one, so that it has
-    /// every peak; it is no less than the anonymous memory ever was.
+    /// All that was resident at some moment, pages of its program and of other files included. The
+    /// system keeps this one, so that it has every peak; it is no less than the anonymous
+    /// memory ever was.
     pub resident: u64,
 }
 
-/// Runs a command to its end, without input and output, and watches its memory; where the system doesn't tell, that is 0.
+/// Runs a command to its end, without input and output, and watches its memory; where the system
+/// doesn't tell, that is 0.
 ///
 /// # Errors
 ///

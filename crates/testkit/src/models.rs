@@ -9,7 +9,8 @@ use record_file::ReadAt;
 
 use crate::generate::Random;
 
-/// Bytes of a message under construction: those that are small as they are, tensors as the seed that makes them.
+/// Bytes of a message under construction: those that are small as they are, tensors as the seed
+/// that makes them.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     pieces: Vec<Piece>,
@@ -124,7 +125,8 @@ impl Parts {
     }
 }
 
-/// A message that is read without being anywhere: its small parts are in memory, and its tensors all zeros. It counts what is read.
+/// A message that is read without being anywhere: its small parts are in memory, and its tensors
+/// all zeros. It counts what is read.
 #[derive(Debug)]
 pub struct SparseSource {
     /// What is in memory, by where it is.
@@ -252,8 +254,8 @@ pub struct ModelSize {
 }
 
 impl ModelSize {
-    /// 2.5 GiB, which no other protobuf reader takes: ten constants of 256 MiB, six of them in functions, and 200,000 small
-    /// nodes.
+    /// 2.5 GiB, which no other protobuf reader takes: ten constants of 256 MiB, six of them in
+    /// functions, and 200,000 small nodes.
     pub const OVER_THE_LIMIT: ModelSize = ModelSize {
         constants: 4,
         functions: 6,

@@ -1,4 +1,5 @@
-//! A merge by reflection, as TensorFlow's Merger does it: slow, small, and sharing nothing with ours.
+//! A merge by reflection, as TensorFlow's Merger does it: slow, small, and sharing nothing with
+//! ours.
 
 use std::cmp::Ordering;
 

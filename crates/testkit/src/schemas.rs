@@ -12,7 +12,8 @@ use crate::generate::Random;
 /// Types, and what describes them.
 #[derive(Clone)]
 pub struct Schema {
-    /// The types, as protobuf's text format has a `FileDescriptorSet`; for whoever looks at a failure.
+    /// The types, as protobuf's text format has a `FileDescriptorSet`; for whoever looks at a
+    /// failure.
     pub text: String,
     /// The type that a test makes messages of.
     pub root: MessageDescriptor,
@@ -44,7 +45,8 @@ const KEYS: [&str; 12] = [
     "SFIXED64", "SINT32", "SINT64",
 ];
 
-/// Makes one or two files of up to six message types each, which refer to each other and to themselves.
+/// Makes one or two files of up to six message types each, which refer to each other and to
+/// themselves.
 ///
 /// # Panics
 ///
@@ -225,7 +227,8 @@ impl Writer<'_> {
         text
     }
 
-    /// Mostly small, but of all lengths that a tag can have. Not those that extensions or protobuf itself have.
+    /// Mostly small, but of all lengths that a tag can have. Not those that extensions or protobuf
+    /// itself have.
     fn number(&mut self) -> u32 {
         let (from, to) = *self.random.choose(&[
             (1, 15),

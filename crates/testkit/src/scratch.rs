@@ -6,7 +6,8 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A new folder on the disk that the repository is on, which is removed with what is in it; temporary folders may be in memory.
+/// A new folder on the disk that the repository is on, which is removed with what is in it;
+/// temporary folders may be in memory.
 ///
 /// # Errors
 ///

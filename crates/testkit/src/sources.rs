@@ -87,7 +87,8 @@ impl<S: ReadAt, F: Fn(u64) -> io::Result<()> + Send + Sync> ReadAt for Guarded<S
     }
 }
 
-/// A few bytes at a few places, and zeros everywhere else: as large as one likes, for what is read in small parts.
+/// A few bytes at a few places, and zeros everywhere else: as large as one likes, for what is read
+/// in small parts.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse {
     parts: Vec<(u64, Vec<u8>)>,

@@ -18,8 +18,8 @@ pub enum Outcome {
     Uncuttable,
 }
 
-/// Splits a message and checks what must hold: chunks within the maximum, no cut too many, and a merge by reflection that
-/// gives an equal message.
+/// Splits a message and checks what must hold: chunks within the maximum, no cut too many, and a
+/// merge by reflection that gives an equal message.
 ///
 /// # Panics
 ///
@@ -114,8 +114,9 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
     }
 }
 
-/// No chunk could go back to its parent, and no slice join the one before, without breaking the bound. What lengths would
-/// grow by is left out of account, as are large values and the chunks that only hold others at a map key.
+/// No chunk could go back to its parent, and no slice join the one before, without breaking the
+/// bound. What lengths would grow by is left out of account, as are large values and the chunks
+/// that only hold others at a map key.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
     let max = options.get_max_chunk_size();

@@ -1,11 +1,13 @@
-//! Timing several ways to do the same work, in turns: memory and caches of a small machine change from minute to minute.
+//! Timing several ways to do the same work, in turns: memory and caches of a small machine change
+//! from minute to minute.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
 
 use crate::generate::Random;
 
-/// One way to do the work: what it is called, and a turn of it, which gives the time that each of its parts took.
+/// One way to do the work: what it is called, and a turn of it, which gives the time that each of
+/// its parts took.
 pub struct Contestant<'a> {
     parts: Vec<String>,
     turn: Box<Turn<'a>>,
@@ -68,8 +70,8 @@ impl Times {
     }
 }
 
-/// Lets each take so many turns, in another order every time, after one turn that isn't counted; gives the times of all their parts, in
-/// the order in which they were given.
+/// Lets each take so many turns, in another order every time, after one turn that isn't counted;
+/// gives the times of all their parts, in the order in which they were given.
 ///
 /// # Errors
 ///

@@ -11,7 +11,8 @@ const FUNCTION_NODES: u64 = 400;
 const FUNCTION_CONSTANTS: u64 = 8;
 const FUNCTION_CONSTANT_BYTES: u64 = 64 << 10;
 
-/// Constants of [`graph_and_function`]: those that stay, how many of them there are for each that is cut out, and those.
+/// Constants of [`graph_and_function`]: those that stay, how many of them there are for each that
+/// is cut out, and those.
 const INNER_BYTES: u64 = 512 << 10;
 const CUT_EVERY: u64 = 64;
 const CUT_BYTES: u64 = 4 << 20;
@@ -19,14 +20,15 @@ const CUT_BYTES: u64 = 4 << 20;
 /// A message to measure with, and the size its chunks are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    /// A SavedModel of 1 GiB in four float constants of 256 MiB, in chunks of 64 MiB: each constant is a chunk of its own.
+    /// A SavedModel of 1 GiB in four float constants of 256 MiB, in chunks of 64 MiB: each constant
+    /// is a chunk of its own.
     W1,
     /// The same with twelve constants: 3 GiB.
     W1Large,
     /// A GraphDef of 2,000,000 small nodes, about 190 MB, in chunks of 16 MiB.
     W2,
-    /// A GraphDef of 540 MB: 1,000 functions of 400 small nodes and eight constants of 64 KiB, in chunks of 64 KiB: each constant
-    /// is a chunk of its own.
+    /// A GraphDef of 540 MB: 1,000 functions of 400 small nodes and eight constants of 64 KiB, in
+    /// chunks of 64 KiB: each constant is a chunk of its own.
     W3,
     /// The same in chunks of 1 MiB.
     W3Coarse,
@@ -82,7 +84,8 @@ impl Workload {
         }
     }
 
-    /// How the message `scale` times smaller is split. A constant that isn't smaller than a chunk is one.
+    /// How the message `scale` times smaller is split. A constant that isn't smaller than a chunk
+    /// is one.
     ///
     /// # Panics
     ///
@@ -102,8 +105,9 @@ pub fn small_nodes(count: u64) -> Parts {
     })
 }
 
-/// A graph, and in it a function, of so many bytes each in constants of 512 KiB, besides some of 4 MiB that are cut out. In chunks of at
-/// most one and a half times as many bytes both have a chunk of their own, which others are spliced into.
+/// A graph, and in it a function, of so many bytes each in constants of 512 KiB, besides some of 4
+/// MiB that are cut out. In chunks of at most one and a half times as many bytes both have a chunk
+/// of their own, which others are spliced into.
 pub fn graph_and_function(bytes: u64) -> Parts {
     let nodes = |message: Parts, number: u32, seed: u64| {
         (0..bytes / INNER_BYTES).fold(message, |message, at| {

@@ -1,4 +1,5 @@
-//! The checked-in Rust code and descriptor sets are what `proto/` gives, so that a build needs no protobuf compiler.
+//! The checked-in Rust code and descriptor sets are what `proto/` gives, so that a build needs no
+//! protobuf compiler.
 //!
 //! `UPDATE_GENERATED=1 cargo test -p proto-splitter-testkit --test generated` writes them anew.
 
@@ -12,8 +13,9 @@ use prost::Message;
 use prost_build::{Config, Module};
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto, FileDescriptorSet};
 
-/// What one crate holds: the packages it generates code for, from `files` and their imports. Files that belong to
-/// an earlier package set are not generated again; their types are referred to by the path of the crate that has them.
+/// What one crate holds: the packages it generates code for, from `files` and their imports. Files
+/// that belong to an earlier package set are not generated again; their types are referred to by
+/// the path of the crate that has them.
 struct Schema {
     folder: &'static str,
     module: &'static str,
@@ -46,8 +48,8 @@ const SCHEMAS: &[Schema] = &[
     },
 ];
 
-/// Fields that few nodes have and that are large: inline, an empty node would take kilobytes, since a node of a B-tree has room for eleven
-/// entries.
+/// Fields that few nodes have and that are large: inline, an empty node would take kilobytes, since
+/// a node of a B-tree has room for eleven entries.
 const BOXED: [&str; 6] = [
     ".tensorflow.AttrValue.value.tensor",
     ".tensorflow.AttrValue.value.shape",
@@ -147,7 +149,8 @@ fn boxed_in_maps(code: &str) -> String {
 /// Tells the derive macro the full names of a message and of those nested in it.
 fn reflect(config: &mut Config, prefix: String, message: &DescriptorProto) {
     let name = format!("{prefix}.{}", message.name());
-    // Without a dot in front the path is a suffix. With one it would be a prefix and reach the nested messages too.
+    // Without a dot in front the path is a suffix. With one it would be a prefix and reach the
+    // nested messages too.
     config.message_attribute(
         &name,
         format!("#[prost_reflect(message_name = \"{name}\", descriptor_pool = \"crate::proto::descriptor_pool()\")]"),

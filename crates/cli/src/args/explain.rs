@@ -9,7 +9,8 @@ use super::Cli;
 use crate::Exit;
 use crate::output::Output;
 
-/// Prints what clap has to say: help and version as results, everything else as wrong usage, which is one line like any error.
+/// Prints what clap has to say: help and version as results, everything else as wrong usage, which
+/// is one line like any error.
 pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
     let text = error.render().to_string();
     if matches!(
@@ -32,7 +33,8 @@ pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Outpu
     Exit::Usage
 }
 
-/// What is wrong, on one line: what clap lists below its first line joined to it, and what it would have expected instead.
+/// What is wrong, on one line: what clap lists below its first line joined to it, and what it would
+/// have expected instead.
 fn first_paragraph(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let mut lines = text.lines().map(str::trim);

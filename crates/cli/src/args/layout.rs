@@ -21,7 +21,8 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct LayoutArgs {
-    /// A .cpb, .pb or Riegeli/records file, the prefix of one, or the folder of a SavedModel; - for standard input
+    /// A .cpb, .pb or Riegeli/records file, the prefix of one, or the folder of a SavedModel; -
+    /// for standard input
     pub(crate) file: PathBuf,
     /// Show what is in each region: the headers of blocks and of the chunk, data and fill
     #[arg(long)]

@@ -1,4 +1,5 @@
-//! The command lines of `protosplit completions` and `protosplit man`: what the others' definitions are made into.
+//! The command lines of `protosplit completions` and `protosplit man`: what the others' definitions
+//! are made into.
 
 use std::path::PathBuf;
 

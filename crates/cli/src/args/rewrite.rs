@@ -68,7 +68,8 @@ pub(crate) struct ReplaceArgs {
     /// The file to write; for a folder, a new one
     #[arg(short, long)]
     pub(crate) output: PathBuf,
-    /// How the chunk that changes is compressed: auto[:LEVEL], none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    /// How the chunk that changes is compressed: auto[:LEVEL], none, zstd[:LEVEL], brotli[:LEVEL]
+    /// or snappy
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
     pub(crate) compression: ChunkCompression,
     #[command(flatten)]

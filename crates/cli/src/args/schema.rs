@@ -7,10 +7,12 @@ use clap::Args;
 /// What is told of a message's type, and where the type is described.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SchemaArgs {
-    /// The full name of the message's type; not needed for a saved_model.pb, nor where a file says it
+    /// The full name of the message's type; not needed for a saved_model.pb, nor where a file says
+    /// it
     #[arg(long, value_name = "TYPE")]
     pub(crate) message: Option<String>,
-    /// A schema as `protoc --include_imports --descriptor_set_out` or `buf build` write it; may be repeated
+    /// A schema as `protoc --include_imports --descriptor_set_out` or `buf build` write it; may be
+    /// repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) descriptor_set: Vec<PathBuf>,
     /// A schema as .proto source; may be repeated

@@ -61,10 +61,12 @@ pub(crate) struct SplitArgs {
     /// Bytes and strings this large are cut out if anything is, or `none`
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,
-    /// tensorflow: TensorFlow reads the file; extended: every value can be cut, and there can be several files
+    /// tensorflow: TensorFlow reads the file; extended: every value can be cut, and there can be
+    /// several files
     #[arg(long, value_name = "NAME", default_value = "tensorflow", value_parser = ValueParser::new(profile))]
     pub(crate) profile: Profile,
-    /// Largest size of a chunk that is a bytes or string value [default: any size; extended: --max-chunk-size]
+    /// Largest size of a chunk that is a bytes or string value [default: any size; extended:
+    /// --max-chunk-size]
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(largest_value))]
     pub(crate) max_value_size: Option<u64>,
     /// Largest size of a file; only for the profile extended [default: any size]

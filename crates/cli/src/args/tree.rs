@@ -43,10 +43,12 @@ pub(crate) struct TreeArgs {
     /// Show so many levels of fields
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<usize>,
-    /// Show so many members of a repeated field, and fields of a message; by default 10, and many more in pages and pictures
+    /// Show so many members of a repeated field, and fields of a message; by default 10, and many
+    /// more in pages and pictures
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Leave out what is smaller: a size, or a share of the whole; by default 1%, and 0 in pages and pictures
+    /// Leave out what is smaller: a size, or a share of the whole; by default 1%, and 0 in pages
+    /// and pictures
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(min_size))]
     pub(crate) min_size: Option<MinSize>,
     /// What comes first

@@ -6,7 +6,8 @@ use proto_splitter::split::{
 
 use crate::size;
 
-/// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an option that can be left out.
+/// From which size on a value gets a chunk of its own. Not an `Option`: to clap that would be an
+/// option that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
 

@@ -17,7 +17,8 @@ const DTYPE: u32 = 1;
 const SHAPE: u32 = 2;
 const CONTENT: u32 = 4;
 
-/// The name that protobuf has for a tensor's type, NumPy's, bytes of an element, and the field that has elements one by one.
+/// The name that protobuf has for a tensor's type, NumPy's, bytes of an element, and the field that
+/// has elements one by one.
 const TYPES: [(i32, &str, u64, &str); 15] = [
     (1, "<f4", 4, "float_val"),
     (2, "<f8", 8, "double_val"),
@@ -173,7 +174,8 @@ fn values(tensor: &DynamicMessage, field: &str, width: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Writes `bytes` bytes of elements: those there are, and the last again and again; zeros if there is none.
+/// Writes `bytes` bytes of elements: those there are, and the last again and again; zeros if there
+/// is none.
 fn fill(values: &[u8], width: u64, bytes: u64, sink: &mut impl Write) -> io::Result<()> {
     let there = values
         .len()

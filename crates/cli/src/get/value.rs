@@ -23,7 +23,8 @@ pub(super) fn json(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Val
     }
 }
 
-/// Writes the value at a path: a message in text format; a string as it is; another value as JSON has it, without quotes.
+/// Writes the value at a path: a message in text format; a string as it is; another value as JSON
+/// has it, without quotes.
 pub(super) fn text(
     view: &MessageView<'_, File>,
     path: &FieldPath,

@@ -417,7 +417,8 @@ impl Printer {
         format!(".{full_name}")
     }
 
-    /// Whether a name is found to be this type: the innermost scope that has something of its first part's name decides.
+    /// Whether a name is found to be this type: the innermost scope that has something of its first
+    /// part's name decides.
     fn means(&self, name: &str, scope: &str, full_name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         let mut around = Some(scope);

@@ -48,7 +48,8 @@ struct Row {
     old_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     new_count: Option<u64>,
-    /// It may have been there, or be there still, with no more than these bytes: only the largest members are compared.
+    /// It may have been there, or be there still, with no more than these bytes: only the largest
+    /// members are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     unseen_up_to: Option<u64>,
     #[serde(skip)]

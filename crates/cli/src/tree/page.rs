@@ -78,7 +78,8 @@ fn title(report: &Report) -> String {
     format!("{}: sizes by field", report.file)
 }
 
-/// What the script reads. In a script element nothing but `<` could end it, and JSON has another way to write that.
+/// What the script reads. In a script element nothing but `<` could end it, and JSON has another
+/// way to write that.
 fn data(report: &Report) -> Result<String, Failure> {
     let data = Data {
         file: &report.file,
@@ -90,7 +91,8 @@ fn data(report: &Report) -> Result<String, Failure> {
     Ok(json.replace('<', "\\u003c"))
 }
 
-/// Fills in the template, the texts from outside last, so that none of them is taken for a place to fill in.
+/// Fills in the template, the texts from outside last, so that none of them is taken for a place to
+/// fill in.
 fn fill(title: &str, data: &str) -> String {
     let page = PAGE
         .replace("{{style}}", STYLE)
@@ -100,7 +102,8 @@ fn fill(title: &str, data: &str) -> String {
     [front, &escape(title), middle, data, end].concat()
 }
 
-/// The text as XML and HTML have it, in elements and in quoted attributes. Characters that XML can't have are left out.
+/// The text as XML and HTML have it, in elements and in quoted attributes. Characters that XML
+/// can't have are left out.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

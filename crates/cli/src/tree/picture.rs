@@ -124,7 +124,8 @@ fn parts(field: &Field) -> Vec<Part<'_>> {
     parts
 }
 
-/// Whether members say more than fields: they have names, and what is below them has none, or hardly any of the bytes.
+/// Whether members say more than fields: they have names, and what is below them has none, or
+/// hardly any of the bytes.
 fn by_member(field: &Field) -> bool {
     field.members.len() > 1
         && (field.fields.is_empty() || (is_named(field) && !has_named(field, field.size / 2)))
@@ -223,7 +224,8 @@ fn is_dust(field: &Field, within: &Rect) -> bool {
     by_member(field) && area < LEAST_MEMBER
 }
 
-/// The name, and if there is room for it the size: on the same line for what has parts below it, else on the next.
+/// The name, and if there is room for it the size: on the same line for what has parts below it,
+/// else on the next.
 fn label(out: &mut String, part: &Part<'_>, rect: Rect, is_frame: bool) {
     if rect.height < LABEL - 3.0 || rect.width < 5.0 * CHARACTER {
         return;

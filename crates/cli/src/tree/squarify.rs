@@ -26,8 +26,8 @@ impl Rect {
     }
 }
 
-/// A rectangle for each size, in proportion; sizes come largest first. After Bruls, Huizing and van Wijk: along the shorter side
-/// a row takes parts for as long as they become squarer by it.
+/// A rectangle for each size, in proportion; sizes come largest first. After Bruls, Huizing and van
+/// Wijk: along the shorter side a row takes parts for as long as they become squarer by it.
 pub(super) fn squarify(sizes: &[u64], within: Rect) -> Vec<Rect> {
     #[allow(clippy::cast_precision_loss, reason = "to be drawn")]
     let sizes: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();

@@ -24,7 +24,8 @@ impl Compare {
         })
     }
 
-    /// Where the first byte is that differs, all being written; where one ends and the other goes on counts too.
+    /// Where the first byte is that differs, all being written; where one ends and the other goes
+    /// on counts too.
     pub(super) fn finish(mut self) -> io::Result<Option<u64>> {
         if self.different.is_none() && self.original.read(&mut [0])? != 0 {
             self.different = Some(self.position);

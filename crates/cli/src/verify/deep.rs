@@ -134,7 +134,8 @@ impl<I: Input> Parser<I> {
         }
     }
 
-    /// Hands out the value in pieces. `look` says how much of its piece is done, and whether it could go on with more.
+    /// Hands out the value in pieces. `look` says how much of its piece is done, and whether it
+    /// could go on with more.
     fn pieces(
         &mut self,
         value: Range<u64>,
@@ -227,7 +228,8 @@ impl Known {
     }
 }
 
-/// How a field's type reads a value of this wire type; none if parsers take it for an unknown field.
+/// How a field's type reads a value of this wire type; none if parsers take it for an unknown
+/// field.
 fn reading(field: &Known, wire_type: WireType) -> Option<Reading> {
     let (own, packed) = match &field.kind {
         Kind::Message(message) => {

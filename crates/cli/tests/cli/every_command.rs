@@ -46,7 +46,8 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
     command(dir, args).output().unwrap()
 }
 
-/// Every command that reports something, and whether it has `--json`. Those that write have another output each.
+/// Every command that reports something, and whether it has `--json`. Those that write have another
+/// output each.
 const REPORTING: [(&[&str], bool); 21] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),

@@ -1,4 +1,5 @@
-//! What people see, as files beside this one. `UPDATE_GOLDEN=1` writes them anew; look at the difference before it is committed.
+//! What people see, as files beside this one. `UPDATE_GOLDEN=1` writes them anew; look at the
+//! difference before it is committed.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The command, run as a whole: in this process where only its results count, as a process of its own where more does.
+//! The command, run as a whole: in this process where only its results count, as a process of its
+//! own where more does.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;

@@ -60,7 +60,8 @@ fn goes_through(dir: &Dir, file: &Path, message: &str, schema: [&dyn AsRef<Path>
     }
 }
 
-/// What protobuf's compiler makes of these files and all they import, comments and places in the source too.
+/// What protobuf's compiler makes of these files and all they import, comments and places in the
+/// source too.
 fn descriptor_set(files: &[&str]) -> Vec<u8> {
     let mut compiler = protox::Compiler::new([root("proto")]).unwrap();
     compiler.include_imports(true).include_source_info(true);

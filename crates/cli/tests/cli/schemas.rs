@@ -20,7 +20,8 @@ const EVENT: &str = r#"
     message Event { uint64 time = 1; string name = 2; }
 "#;
 
-/// Two .proto files, one of which imports the other, and a message of theirs: 64 events of about 30 bytes.
+/// Two .proto files, one of which imports the other, and a message of theirs: 64 events of about 30
+/// bytes.
 fn schema(dir: &Dir) {
     fs::create_dir_all(dir.path("protos/perf")).unwrap();
     dir.file("protos/perf/trace.proto", TRACE);

@@ -114,7 +114,8 @@ fn a_path_that_is_shown_can_be_asked_for() {
             continue;
         }
         let again = run([&"tree", &model, &path, &"--json", &"--depth", &"0"]).json();
-        // A member is its value, without the tag and length that stand before it, or the entry that it is in.
+        // A member is its value, without the tag and length that stand before it, or the entry that
+        // it is in.
         let size = |field: &Value| field["size"].as_u64().unwrap();
         let (asked_for, shown) = (size(&again["tree"]), size(&field));
         assert_eq!(again["tree"]["path"], path);

@@ -19,7 +19,8 @@ fn told(dir: &Dir, args: &str) -> Vec<Told> {
     err.lines().filter_map(span).collect()
 }
 
-/// `TIME LEVEL outer{..}:inner{name=number ..}: module: close ..`, of which the innermost span is the one that ended.
+/// `TIME LEVEL outer{..}:inner{name=number ..}: module: close ..`, of which the innermost span is
+/// the one that ended.
 fn span(line: &str) -> Option<Told> {
     let (front, _) = line.split_once(": close ")?;
     let (front, _module) = front.rsplit_once(": ")?;

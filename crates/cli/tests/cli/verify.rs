@@ -205,7 +205,8 @@ fn the_file_that_is_named_is_the_one_that_is_compared() {
     let named = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "x.pb");
     let chunked = dir.path("x.pb.cpb");
     fs::rename(split(&dir, "keras_mlp"), &chunked).unwrap();
-    // The same message in other bytes, so that it is read as a whole. What is in `x.pb.cpb` isn't even of this type.
+    // The same message in other bytes, so that it is read as a whole. What is in `x.pb.cpb` isn't
+    // even of this type.
     let bytes = fs::read(&named).unwrap();
     let original = dir.file("same.pb", [&bytes[..], &[0x18, 0x00]].concat());
     let ran = run([

@@ -24,7 +24,8 @@ pub(super) struct Slot {
     pub(super) known: bool,
 }
 
-/// The fields of a message by number, from one hop over it. A member of a oneof that another follows isn't there.
+/// The fields of a message by number, from one hop over it. A member of a oneof that another
+/// follows isn't there.
 pub(super) fn index<I: Input>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],

@@ -288,7 +288,8 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Compares the elements of a repeated field one with the other, as far as both sides have them, and then their numbers.
+    /// Compares the elements of a repeated field one with the other, as far as both sides have
+    /// them, and then their numbers.
     fn in_pairs<I: Input, J: Input, T>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -369,7 +370,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// What the type doesn't know: as its wire type says, since a number or a length may be written longer than it need be.
+    /// What the type doesn't know: as its wire type says, since a number or a length may be written
+    /// longer than it need be.
     fn raw<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,

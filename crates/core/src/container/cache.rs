@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// Record chunks that several records share, decoded once while they are in use together.
 ///
-/// Of those used last as many are kept as fit in the bound; the very last always is, since decoding it took that memory anyway.
+/// Of those used last as many are kept as fit in the bound; the very last always is, since decoding
+/// it took that memory anyway.
 #[derive(Debug)]
 pub(super) struct RecordChunkCache {
     max_size: u64,
@@ -29,7 +30,8 @@ impl RecordChunkCache {
         }
     }
 
-    /// A record of a record chunk with `decoded_size` bytes of records, in the file that counts as `number`.
+    /// A record of a record chunk with `decoded_size` bytes of records, in the file that counts as
+    /// `number`.
     pub(super) fn record<S: ReadAt>(
         &self,
         (number, file): (usize, &RecordFile<S>),

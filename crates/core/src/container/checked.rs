@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
 
-/// Reads a chunk's record and compares its crc32c, where the trailer has one. The read that gives the last byte fails if it differs.
+/// Reads a chunk's record and compares its crc32c, where the trailer has one. The read that gives
+/// the last byte fails if it differs.
 pub(super) struct CheckedStream<R> {
     record: R,
     left: u64,

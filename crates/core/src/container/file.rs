@@ -16,10 +16,11 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
 
-/// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read when they are asked for.
+/// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read when
+/// they are asked for.
 ///
-/// Opening one checks the trailer against the records. Of records that share a record chunk, the lengths are checked when
-/// that record chunk is decoded, which is when the first of them is read.
+/// Opening one checks the trailer against the records. Of records that share a record chunk, the
+/// lengths are checked when that record chunk is decoded, which is when the first of them is read.
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
     pub(super) file: RecordFile<S>,
@@ -57,7 +58,8 @@ impl ChunkedFile<File> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be opened, and what [`from_source`](ChunkedFile::from_source) finds wrong with it.
+    /// [`ErrorKind::Io`] if the file can't be opened, and what
+    /// [`from_source`](ChunkedFile::from_source) finds wrong with it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         ChunkedFile::open_with(path, &Limits::default())
     }
@@ -74,7 +76,8 @@ impl ChunkedFile<File> {
         ChunkedFile::from_sources(open_file(path)?, limits, |file| siblings.open(file))
     }
 
-    /// Opens a `.cpb` file whose chunks are those that `metadata` says, whatever its own trailer is: to read a part of it.
+    /// Opens a `.cpb` file whose chunks are those that `metadata` says, whatever its own trailer
+    /// is: to read a part of it.
     ///
     /// # Errors
     ///
@@ -104,15 +107,18 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is no record file, has no record, or the last is no trailer; [`ErrorKind::InvalidTrailer`]
-    /// if the trailer contradicts itself or the records; [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
+    /// [`ErrorKind::NotChunked`] if it is no record file, has no record, or the last is no trailer;
+    /// [`ErrorKind::InvalidTrailer`] if the trailer contradicts itself or the records;
+    /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
         ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
     }
 
-    /// Opens a chunked message in any source of bytes, some of whose chunks may be in others; `open` opens one of those.
+    /// Opens a chunked message in any source of bytes, some of whose chunks may be in others;
+    /// `open` opens one of those.
     ///
-    /// Whether it is the one that is meant is checked here: [`ErrorKind::ChecksumMismatch`] if it isn't.
+    /// Whether it is the one that is meant is checked here: [`ErrorKind::ChecksumMismatch`] if it
+    /// isn't.
     ///
     /// # Errors
     ///
@@ -140,7 +146,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         })
     }
 
-    /// Opens a source whose chunks are those that `metadata` says, whatever its own trailer is: to read a part of it.
+    /// Opens a source whose chunks are those that `metadata` says, whatever its own trailer is: to
+    /// read a part of it.
     ///
     /// # Errors
     ///
@@ -201,7 +208,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         &self.file
     }
 
-    /// All record files, the one with the trailer first; the others in the order of `files` in the trailer.
+    /// All record files, the one with the trailer first; the others in the order of `files` in the
+    /// trailer.
     pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<S>> {
         std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
     }
@@ -212,8 +220,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         record.map(|record| record.position)
     }
 
-    /// Where the record chunks begin that the trailer is in or, of one of the other files, its last record; counted as
-    /// [`record_files`](Self::record_files) does.
+    /// Where the record chunks begin that the trailer is in or, of one of the other files, its last
+    /// record; counted as [`record_files`](Self::record_files) does.
     pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
         match file.checked_sub(1).and_then(|at| self.parts.get(at)) {
             Some(part) => vec![part.end.chunk_begin().0],
@@ -221,7 +229,8 @@ impl<S: ReadAt> ChunkedFile<S> {
         }
     }
 
-    /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and its position there.
+    /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
+    /// its position there.
     pub fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
         let record = self.records.get(chunk)?;
         Some((record.file, record.position))
@@ -259,7 +268,8 @@ fn last_record<S: ReadAt>(
     };
     let header = file.chunk_header_at(end.chunk_begin())?.header;
     let size = header.decoded_data_size;
-    // In a record chunk of its own it may be as large as a trailer, with others as large as those may be.
+    // In a record chunk of its own it may be as large as a trailer, with others as large as those
+    // may be.
     if size > limits.max_trailer_size.max(limits.max_cached_size) {
         let message = format!("a trailer of {size} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(end.numeric()));

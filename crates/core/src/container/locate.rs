@@ -5,7 +5,8 @@ use record_file::{ChunkHeader, ChunkOffset, ReadAt, RecordFile, RecordPosition};
 use crate::proto::ChunkInfo;
 use crate::{Result, threads};
 
-/// From how many chunks on all headers of the file are read in one pass. Looking one up reads the headers in its block.
+/// From how many chunks on all headers of the file are read in one pass. Looking one up reads the
+/// headers in its block.
 const ONE_PASS_FROM: usize = 16;
 
 /// How many chunks each thread passes over at the least, where several do.
@@ -14,8 +15,8 @@ const LEAST_EACH: usize = 1024;
 /// A record, and the header of the record chunk that it is in.
 pub(super) type Located = (RecordPosition, ChunkHeader);
 
-/// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any offset may be claimed; nothing is read but
-/// headers.
+/// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any
+/// offset may be claimed; nothing is read but headers.
 pub(super) fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -44,7 +45,8 @@ pub(super) fn locate_all<S: ReadAt>(
     Ok(())
 }
 
-/// Several threads pass over a part of the file each. `None` if they would be too many for so few chunks, or their parts don't meet.
+/// Several threads pass over a part of the file each. `None` if they would be too many for so few
+/// chunks, or their parts don't meet.
 fn in_parts<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -75,7 +77,8 @@ fn in_parts<S: ReadAt>(
     Some(parts?.into_iter().flatten().collect())
 }
 
-/// Passes over the chunks of a file from `begin` to `end`, or until all that is `wanted`, by its offset, is behind. Says up to where that was.
+/// Passes over the chunks of a file from `begin` to `end`, or until all that is `wanted`, by its
+/// offset, is behind. Says up to where that was.
 fn pass<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],
@@ -109,7 +112,8 @@ mod tests {
 
     use super::*;
 
-    /// A file of records alone in their chunks, and what a trailer says of them, from the last to the first.
+    /// A file of records alone in their chunks, and what a trailer says of them, from the last to
+    /// the first.
     fn file_of(records: usize) -> (Vec<u8>, Vec<ChunkInfo>) {
         let mut writer = RecordWriter::with_defaults(Vec::new());
         let mut infos: Vec<_> = (0..records)

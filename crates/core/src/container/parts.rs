@@ -29,7 +29,8 @@ impl Part {
 
 /// Fails if a serialized trailer consists of more than `most` messages.
 ///
-/// A message of two bytes on the wire takes many times that in memory, and a compressed record a fraction of it in the file.
+/// A message of two bytes on the wire takes many times that in memory, and a compressed record a
+/// fraction of it in the file.
 pub(super) fn check(trailer: &[u8], most: u64) -> Result<()> {
     // Each takes a tag and a length.
     if trailer.len() as u64 / 2 <= most {
@@ -66,7 +67,8 @@ mod tests {
 
     #[test]
     fn messages_are_counted_wherever_they_are_nested() {
-        // Two chunks, and a message with a field that has two tags and a message with an empty field.
+        // Two chunks, and a message with a field that has two tags and a message with an empty
+        // field.
         let trailer = b"\x12\x02\x08\x01\x12\x00\x1a\x0e\x12\x0c\x0a\x02\x08\x05\x0a\x02\x18\x00\x1a\x02\x12\x00";
         assert!(check(trailer, 8).is_ok());
         let error = check(trailer, 7).unwrap_err();

@@ -1,7 +1,8 @@
-//! What a file says of its message's type: the file metadata of the records, `riegeli.RecordsMetadata`.
+//! What a file says of its message's type: the file metadata of the records,
+//! `riegeli.RecordsMetadata`.
 //!
-//! The type's name is always there. With its schema, all files that it takes, a file can be read by names and be shown by programs
-//! that don't know the type.
+//! The type's name is always there. With its schema, all files that it takes, a file can be read by
+//! names and be shown by programs that don't know the type.
 
 use std::collections::HashSet;
 
@@ -34,7 +35,8 @@ pub(crate) fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -
 fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
     let mut ordered = Vec::new();
     let mut seen = HashSet::new();
-    // Each with whether its imports were put in front of it. Without recursion: rows of imports can be long.
+    // Each with whether its imports were put in front of it. Without recursion: rows of imports can
+    // be long.
     let mut open = vec![(file, false)];
     while let Some((file, ready)) = open.pop() {
         if ready {
@@ -53,8 +55,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidSchema`] if they contradict each other, [`ErrorKind::LimitExceeded`] if there are very many, and
-    /// [`ErrorKind::Record`] if the file is damaged there.
+    /// [`ErrorKind::InvalidSchema`] if they contradict each other, [`ErrorKind::LimitExceeded`] if
+    /// there are very many, and [`ErrorKind::Record`] if the file is damaged there.
     pub fn schema(&self) -> Result<Option<DescriptorPool>> {
         let records = self.record_file();
         let mut chunks = records.chunks().skip(1);

@@ -1,4 +1,5 @@
-//! The other files that a trailer says chunks are in: which are opened, and whether they are those that are meant.
+//! The other files that a trailer says chunks are in: which are opened, and whether they are those
+//! that are meant.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +13,8 @@ use crate::{Error, ErrorKind, Result};
 /// Opens the files that the trailer of another names.
 #[derive(Debug)]
 pub(super) struct Siblings {
-    /// The folder of the file with the trailer, without symbolic links. A file that is open but has no name is in none.
+    /// The folder of the file with the trailer, without symbolic links. A file that is open but
+    /// has no name is in none.
     folder: Option<PathBuf>,
     allow_outside: bool,
 }
@@ -54,7 +56,8 @@ impl Siblings {
         open_file(&real)
     }
 
-    /// What a trailer says as a path; inside the folder, as far as the text tells, unless others are allowed.
+    /// What a trailer says as a path; inside the folder, as far as the text tells, unless others
+    /// are allowed.
     fn relative(&self, path: &str) -> Result<PathBuf> {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);

@@ -21,11 +21,13 @@ pub struct ChunkSummary {
     pub size: u64,
     /// Bytes of it in the file; `None` if other records share its record chunk.
     pub stored_size: Option<u64>,
-    /// The other chunks in its record chunk: those compressed with it, and those that are the very same record.
+    /// The other chunks in its record chunk: those compressed with it, and those that are the very
+    /// same record.
     pub shared_with: SharedWith,
     /// How it is compressed.
     pub compression: CompressionKind,
-    /// Which file its record is in: 0 is the one with the trailer, the others are counted as the trailer does.
+    /// Which file its record is in: 0 is the one with the trailer, the others are counted as the
+    /// trailer does.
     pub file: usize,
     /// The position of its record in that file.
     pub position: u64,
@@ -35,7 +37,8 @@ pub struct ChunkSummary {
 
 /// The other chunks in the record chunk of one.
 ///
-/// All chunks of a record chunk hold one list, since a file may say of a million that they share one.
+/// All chunks of a record chunk hold one list, since a file may say of a million that they share
+/// one.
 #[derive(Clone, Debug, Default)]
 pub struct SharedWith {
     /// All of them, in order, the chunk itself included.

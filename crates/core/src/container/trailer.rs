@@ -13,7 +13,8 @@ use crate::proto::{ChunkMetadata, ChunkedMessage, chunk_info};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
-/// The highest join version that is read, and so the consumer that this reader is to `bad_consumers`.
+/// The highest join version that is read, and so the consumer that this reader is to
+/// `bad_consumers`.
 pub const MAX_JOIN_VERSION: i32 = 1;
 
 /// What a trailer is read for.
@@ -36,7 +37,8 @@ pub struct ChunkPlace {
     pub packed: bool,
 }
 
-/// The metadata of a chunked message, checked: versions known, indices and kinds in range, paths well-formed and of bounded depth.
+/// The metadata of a chunked message, checked: versions known, indices and kinds in range, paths
+/// well-formed and of bounded depth.
 #[derive(Debug)]
 pub struct Trailer {
     metadata: ChunkMetadata,
@@ -51,7 +53,8 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is no trailer, and what [`from_metadata`](Self::from_metadata) finds wrong with it.
+    /// [`ErrorKind::NotChunked`] if it is no trailer, and what
+    /// [`from_metadata`](Self::from_metadata) finds wrong with it.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         Trailer::parse_level(bytes, limits)?.in_one_piece()
     }
@@ -101,8 +104,9 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnsupportedVersion`] if it says that this reader can't merge it; [`ErrorKind::InvalidTrailer`] if it
-    /// contradicts itself; [`ErrorKind::LimitExceeded`] if it nests too deep.
+    /// [`ErrorKind::UnsupportedVersion`] if it says that this reader can't merge it;
+    /// [`ErrorKind::InvalidTrailer`] if it contradicts itself; [`ErrorKind::LimitExceeded`] if
+    /// it nests too deep.
     pub fn from_metadata(
         metadata: ChunkMetadata,
         purpose: TrailerUse,
@@ -165,8 +169,8 @@ impl Trailer {
         })
     }
 
-    /// Serializes what has become of this trailer, with what this library doesn't know of all that is as it was. `kept` says
-    /// which of its chunks are still there.
+    /// Serializes what has become of this trailer, with what this library doesn't know of all that
+    /// is as it was. `kept` says which of its chunks are still there.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
     }
@@ -221,7 +225,8 @@ impl Trailer {
         chunks.filter_map(|c| Some((c.chunk, c.slice_of.filter(|_| self.is_marked())?)))
     }
 
-    /// The chunks that others are spliced into, as far as the paths tell, in the order in which a plan walks over them.
+    /// The chunks that others are spliced into, as far as the paths tell, in the order in which a
+    /// plan walks over them.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
         let chunks = self.tree.ids_in_depth().flat_map(|id| {
             let chunks = self.tree.chunks(id);
@@ -241,8 +246,8 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// If a chunk that others are spliced into can't be read or is no message, or a chunk has no place in it;
-    /// [`ErrorKind::SchemaNeeded`] if only the message's type could tell how.
+    /// If a chunk that others are spliced into can't be read or is no message, or a chunk has no
+    /// place in it; [`ErrorKind::SchemaNeeded`] if only the message's type could tell how.
     pub fn plan<S: ChunkStore + ?Sized>(
         &self,
         chunks: &S,
@@ -343,7 +348,8 @@ fn check_version(metadata: &ChunkMetadata) -> Result<i32> {
         );
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
-    // As a consumer this reader is of the highest version that it knows; a file that bars its own version bars everyone.
+    // As a consumer this reader is of the highest version that it knows; a file that bars its own
+    // version bars everyone.
     let barred = [MAX_JOIN_VERSION, version.join_version];
     if let Some(bad) = version
         .bad_consumers

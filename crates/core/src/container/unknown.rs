@@ -1,4 +1,5 @@
-//! What a trailer says that this library doesn't know: it is kept when a file is written from another.
+//! What a trailer says that this library doesn't know: it is kept when a file is written from
+//! another.
 
 use std::borrow::Cow;
 
@@ -24,8 +25,8 @@ impl Unknown {
         Unknown(says_more.then(|| bytes.into()))
     }
 
-    /// Serializes what has become of `was`, with what isn't known of those of its chunks that were `kept`, and of everything else that
-    /// is as it was.
+    /// Serializes what has become of `was`, with what isn't known of those of its chunks that were
+    /// `kept`, and of everything else that is as it was.
     pub(super) fn encode(
         &self,
         was: &ChunkMetadata,
@@ -109,7 +110,8 @@ mod tests {
     use super::*;
     use crate::proto::{ChunkInfo, ChunkedMessage, VersionDef};
 
-    /// A trailer with two chunks, of which field 99 isn't known, nor field 98 of the first, nor field 97 of the chunked message.
+    /// A trailer with two chunks, of which field 99 isn't known, nor field 98 of the first, nor
+    /// field 97 of the chunked message.
     fn raw() -> Vec<u8> {
         let mut raw = Vec::new();
         let chunks = [

@@ -51,13 +51,15 @@ pub struct Parts<M> {
 }
 
 impl<M: InParts> Parts<M> {
-    /// A repeated field of messages: its elements are decoded in blocks, and the large ones among them in parts of their own.
+    /// A repeated field of messages: its elements are decoded in blocks, and the large ones among
+    /// them in parts of their own.
     pub fn repeated<E: InParts>(&mut self, number: u32, field: fn(&mut M) -> &mut Vec<E>) {
         self.parts.push(Box::new(Repeated::new(number, field)));
     }
 
-    /// A singular message that has parts itself. `field` gives the message, an empty one if none was there before. It must not be
-    /// a member of a oneof, which another member may have replaced.
+    /// A singular message that has parts itself. `field` gives the message, an empty one if none
+    /// was there before. It must not be a member of a oneof, which another member may have
+    /// replaced.
     pub fn singular<S: InParts>(&mut self, number: u32, field: fn(&mut M) -> &mut S) {
         self.parts.push(Box::new(Singular::new(number, field)));
     }

@@ -15,11 +15,13 @@ use crate::wire::{Field, WireCursor, WireType};
 /// An element of so many blocks, and with parts of its own, is decoded in these.
 const LARGE_BLOCKS: usize = 16;
 
-/// How many pieces may be found for each block that the message would fill, and how many beyond that. More are too small to be worth it.
+/// How many pieces may be found for each block that the message would fill, and how many beyond
+/// that. More are too small to be worth it.
 const PIECES_PER_BLOCK: usize = 16;
 const PIECES_BEYOND: usize = 1024;
 
-/// This can't be decoded in parts: what is wrong, or whether anything is, shows when it is decoded whole.
+/// This can't be decoded in parts: what is wrong, or whether anything is, shows when it is decoded
+/// whole.
 pub(super) struct NotInParts;
 
 pub(super) type Outcome<T> = Result<T, NotInParts>;
@@ -28,7 +30,8 @@ pub(super) type Outcome<T> = Result<T, NotInParts>;
 pub(super) struct Scan {
     bytes: Bytes,
     block_size: usize,
-    /// How many more pieces may be found: each takes some hundred bytes until it is put in its place.
+    /// How many more pieces may be found: each takes some hundred bytes until it is put in its
+    /// place.
     pieces_left: usize,
     /// What the threads are to do, in the order of the message.
     pub(super) tasks: Vec<Task>,
@@ -280,7 +283,8 @@ impl<M: InParts, E: InParts> Part<M> for Repeated<M, E> {
 
     fn merge_into(self: Box<Self>, message: &mut M, run: &Run) -> Outcome<()> {
         let list = (self.field)(message);
-        // As many as have been met. They would take that memory anyway, if they are what they should be; nothing is touched before.
+        // As many as have been met. They would take that memory anyway, if they are what they
+        // should be; nothing is touched before.
         list.try_reserve_exact(self.count).map_err(|_| NotInParts)?;
         for piece in self.pieces {
             match piece {
@@ -299,7 +303,8 @@ impl<M: InParts, E: InParts> Part<M> for Repeated<M, E> {
     }
 }
 
-/// The context of a message that stands one level deeper, if one may. prost makes it only for what it decodes there: here, a key.
+/// The context of a message that stands one level deeper, if one may. prost makes it only for what
+/// it decodes there: here, a key.
 fn deeper(depth: &DecodeContext) -> Outcome<DecodeContext> {
     let found = RefCell::new(None);
     let mut entry: &[u8] = &[1, 0x08];

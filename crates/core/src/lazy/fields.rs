@@ -17,8 +17,8 @@ use crate::wire::{Field, WireCursor, WireType};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FieldEntry {
-    /// The step that leads to it from its message. Without a type the first value of a field is taken for its only one, and those
-    /// behind it for elements; a map's entries, too.
+    /// The step that leads to it from its message. Without a type the first value of a field is
+    /// taken for its only one, and those behind it for elements; a map's entries, too.
     pub step: Step,
     /// How it is written.
     pub wire: WireType,
@@ -26,7 +26,8 @@ pub struct FieldEntry {
     pub size: u64,
 }
 
-/// The fields of a message, in their order; from [`MessageView::fields`](super::MessageView::fields). After an error there are no more.
+/// The fields of a message, in their order; from
+/// [`MessageView::fields`](super::MessageView::fields). After an error there are no more.
 pub struct Fields<'a, S> {
     cursor: WireCursor<Part<'a, S>>,
     /// What is left of the message: the first is walked.

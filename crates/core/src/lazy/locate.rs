@@ -9,7 +9,8 @@ use crate::path::{FieldPath, FieldRef, MapKey, Select, Step, TargetKind, message
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How much of a map entry is looked at to hop to its next field: little, since a value in a chunk of its own may be right behind.
+/// How much of a map entry is looked at to hop to its next field: little, since a value in a chunk
+/// of its own may be right behind.
 const ENTRY_WINDOW: usize = 16;
 
 /// The longest key that a map entry is found by, in bytes.
@@ -215,7 +216,8 @@ fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<
     front.set_range(0..left);
     match front.next() {
         Ok(field) => Ok(field.map(|field| field.shifted_by(rest.start))),
-        // A group that ends behind the window, or a tag or length too long for it; or the entry breaks the wire format.
+        // A group that ends behind the window, or a tag or length too long for it; or the entry
+        // breaks the wire format.
         Err(_) => {
             cursor.set_range(rest);
             cursor.next()

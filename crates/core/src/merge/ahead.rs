@@ -1,4 +1,5 @@
-//! A chunk that one thread reads and checks while another walks over it: nothing else can begin before the walk is done.
+//! A chunk that one thread reads and checks while another walks over it: nothing else can begin
+//! before the walk is done.
 
 use std::io::{self, Read};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
@@ -18,7 +19,8 @@ const WINDOW: usize = 256 << 10;
 /// How many windows are read ahead.
 const WINDOWS: usize = 4;
 
-/// Has `walk` walk over a chunk, which is read ahead on another thread if it is large and the options allow for one.
+/// Has `walk` walk over a chunk, which is read ahead on another thread if it is large and the
+/// options allow for one.
 pub(super) fn with_input<'a, S: ChunkStore + ?Sized, T>(
     store: &'a S,
     chunk: usize,

@@ -44,7 +44,8 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// What [`Trailer::from_metadata`](crate::container::Trailer::from_metadata) finds wrong with the metadata.
+    /// What [`Trailer::from_metadata`](crate::container::Trailer::from_metadata) finds wrong with
+    /// the metadata.
     pub fn new(metadata: ChunkMetadata, options: MergeOptions) -> Result<Self> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &options.limits)?;
         let chunks = vec![None; trailer.kinds().len()];
@@ -59,9 +60,9 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if there is no chunk of this index, or it has another size or was there before;
-    /// [`ErrorKind::ChecksumMismatch`] if it has another checksum than `metadata` says. Then it still is missing, or what was there
-    /// before stays.
+    /// [`ErrorKind::InvalidTrailer`] if there is no chunk of this index, or it has another size or
+    /// was there before; [`ErrorKind::ChecksumMismatch`] if it has another checksum than
+    /// `metadata` says. Then it still is missing, or what was there before stays.
     pub fn insert(&mut self, index: usize, chunk: impl Into<Bytes>) -> Result<()> {
         let chunk = chunk.into();
         let count = self.chunks.len();
@@ -90,7 +91,8 @@ impl ChunkMerger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] with what is missing, and as [`Merger::merge`](super::Merger::merge).
+    /// [`ErrorKind::InvalidTrailer`] with what is missing, and as
+    /// [`Merger::merge`](super::Merger::merge).
     pub fn finish(self) -> Result<Bytes> {
         let chunks = self.complete()?;
         to_bytes(&self.trailer, &chunks[..], &self.options)

@@ -26,8 +26,8 @@ pub struct Merged {
     pub size: u64,
     /// The crc32c of the message.
     pub crc32c: u32,
-    /// Whether these are the very bytes that were split: they have been compared with the checksum in the file. `None` where the
-    /// file doesn't say what was split.
+    /// Whether these are the very bytes that were split: they have been compared with the checksum
+    /// in the file. `None` where the file doesn't say what was split.
     pub byte_exact: Option<bool>,
     /// The full name of the message's type, if the file says it.
     pub message_type: Option<String>,
@@ -148,7 +148,8 @@ fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     })
 }
 
-/// The merge is as large as what was split was; smaller only if that had lengths that took more bytes than they need.
+/// The merge is as large as what was split was; smaller only if that had lengths that took more
+/// bytes than they need.
 pub(super) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
     let Some(source) = trailer
         .metadata()

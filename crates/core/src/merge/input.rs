@@ -11,7 +11,8 @@ use super::store::{ChunkStore, may_be_led_to, read_to_end};
 use crate::wire::{Input, at_hand};
 use crate::{Error, ErrorKind, Result};
 
-/// Chunks up to this size are read as a whole when they are first looked into: a walk along a path goes back at every step.
+/// Chunks up to this size are read as a whole when they are first looked into: a walk along a path
+/// goes back at every step.
 const WHOLE_UP_TO: u64 = 1 << 20;
 
 /// How many chunks are open at once.
@@ -24,8 +25,8 @@ const COPY_LEN: usize = 256 << 10;
 
 /// Hops through the message that a plan describes. Only the chunks that are looked into are read.
 ///
-/// Going back in a chunk is to read it again from its beginning. Where more than the chunk would be read again, it is unpacked to a
-/// temporary file.
+/// Going back in a chunk is to read it again from its beginning. Where more than the chunk would be
+/// read again, it is unpacked to a temporary file.
 pub(crate) struct PlanInput<'a, S: ?Sized> {
     plan: MergePlan,
     store: &'a S,
@@ -88,7 +89,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(())
     }
 
-    /// An error of one who hopped through the message: if a chunk that was looked into is damaged, that is the error.
+    /// An error of one who hopped through the message: if a chunk that was looked into is damaged,
+    /// that is the error.
     #[cold]
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         if !may_be_led_to(&error) {
@@ -186,7 +188,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         Ok(())
     }
 
-    /// Whether a chunk is unpacked, as it is once reading it again from its beginning has cost as much.
+    /// Whether a chunk is unpacked, as it is once reading it again from its beginning has cost as
+    /// much.
     fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
         if self.unpacked.at.contains_key(&chunk) {
             return Ok(true);

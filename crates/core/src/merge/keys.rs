@@ -191,7 +191,8 @@ impl KeyForm {
         KeyForm::Plain(KeyCodec::plain(key))
     }
 
-    /// How a key of this wire type is written. None if it is no key: a field of another wire type than its own is an unknown one.
+    /// How a key of this wire type is written. None if it is no key: a field of another wire type
+    /// than its own is an unknown one.
     pub(crate) fn on_wire(self, wire: WireType) -> Option<KeyCodec> {
         let codec = match self {
             KeyForm::Typed(codec) => codec,
@@ -236,7 +237,8 @@ impl MapKeys {
         }
     }
 
-    /// Which of the `entries` has this key, and whether only the type could tell that it is this key.
+    /// Which of the `entries` has this key, and whether only the type could tell that it is this
+    /// key.
     pub(super) fn find(
         &mut self,
         key: EntryKey<'_>,
@@ -323,10 +325,11 @@ impl<'a> EntryKey<'a> {
     }
 }
 
-/// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to where the entry was looked through.
+/// Looks for the key in the first bytes of an entry that has `len` of them: the key, and up to
+/// where the entry was looked through.
 ///
-/// The key that counts is the last of the keys' own wire type. Writers put it first; how much of the entry is looked at is for the caller to
-/// bound.
+/// The key that counts is the last of the keys' own wire type. Writers put it first; how much of
+/// the entry is looked at is for the caller to bound.
 pub(super) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(EntryKey<'_>, u64)> {
     let mut key = EntryKey::Absent;
     let mut cursor = WireCursor::new(window);

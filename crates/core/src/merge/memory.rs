@@ -6,10 +6,12 @@ use memmap2::MmapMut;
 use super::MergeOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// From this size on, memory is mapped in huge pages: half the time of a merge to fresh memory goes to faults of small ones.
+/// From this size on, memory is mapped in huge pages: half the time of a merge to fresh memory goes
+/// to faults of small ones.
 const HUGE_FROM: usize = 8 << 20;
 
-/// How many times larger than its file a message is believed to be. Beyond that memory is taken as bytes arrive.
+/// How many times larger than its file a message is believed to be. Beyond that memory is taken as
+/// bytes arrive.
 const BELIEVED_RATIO: u64 = 64;
 
 /// Fresh memory for a message.

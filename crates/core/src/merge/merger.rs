@@ -22,8 +22,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// Merges chunks to the message that they were cut from.
 ///
-/// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is the message itself. The name of a
-/// `.cpb` or `.pb` file does as well, and means that file even where it is the prefix of another, as `x.pb` is of `x.pb.cpb`.
+/// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is
+/// the message itself. The name of a `.cpb` or `.pb` file does as well, and means that file even
+/// where it is the prefix of another, as `x.pb` is of `x.pb.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::merge::{MergeOptions, Merger};
@@ -47,13 +48,15 @@ use crate::{Error, ErrorKind, Result};
 pub struct Merger;
 
 impl Merger {
-    /// Merges chunks in memory: chunk `i` is what `metadata` says about chunk `i`; their offsets don't count.
+    /// Merges chunks in memory: chunk `i` is what `metadata` says about chunk `i`; their offsets
+    /// don't count.
     ///
     /// # Errors
     ///
-    /// What [`Trailer::from_metadata`] finds wrong with the metadata; [`ErrorKind::InvalidTrailer`] if there are more or fewer chunks, or
-    /// one of another size; [`ErrorKind::SchemaNeeded`] if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk
-    /// or the merge has another checksum than it should.
+    /// What [`Trailer::from_metadata`] finds wrong with the metadata; [`ErrorKind::InvalidTrailer`]
+    /// if there are more or fewer chunks, or one of another size; [`ErrorKind::SchemaNeeded`]
+    /// if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk or the
+    /// merge has another checksum than it should.
     pub fn merge(
         chunks: &[Bytes],
         metadata: &ChunkMetadata,
@@ -69,19 +72,21 @@ impl Merger {
 
     /// Reads a message of a type known to the program.
     ///
-    /// The type's fields are not known to the merge: for files without our marker use [`read_with`](Self::read_with). Fields that
-    /// the type doesn't have, of a newer schema or extensions, are lost: prost has no place for them.
-    /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) gives the bytes as they were.
+    /// The type's fields are not known to the merge: for files without our marker use
+    /// [`read_with`](Self::read_with). Fields that the type doesn't have, of a newer schema or
+    /// extensions, are lost: prost has no place for them. [`read_dynamic`](Self::read_dynamic)
+    /// keeps them, and [`merge_to`](Self::merge_to) gives the bytes as they were.
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are no message of that type.
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are no message
+    /// of that type.
     pub fn read<M: Message + Default>(prefix: impl AsRef<Path>) -> Result<M> {
         Merger::read_with(prefix, &MergeOptions::new())
     }
 
-    /// Reads a message of a type known to the program, with options: [`MergeOptions::for_message`] makes the type known to
-    /// the merge as well.
+    /// Reads a message of a type known to the program, with options: [`MergeOptions::for_message`]
+    /// makes the type known to the merge as well.
     ///
     /// # Errors
     ///
@@ -93,9 +98,11 @@ impl Merger {
         decode(Merger::merge_to_bytes_with(prefix, options)?)
     }
 
-    /// Reads a message of a type that says what its parts are, and decodes these on [several threads](MergeOptions::threads).
+    /// Reads a message of a type that says what its parts are, and decodes these on [several
+    /// threads](MergeOptions::threads).
     ///
-    /// It is [`read_with`](Self::read_with), but faster where a message has very many elements, as a graph of a million nodes.
+    /// It is [`read_with`](Self::read_with), but faster where a message has very many elements, as
+    /// a graph of a million nodes.
     ///
     /// # Errors
     ///
@@ -109,12 +116,13 @@ impl Merger {
         decode_with(bytes, &decoding)
     }
 
-    /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated fields grow, submessages are merged,
-    /// other fields are set.
+    /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated
+    /// fields grow, submessages are merged, other fields are set.
     ///
     /// # Errors
     ///
-    /// As [`read_with`](Self::read_with). If the bytes are no message of that type, a part of them may have been merged.
+    /// As [`read_with`](Self::read_with). If the bytes are no message of that type, a part of them
+    /// may have been merged.
     pub fn merge_into<M: Message>(
         message: &mut M,
         prefix: impl AsRef<Path>,
@@ -128,7 +136,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to_bytes_with`](Self::merge_to_bytes_with). The bytes are then as they were before.
+    /// As [`merge_to_bytes_with`](Self::merge_to_bytes_with). The bytes are then as they were
+    /// before.
     pub fn append_to(
         bytes: &mut Vec<u8>,
         prefix: impl AsRef<Path>,
@@ -167,8 +176,8 @@ impl Merger {
         DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
     }
 
-    /// Reads a part of a chunked message: what `metadata` says instead of the file's own trailer. Of a file with our marker, what
-    /// is left out stays an empty value.
+    /// Reads a part of a chunked message: what `metadata` says instead of the file's own trailer.
+    /// Of a file with our marker, what is left out stays an empty value.
     ///
     /// # Errors
     ///
@@ -205,7 +214,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't fit in memory.
+    /// As [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't fit in
+    /// memory.
     pub fn merge_to_bytes(prefix: impl AsRef<Path>) -> Result<Bytes> {
         Merger::merge_to_bytes_with(prefix, &MergeOptions::new())
     }
@@ -228,9 +238,10 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, or reading or writing fails; what is wrong with the
-    /// file; [`ErrorKind::SchemaNeeded`] if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was
-    /// written is not what was split. Then `sink` has had bytes that are not to be used.
+    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, or reading or writing
+    /// fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the type has to be
+    /// known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is not what was
+    /// split. Then `sink` has had bytes that are not to be used.
     pub fn merge_to(sink: &mut impl Write, prefix: impl AsRef<Path>) -> Result<Merged> {
         Merger::merge_to_with(sink, prefix, &MergeOptions::new())
     }
@@ -261,8 +272,9 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and the options don't [`force`](MergeOptions::force);
-    /// [`ErrorKind::InvalidConfig`] if the target is the file that is read.
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and the
+    /// options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if the target
+    /// is the file that is read.
     pub fn merge_to_file(
         target: impl AsRef<Path>,
         prefix: impl AsRef<Path>,
@@ -271,8 +283,8 @@ impl Merger {
         write_file(target.as_ref(), &find(prefix.as_ref())?, options)
     }
 
-    /// Writes the message in exactly the file `input` to a file: no other file is looked for. It may have any name; one in `.pb` is
-    /// the message itself, any other is in chunks.
+    /// Writes the message in exactly the file `input` to a file: no other file is looked for. It
+    /// may have any name; one in `.pb` is the message itself, any other is in chunks.
     ///
     /// # Errors
     ///
@@ -388,8 +400,8 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`Merger::merge_to_bytes`], and [`ErrorKind::InvalidConfig`] if the buffer is smaller than the message. The buffer's content
-    /// is then unspecified.
+    /// As [`Merger::merge_to_bytes`], and [`ErrorKind::InvalidConfig`] if the buffer is smaller
+    /// than the message. The buffer's content is then unspecified.
     pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged> {
         let trailer = self.trailer();
         with_plan(trailer, self, options, |chunks, plan| {
@@ -415,7 +427,8 @@ enum Found {
     Plain(PathBuf),
 }
 
-/// The file that a prefix, or its own name, means. Its own name first: who says `x.pb` doesn't mean `x.pb.cpb`.
+/// The file that a prefix, or its own name, means. Its own name first: who says `x.pb` doesn't mean
+/// `x.pb.cpb`.
 fn find(prefix: &Path) -> Result<Found> {
     match prefix.extension().and_then(|extension| extension.to_str()) {
         Some("cpb") if prefix.is_file() => return Ok(Found::Chunked(prefix.to_owned())),

@@ -8,20 +8,23 @@ use crate::progress::Progress;
 use crate::split::LARGEST_DEPTH_LIMIT;
 use crate::threads;
 
-/// How many messages deep a path may lead, or messages nest that are compared or measured: protobuf's own default.
+/// How many messages deep a path may lead, or messages nest that are compared or measured:
+/// protobuf's own default.
 pub const DEFAULT_MAX_MESSAGE_DEPTH: usize = 100;
 
-/// How deep `ChunkedMessage`s may nest. Each level takes two of the hundred that the trailer's own parser allows.
+/// How deep `ChunkedMessage`s may nest. Each level takes two of the hundred that the trailer's own
+/// parser allows.
 pub const DEFAULT_MAX_NESTING: usize = 48;
 
 /// How large a trailer may be: 256 MiB, enough for millions of chunks.
 pub const DEFAULT_MAX_TRAILER_SIZE: u64 = 256 << 20;
 
-/// How many messages a trailer may consist of: 8,388,608. They are about a dozen for each chunk, so it is enough for 700,000 chunks; in
-/// memory each takes some hundred bytes.
+/// How many messages a trailer may consist of: 8,388,608. They are about a dozen for each chunk, so
+/// it is enough for 700,000 chunks; in memory each takes some hundred bytes.
 pub const DEFAULT_MAX_TRAILER_MESSAGES: u64 = 1 << 23;
 
-/// How large a record chunk that several chunks share may be to be decoded once and kept: 64 MiB, many times what writers make.
+/// How large a record chunk that several chunks share may be to be decoded once and kept: 64 MiB,
+/// many times what writers make.
 pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 
 /// How often a trailer may itself be chunked. Each time it gets many times smaller.
@@ -44,8 +47,9 @@ pub const DEFAULT_MAX_FILES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// How many messages deep a path may lead ([`DEFAULT_MAX_MESSAGE_DEPTH`]). Messages that are compared or measured are walked as
-    /// deep, but for more than [`LARGEST_DEPTH_LIMIT`] levels.
+    /// How many messages deep a path may lead ([`DEFAULT_MAX_MESSAGE_DEPTH`]). Messages that are
+    /// compared or measured are walked as deep, but for more than [`LARGEST_DEPTH_LIMIT`]
+    /// levels.
     pub max_message_depth: usize,
     /// How deep `ChunkedMessage`s may nest ([`DEFAULT_MAX_NESTING`]).
     pub max_nesting: usize,
@@ -59,10 +63,11 @@ pub struct Limits {
     pub max_files: usize,
     /// Whether those files may lie outside of the folder of the file that names them (no).
     pub allow_outside: bool,
-    /// How large a record chunk may be, decoded, in bytes, to be kept for the next of the records that share it
-    /// ([`DEFAULT_MAX_CACHED_SIZE`]).
+    /// How large a record chunk may be, decoded, in bytes, to be kept for the next of the records
+    /// that share it ([`DEFAULT_MAX_CACHED_SIZE`]).
     pub max_cached_size: u64,
-    /// How large a message may be that is merged into memory, in bytes (as large as memory can be).
+    /// How large a message may be that is merged into memory, in bytes (as large as memory can
+    /// be).
     pub max_message_size: u64,
 }
 
@@ -92,19 +97,21 @@ impl Limits {
 
 /// What is known about a message that is merged, and what is taken for granted.
 ///
-/// Files with our marker need none of it. For others the type decides what the bytes alone can't: whether a value is bytes or a
-/// number written as text, how a map's integer keys are encoded, whether a message is a group, which fields share a oneof.
+/// Files with our marker need none of it. For others the type decides what the bytes alone can't:
+/// whether a value is bytes or a number written as text, how a map's integer keys are encoded,
+/// whether a message is a group, which fields share a oneof.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
     /// The message's type.
     pub descriptor: Option<MessageDescriptor>,
-    /// Without a type: a BYTES chunk is a bytes or string value, a MESSAGE chunk no group, integer keys are plain varints, and
-    /// slices append.
+    /// Without a type: a BYTES chunk is a bytes or string value, a MESSAGE chunk no group, integer
+    /// keys are plain varints, and slices append.
     pub assume_plain: bool,
     /// What is accepted.
     pub limits: Limits,
-    /// How many threads copy chunks to where they belong; as many as there are cores if `None`. The result is the same.
+    /// How many threads copy chunks to where they belong; as many as there are cores if `None`.
+    /// The result is the same.
     pub threads: Option<NonZeroUsize>,
     /// Who is told how far it is, and who may stop it.
     pub progress: Progress,
@@ -170,7 +177,8 @@ impl MergeOptions {
     }
 }
 
-// prost-reflect's own `Debug` of a descriptor doesn't come to an end for a type that contains itself.
+// prost-reflect's own `Debug` of a descriptor doesn't come to an end for a type that contains
+// itself.
 impl std::fmt::Debug for MergeOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);

@@ -17,10 +17,12 @@ use crate::{Error, ErrorKind, Result, crc, threads};
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 const COPY_LEN: usize = 256 << 10;
 
-/// Chunks up to this size are read at once, whole: they stay in the cache until they are where they belong.
+/// Chunks up to this size are read at once, whole: they stay in the cache until they are where they
+/// belong.
 const WHOLE_UP_TO: u64 = 1 << 20;
 
-/// How many segments' checksums a thread puts together at the least: fewer take less time than the thread.
+/// How many segments' checksums a thread puts together at the least: fewer take less time than the
+/// thread.
 const LEAST_COMBINED: usize = 4096;
 
 /// How large segments must be on average for positioned writes to a file to pay: each is a call.
@@ -257,7 +259,8 @@ impl<P> Jobs<P> {
         });
     }
 
-    /// The largest last, so that it is taken first: what is left at the end is small, and no thread waits long for another.
+    /// The largest last, so that it is taken first: what is left at the end is small, and no thread
+    /// waits long for another.
     fn into_queue(self) -> Vec<Job<P>> {
         let mut queue: Vec<Job<P>> = self.by_chunk.into_iter().flatten().collect();
         for job in &mut queue {

@@ -48,7 +48,8 @@ impl Segment {
 
 /// Where every byte of a merged message comes from, before any of it is written.
 ///
-/// The segments cover the output from its first byte to its last, in order, each once. Printed, it lists them:
+/// The segments cover the output from its first byte to its last, in order, each once. Printed, it
+/// lists them:
 ///
 /// ```text
 /// 0 chunk 0 0..9
@@ -160,7 +161,8 @@ impl MergePlan {
         self.literals.get(range).unwrap_or_default()
     }
 
-    /// The segments that copy from this chunk, in the order of its bytes: what has to be written once it is read.
+    /// The segments that copy from this chunk, in the order of its bytes: what has to be written
+    /// once it is read.
     pub fn chunk_segments(&self, chunk: usize) -> impl DoubleEndedIterator<Item = &Segment> {
         let range = match (self.starts.get(chunk), self.starts.get(chunk + 1)) {
             (Some(&start), Some(&end)) => start..end,

@@ -25,7 +25,8 @@ pub(crate) struct Layout<'a> {
 
 /// Plans the merge of the chunks in `store`.
 ///
-/// Every chunk that others are spliced into is read once, as a stream; of others at most the first field is, or a value's text.
+/// Every chunk that others are spliced into is read once, as a stream; of others at most the first
+/// field is, or a value's text.
 pub(crate) fn plan<S: ChunkStore + ?Sized>(
     store: &S,
     layout: Layout<'_>,
@@ -163,7 +164,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         Walk::run(self, node, chunk, whole, role)
     }
 
-    /// A field of the message at `node` is met that, by the type, clears other members of its oneof.
+    /// A field of the message at `node` is met that, by the type, clears other members of its
+    /// oneof.
     pub(super) fn end_others(&mut self, node: NodeId, field: &Field) {
         let children = self.tree.children(node);
         let met = (field.number.0, field.wire_type);
@@ -181,7 +183,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
 
     /// Forgets what was seen of a node and of all below it: something later has taken its place.
     ///
-    /// Only its own empty pieces still count in a marked file: of two placeholders, none says which was cut.
+    /// Only its own empty pieces still count in a marked file: of two placeholders, none says which
+    /// was cut.
     pub(super) fn forget(&mut self, forgotten: NodeId) {
         let tree = self.tree;
         let mut open = vec![forgotten];
@@ -211,7 +214,8 @@ impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
         }
     }
 
-    /// A map entry's key was met that means one number as int32 or int64 and another as sint32 or sint64.
+    /// A map entry's key was met that means one number as int32 or int64 and another as sint32 or
+    /// sint64.
     pub(super) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
         if self.marked || self.options.assume_plain {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The merged message as chunks with edits: pure bookkeeping of what goes where, until every length is known.
+//! The merged message as chunks with edits: pure bookkeeping of what goes where, until every length
+//! is known.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +10,8 @@ use super::plan::{Segment, SegmentSource};
 use crate::wire::{FieldNumber, WireType, encode_varint, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
-/// A span of a chunk that is used in one place of the output, or a message that only the merge creates.
+/// A span of a chunk that is used in one place of the output, or a message that only the merge
+/// creates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UseId(u32);
 
@@ -21,8 +23,8 @@ impl UseId {
 
 /// A length-delimited field that encloses an edit: its length has to be written anew.
 ///
-/// Frames are counted references: one lives as long as something inside it is remembered, so a walk over a million messages keeps
-/// only those that matter.
+/// Frames are counted references: one lives as long as something inside it is remembered, so a walk
+/// over a million messages keeps only those that matter.
 #[derive(Debug)]
 pub(super) struct Frame {
     /// Where its length starts, behind the tag.
@@ -90,7 +92,8 @@ struct Edit {
 }
 
 impl Edit {
-    /// Inner messages end before outer ones at the same offset; what is replaced comes behind what is put in front of it.
+    /// Inner messages end before outer ones at the same offset; what is replaced comes behind what
+    /// is put in front of it.
     fn order(&self) -> (u64, Reverse<u32>, bool, u32) {
         (self.offset, Reverse(self.depth), self.remove > 0, self.rank)
     }
@@ -176,7 +179,8 @@ impl Rope {
     /// Computes every length and lays `root` out.
     pub(super) fn lay_out(mut self, root: UseId) -> Result<(Vec<Segment>, Vec<u8>)> {
         let mut totals = vec![0u64; self.uses.len()];
-        // From the root downwards; backwards, the total of what is put into a use is there when the use's is computed.
+        // From the root downwards; backwards, the total of what is put into a use is there when the
+        // use's is computed.
         let mut order = vec![root];
         let mut at = 0;
         while let Some(id) = order.get(at) {
@@ -263,7 +267,8 @@ impl Cursor {
 }
 
 impl Use {
-    /// Adds the edits of the enclosing lengths, sorts all edits, and gives the length that this use takes in the output.
+    /// Adds the edits of the enclosing lengths, sorts all edits, and gives the length that this use
+    /// takes in the output.
     fn settle(&mut self, totals: &[u64]) -> Result<u64> {
         // Deepest first, since a length that takes another byte makes its parent grow.
         let mut by_depth: BTreeMap<u32, Vec<(Rc<Frame>, i128)>> = BTreeMap::new();

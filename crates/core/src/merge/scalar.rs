@@ -9,9 +9,11 @@ use crate::{Error, ErrorKind, Result};
 /// The longest text that is read: a number, or the name of an enum's value.
 pub(super) const MAX_TEXT: u64 = 4096;
 
-/// A field with its tag, of the value that `text` spells: a decimal number, `true` or `false`, the name of an enum's value.
+/// A field with its tag, of the value that `text` spells: a decimal number, `true` or `false`, the
+/// name of an enum's value.
 ///
-/// TensorFlow's reader stops at the first character it can't use, or aborts. Here all of the text has to make sense.
+/// TensorFlow's reader stops at the first character it can't use, or aborts. Here all of the text
+/// has to make sense.
 pub(super) fn field_from_text(number: FieldNumber, kind: &Kind, text: &[u8]) -> Result<Vec<u8>> {
     let Some(text) = std::str::from_utf8(text).ok() else {
         return nonsense(kind, "text that is not UTF-8");

@@ -29,7 +29,8 @@ pub(super) struct NodeType {
     pub(super) shape: Shape,
     /// How the keys of its map are written, if it is the value of a map entry.
     pub(super) key: Option<KeyCodec>,
-    /// The members of the oneof that it is a member of, itself included, with the wire types that they have.
+    /// The members of the oneof that it is a member of, itself included, with the wire types that
+    /// they have.
     pub(super) oneof: Vec<(u32, WireType)>,
 }
 
@@ -55,7 +56,8 @@ impl NodeType {
         oneof: Vec::new(),
     };
 
-    /// Whether a field of this wire type is what the path means. Others are unknown fields, which parsers pass by.
+    /// Whether a field of this wire type is what the path means. Others are unknown fields, which
+    /// parsers pass by.
     pub(super) fn takes(&self, wire: WireType) -> bool {
         match &self.shape {
             Shape::Unknown => matches!(wire, WireType::Len | WireType::StartGroup),

@@ -26,7 +26,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The number of bytes and their crc32c, all of them being written. What was cancelled meanwhile fails at the latest here.
+    /// The number of bytes and their crc32c, all of them being written. What was cancelled
+    /// meanwhile fails at the latest here.
     pub(super) fn finish(mut self) -> Result<(u64, u32)> {
         self.inner.flush()?;
         self.meter.check()?;

@@ -16,7 +16,8 @@ use crate::path::Select;
 use crate::wire::{Field, FieldNumber, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How many different field numbers of one message are kept track of. Types have hundreds at most; hostile bytes can have millions.
+/// How many different field numbers of one message are kept track of. Types have hundreds at most;
+/// hostile bytes can have millions.
 const MAX_FIELD_NUMBERS: usize = 1 << 16;
 
 /// Up to how many of them are looked through for one.
@@ -201,7 +202,8 @@ impl LastFields {
         self.slot(number).map(|slot| &self.slots[slot].2)
     }
 
-    /// The field that comes last among those with this number or a lower one. To be asked once all fields were seen.
+    /// The field that comes last among those with this number or a lower one. To be asked once all
+    /// fields were seen.
     pub(super) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
         if self.ascending.len() != self.slots.len() {
             let mut order: Vec<usize> = (0..self.slots.len()).collect();
@@ -299,7 +301,8 @@ impl State {
         self.last.is_some() || self.end().is_some()
     }
 
-    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put among its fields.
+    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put
+    /// among its fields.
     pub(super) fn descends(&self) -> bool {
         self.content.is_some() || !self.wants.is_empty()
     }
@@ -341,7 +344,8 @@ pub(super) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<State>
         let chunks = tree.chunks(id);
         let children = tree.children(id);
         let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
-        // A value is looked at only from outside. Placeholders say where things go, so that only slices are put among fields.
+        // A value is looked at only from outside. Placeholders say where things go, so that only
+        // slices are put among fields.
         let filled = spliced || (!layout.marked && !children.is_empty());
         let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
         let content = (filled || id == NodeId::ROOT).then(|| {

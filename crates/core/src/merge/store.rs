@@ -20,15 +20,17 @@ pub trait ChunkStore: Sync {
     /// How many bytes a chunk has.
     fn size(&self, chunk: usize) -> u64;
 
-    /// A chunk's bytes from the first on. The stream gives exactly as many as [`size`](ChunkStore::size) says, or fails; what checks
-    /// the store has for a chunk are done by the time the last byte is given.
+    /// A chunk's bytes from the first on. The stream gives exactly as many as
+    /// [`size`](ChunkStore::size) says, or fails; what checks the store has for a chunk are
+    /// done by the time the last byte is given.
     ///
     /// # Errors
     ///
     /// If the chunk can't be read.
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
 
-    /// Reads all of a chunk into a buffer of its [`size`](ChunkStore::size), with the same checks: for small ones a stream is much ado.
+    /// Reads all of a chunk into a buffer of its [`size`](ChunkStore::size), with the same checks:
+    /// for small ones a stream is much ado.
     ///
     /// # Errors
     ///
@@ -37,8 +39,8 @@ pub trait ChunkStore: Sync {
         read_stream(&mut *self.stream(chunk)?, buffer)
     }
 
-    /// Reads chunks whole, each to its place, with the same checks. A store that hashes what it reads does so for two at a time, which
-    /// takes little longer than one.
+    /// Reads chunks whole, each to its place, with the same checks. A store that hashes what it
+    /// reads does so for two at a time, which takes little longer than one.
     ///
     /// # Errors
     ///
@@ -55,7 +57,8 @@ pub trait ChunkStore: Sync {
         None
     }
 
-    /// How many bytes the chunks take where they are stored: what a chunk's size is measured by before memory is taken for it.
+    /// How many bytes the chunks take where they are stored: what a chunk's size is measured by
+    /// before memory is taken for it.
     fn stored_len(&self) -> u64 {
         (0..self.len())
             .map(|chunk| self.size(chunk))
@@ -111,9 +114,11 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// What is wrong with what was made of a chunk: what is wrong with the chunk itself comes before what that led to.
+/// What is wrong with what was made of a chunk: what is wrong with the chunk itself comes before
+/// what that led to.
 ///
-/// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once more.
+/// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once
+/// more.
 #[cold]
 pub(super) fn damage_first<S: ChunkStore + ?Sized>(store: &S, chunk: usize, error: Error) -> Error {
     if !may_be_led_to(&error) || store.as_slice(chunk).is_some() {

@@ -48,7 +48,8 @@ struct Node {
 
 /// All places that chunks belong at. Node ids ascend from parents to children.
 ///
-/// There may be a million of them, so they share three lists instead of having lists and maps of their own.
+/// There may be a million of them, so they share three lists instead of having lists and maps of
+/// their own.
 #[derive(Debug)]
 pub(crate) struct PathTree {
     nodes: Vec<Node>,
@@ -136,7 +137,8 @@ impl PathTree {
         self.path(id).display(root)
     }
 
-    /// The first chunk at or below a node, in merge order: what an error about the way there is about.
+    /// The first chunk at or below a node, in merge order: what an error about the way there is
+    /// about.
     pub(crate) fn first_chunk(&self, id: NodeId) -> Option<usize> {
         let mut open = vec![id];
         while let Some(id) = open.pop() {

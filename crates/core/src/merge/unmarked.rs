@@ -1,8 +1,9 @@
 //! Merging files without our marker, with TensorFlow's semantics.
 //!
-//! What was cut is gone from its parent. A BYTES chunk sets its field, a MESSAGE chunk is merged into what is there, and parts of
-//! its path that are missing are created. Merging two messages is concatenating their bytes; where the type is known, the fields
-//! are put in ascending order, as serializers write them, as far as that changes nothing.
+//! What was cut is gone from its parent. A BYTES chunk sets its field, a MESSAGE chunk is merged
+//! into what is there, and parts of its path that are missing are created. Merging two messages is
+//! concatenating their bytes; where the type is known, the fields are put in ascending order, as
+//! serializers write them, as far as that changes nothing.
 
 use prost_reflect::Kind;
 
@@ -112,8 +113,9 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Where among the fields of the message at `node` more of this field goes: behind what it has of it, or behind the last field
-    /// with a lower number; a member of a oneof behind all other members, which it clears.
+    /// Where among the fields of the message at `node` more of this field goes: behind what it has
+    /// of it, or behind the last field with a lower number; a member of a oneof behind all
+    /// other members, which it clears.
     fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
         let content = self.states[node.index()].content.as_mut();
         let start = content
@@ -175,7 +177,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                 let want = self.states[node.index()].want(step.field);
                 let seen = want.and_then(|want| want.wire);
                 match (&step.select, seen) {
-                    // The value of a map entry is never a group, and the elements that are there show what one more is.
+                    // The value of a map entry is never a group, and the elements that are there
+                    // show what one more is.
                     (Select::Key(_), _) => Ok(WireType::Len),
                     (Select::Index(_), Some(wire)) => Ok(wire),
                     _ if self.options.assume_plain => Ok(WireType::Len),
@@ -185,8 +188,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         }
     }
 
-    /// Puts a new field in where `step` leads to from `node`: one more element, a new map entry, a singular field. For a map entry
-    /// `field` is that of its value.
+    /// Puts a new field in where `step` leads to from `node`: one more element, a new map entry, a
+    /// singular field. For a map entry `field` is that of its value.
     fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
         let number = step.field;
         let part = match &step.select {
@@ -231,7 +234,8 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         Ok(())
     }
 
-    /// A member of a oneof is set: of the members that come after it in the order of merging, nothing is left to be merged into.
+    /// A member of a oneof is set: of the members that come after it in the order of merging,
+    /// nothing is left to be merged into.
     fn end_later(&mut self, node: NodeId, step: &Step) {
         let tree = self.tree;
         let children = tree.children(node);

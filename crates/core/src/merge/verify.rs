@@ -73,11 +73,12 @@ impl Verification {
 }
 
 impl<S: ReadAt> ChunkedFile<S> {
-    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums; then merges it, keeping nothing, and
-    /// compares with what was split.
+    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums; then
+    /// merges it, keeping nothing, and compares with what was split.
     ///
-    /// Problems are collected, so that one damaged chunk doesn't hide another. What [`open`](ChunkedFile::open) refuses doesn't get
-    /// here: without a sound trailer there is nothing to compare with.
+    /// Problems are collected, so that one damaged chunk doesn't hide another. What
+    /// [`open`](ChunkedFile::open) refuses doesn't get here: without a sound trailer there is
+    /// nothing to compare with.
     pub fn verify(&self, options: &MergeOptions) -> Verification {
         let mut report = Verification {
             records: 0,
@@ -118,7 +119,8 @@ impl<S: ReadAt> ChunkedFile<S> {
             }
         }
         drop(reading);
-        // The trailer's places are checked even if a chunk that lies in the way is damaged: that fails by itself.
+        // The trailer's places are checked even if a chunk that lies in the way is damaged: that
+        // fails by itself.
         let plan = match self.plan(options) {
             Ok(plan) => plan,
             Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
@@ -183,7 +185,8 @@ impl Verification {
     }
 }
 
-/// Reads what no chunk of the message is in: the trailer, file metadata, padding, records that the trailer doesn't name.
+/// Reads what no chunk of the message is in: the trailer, file metadata, padding, records that the
+/// trailer doesn't name.
 fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
     match (chunk.header.kind, chunk.header.num_records) {
         // Its 64 bytes were compared when the file was opened.

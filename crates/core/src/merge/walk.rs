@@ -1,4 +1,5 @@
-//! The walk over a chunk that others are spliced into: once, as a stream, with a stack of the messages it is in.
+//! The walk over a chunk that others are spliced into: once, as a stream, with a stack of the
+//! messages it is in.
 
 use std::rc::Rc;
 
@@ -44,7 +45,8 @@ pub(super) struct Runs {
 
 pub(super) enum Place {
     Message(NodeId),
-    /// A map entry whose value is the node's; from this offset on its key field must not come again.
+    /// A map entry whose value is the node's; from this offset on its key field must not come
+    /// again.
     Entry(NodeId, u64),
 }
 
@@ -68,7 +70,8 @@ pub(super) struct Walk<'p, 'a, S: ?Sized> {
 }
 
 impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
-    /// Walks over all of a chunk. `whole` is the use of all of it, of which a merged chunk's first run makes the first piece.
+    /// Walks over all of a chunk. `whole` is the use of all of it, of which a merged chunk's first
+    /// run makes the first piece.
     pub(super) fn run(
         planner: &'p mut Planner<'a, S>,
         node: NodeId,
@@ -324,7 +327,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         self.pass(node, field)
     }
 
-    /// Hops over a field that no path leads into, and over up to `most` more elements of it: how many those were.
+    /// Hops over a field that no path leads into, and over up to `most` more elements of it: how
+    /// many those were.
     ///
     /// Millions of elements may stand between two that matter.
     fn pass_run(&mut self, node: NodeId, mut field: Field, most: u64) -> Result<u64> {
@@ -369,7 +373,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     /// Keeps the last field of each number, where something may be put behind it.
     #[inline]
     pub(super) fn remember(&mut self, node: NodeId, field: &Field) -> Result<()> {
-        // What is put in has a place of its own behind what was there before; only a slice's own last run can be continued.
+        // What is put in has a place of its own behind what was there before; only a slice's own
+        // last run can be continued.
         let own = self.levels.len() > 1 || self.role != Role::Merged;
         if let Some(content) = &mut self.planner.states[node.index()].content
             && own
@@ -403,7 +408,8 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
         let occurrence = Occurrence::new(self.in_use, frame.as_ref(), &field);
         match field.wire_type {
             WireType::StartGroup => {
-                // Its end is known once it comes; what lies in it is enclosed by what encloses the group.
+                // Its end is known once it comes; what lies in it is enclosed by what encloses the
+                // group.
                 let begin = occurrence.value_start();
                 let end = self.cursor.end();
                 state.open(begin.clone(), begin);

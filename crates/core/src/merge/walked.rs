@@ -1,4 +1,5 @@
-//! The chunks that others are spliced into: read once, ahead of the walk over them, and kept for the merge.
+//! The chunks that others are spliced into: read once, ahead of the walk over them, and kept for
+//! the merge.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,8 @@ use super::{MergeOptions, MergePlan};
 use crate::Result;
 use crate::container::Trailer;
 
-/// How many bytes of such chunks are kept. What is over is read twice: for the plan, and for the merge.
+/// How many bytes of such chunks are kept. What is over is read twice: for the plan, and for the
+/// merge.
 const MOST_KEPT: u64 = 32 << 20;
 
 /// Larger ones are read as streams.
@@ -19,8 +21,9 @@ const LARGEST_KEPT: u64 = 1 << 20;
 
 /// Plans the merge of the chunks in `store`, and has `execute` execute the plan.
 ///
-/// A plan can't go on before it has walked over the next of the chunks that others are spliced into, so other threads read those that
-/// follow. The small ones are held until the merge is through, in memory of a fixed size.
+/// A plan can't go on before it has walked over the next of the chunks that others are spliced
+/// into, so other threads read those that follow. The small ones are held until the merge is
+/// through, in memory of a fixed size.
 pub(super) fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,

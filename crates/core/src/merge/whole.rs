@@ -1,4 +1,5 @@
-//! Chunks that go to memory whole: each is read straight to its place, by several threads, each two at a time.
+//! Chunks that go to memory whole: each is read straight to its place, by several threads, each two
+//! at a time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,7 +13,8 @@ use super::store::{ChunkStore, Places};
 use crate::Result;
 use crate::progress::Meter;
 
-/// Beside a larger chunk small ones are read, and not another large one: that is for another thread.
+/// Beside a larger chunk small ones are read, and not another large one: that is for another
+/// thread.
 const LARGE: usize = 1 << 20;
 
 /// A chunk that is the output from one place on.
@@ -39,7 +41,8 @@ impl WholeChunk<'_> {
 
 /// The chunks that no thread has begun to read.
 pub(super) struct WholeChunks<'b> {
-    /// The largest first, so that what is left at the end is small, and no thread waits long for another.
+    /// The largest first, so that what is left at the end is small, and no thread waits long for
+    /// another.
     left: Mutex<VecDeque<WholeChunk<'b>>>,
     count: usize,
 }

@@ -13,10 +13,12 @@ use crate::Result;
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 const COPY_LEN: usize = 256 << 10;
 
-/// How many chunks are being read at once. More are in use only where many messages are merged field by field into one.
+/// How many chunks are being read at once. More are in use only where many messages are merged
+/// field by field into one.
 const MAX_OPEN: usize = 64;
 
-/// Writes the planned message. A chunk is read from its first segment to its last, and then to its end, so that all of it was checked.
+/// Writes the planned message. A chunk is read from its first segment to its last, and then to its
+/// end, so that all of it was checked.
 pub(crate) fn write<S: ChunkStore + ?Sized>(
     plan: &MergePlan,
     store: &S,

@@ -38,8 +38,9 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is no path, or leads where `root` has nothing: no such field, an index on a
-    /// field that isn't repeated, a key of another type than the map's.
+    /// [`ErrorKind::InvalidPath`] if the text is no path, or leads where `root` has nothing: no
+    /// such field, an index on a field that isn't repeated, a key of another type than the
+    /// map's.
     pub fn parse(text: &str, root: &MessageDescriptor) -> Result<Self> {
         parse(text, Some(root))
     }

@@ -63,7 +63,8 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it leads nowhere: no such field, an index or key that the field doesn't take or lacks.
+    /// [`ErrorKind::InvalidPath`] if it leads nowhere: no such field, an index or key that the
+    /// field doesn't take or lacks.
     pub fn resolve(&self, root: &MessageDescriptor) -> Result<Target> {
         let mut target = Target {
             kind: TargetKind::Message(root.clone()),

@@ -7,11 +7,13 @@ use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
 impl FieldPath {
-    /// Reads a path from the tags of a `ChunkedField`: a field, then its index or key if it has one, and so on.
+    /// Reads a path from the tags of a `ChunkedField`: a field, then its index or key if it has
+    /// one, and so on.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidTrailer`] if an index or key stands where no field precedes it, or a tag is empty.
+    /// [`ErrorKind::InvalidTrailer`] if an index or key stands where no field precedes it, or a tag
+    /// is empty.
     pub fn from_tags(tags: &[FieldIndex]) -> Result<FieldPath> {
         let mut steps: Vec<Step> = Vec::new();
         for (at, tag) in tags.iter().enumerate() {

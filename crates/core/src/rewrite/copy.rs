@@ -67,8 +67,9 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         }
     }
 
-    /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its chunks; `kept` says which of the old
-    /// chunks are among them. With options, the message is another one than before.
+    /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its
+    /// chunks; `kept` says which of the old chunks are among them. With options, the message is
+    /// another one than before.
     pub(super) fn run(
         mut self,
         contents: Vec<Content<'_>>,
@@ -263,7 +264,8 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         place.ok_or_else(none)
     }
 
-    /// Reads what was written, with all checksums; where the message is another one, to say its size and checksum.
+    /// Reads what was written, with all checksums; where the message is another one, to say its
+    /// size and checksum.
     fn check(
         &self,
         metadata: &mut ChunkMetadata,

@@ -21,8 +21,8 @@ enum With {
 pub(super) struct Edits(Vec<(Range<u64>, With)>);
 
 impl Edits {
-    /// Puts a value of `size` bytes in the place of the last field's, with new lengths for those around it; `chain` are the fields from
-    /// the outermost to the one itself.
+    /// Puts a value of `size` bytes in the place of the last field's, with new lengths for those
+    /// around it; `chain` are the fields from the outermost to the one itself.
     pub(super) fn replace(chain: &[Field], size: u64) -> Result<Edits> {
         let mut edits = Vec::new();
         // Bytes of the value that is being looked at, as it will be.

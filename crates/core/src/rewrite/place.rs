@@ -104,7 +104,8 @@ pub(super) fn enclosing_tag<S: ReadAt>(
 /// How much of a text is looked at at once.
 const TEXT_WINDOW: usize = 64 << 10;
 
-/// Fails if a value is none of the kind that stands there: a message's fields, a string's UTF-8, a number's bytes.
+/// Fails if a value is none of the kind that stands there: a message's fields, a string's UTF-8, a
+/// number's bytes.
 pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Result<()> {
     let size = value.size()?;
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));

@@ -14,8 +14,8 @@ pub(super) fn filler(trailer: &Trailer, path: &FieldPath) -> Option<usize> {
         .position(|places| places.iter().any(at))
 }
 
-/// Takes out what lies at a path and below it, but for one chunk, and the chunks that belong nowhere then. Says of each chunk whether it
-/// was kept.
+/// Takes out what lies at a path and below it, but for one chunk, and the chunks that belong
+/// nowhere then. Says of each chunk whether it was kept.
 pub(super) fn without_below(
     metadata: &mut ChunkMetadata,
     path: &FieldPath,

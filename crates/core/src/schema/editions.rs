@@ -1,14 +1,17 @@
-//! Editions: their features said in the words of proto2, which the descriptors of prost-reflect know.
+//! Editions: their features said in the words of proto2, which the descriptors of prost-reflect
+//! know.
 //!
-//! Two features decide how a field is on the wire: whether a repeated number is packed, and whether a message is delimited, which is a group.
-//! Both are set for a file or a field. The others say what is made of a value once it is read.
+//! Two features decide how a field is on the wire: whether a repeated number is packed, and whether
+//! a message is delimited, which is a group. Both are set for a file or a field. The others say
+//! what is made of a value once it is read.
 
 use prost_reflect::{DynamicMessage, Value};
 
 use super::{invalid, number, text};
 use crate::Result;
 
-/// Editions that are known, by their number in `google.protobuf.Edition`: 2023 and 2024. Both have the same defaults.
+/// Editions that are known, by their number in `google.protobuf.Edition`: 2023 and 2024. Both have
+/// the same defaults.
 const KNOWN: std::ops::RangeInclusive<i32> = 1000..=1001;
 
 mod field {
@@ -75,7 +78,8 @@ impl Features {
     }
 }
 
-/// Makes a proto2 file of one of an edition, whose messages are the same on the wire. Other files are left as they are.
+/// Makes a proto2 file of one of an edition, whose messages are the same on the wire. Other files
+/// are left as they are.
 pub(super) fn lower(file: &mut DynamicMessage) -> Result<()> {
     match text(file, number::SYNTAX).as_str() {
         "" | "proto2" | "proto3" => return Ok(()),

@@ -12,7 +12,8 @@ use super::source::Source;
 use super::write::ChunkReader;
 use crate::{Error, ErrorKind, Result};
 
-/// How much smaller a probe must get for [`ChunkCompression::Auto`] to compress the chunk: by one part in this many.
+/// How much smaller a probe must get for [`ChunkCompression::Auto`] to compress the chunk: by one
+/// part in this many.
 pub const AUTO_LEAST_SAVING: usize = 8;
 
 /// Bytes of each block that is probed.
@@ -35,8 +36,9 @@ const PROBE_BLOCKS: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChunkCompression {
-    /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at all otherwise. Weights in
-    /// floating point shrink by less, and are read several times faster as they are; graphs and text shrink by far more.
+    /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at
+    /// all otherwise. Weights in floating point shrink by less, and are read several times
+    /// faster as they are; graphs and text shrink by far more.
     Auto {
         /// The level of zstd.
         level: i32,

@@ -71,7 +71,8 @@ pub(super) struct Planning {
 
 /// What a splitter works with: the message it is to split, and the ways to do it.
 ///
-/// A child splitter has a context of its own, for a message inside; what it cuts gets the path from the root by itself.
+/// A child splitter has a context of its own, for a message inside; what it cuts gets the path from
+/// the root by itself.
 #[derive(Debug)]
 pub struct SplitContext<'a> {
     planning: &'a mut Planning,
@@ -112,8 +113,9 @@ impl SplitContext<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Uncuttable`] for what no path can name: a message written in several pieces; a value of a oneof that another member
-    /// supersedes; and, in TensorFlow's profile, an element of a repeated bytes or string field, or such a value in a map.
+    /// [`ErrorKind::Uncuttable`] for what no path can name: a message written in several pieces; a
+    /// value of a oneof that another member supersedes; and, in TensorFlow's profile, an
+    /// element of a repeated bytes or string field, or such a value in a map.
     pub fn cut(&mut self, value: &View) -> Result<()> {
         let uncuttable = |message: &str| {
             Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))
@@ -143,15 +145,18 @@ impl SplitContext<'_> {
         Ok(())
     }
 
-    /// Cuts whatever has to leave so that every MESSAGE chunk is within the maximum, guided by sizes alone.
+    /// Cuts whatever has to leave so that every MESSAGE chunk is within the maximum, guided by
+    /// sizes alone.
     ///
-    /// That is done once the splitters are through, so it doesn't matter what is cut before and what after, nor that a child
-    /// splitter asks for its own message, too. Nothing is cut of a message that is within the maximum already.
+    /// That is done once the splitters are through, so it doesn't matter what is cut before and
+    /// what after, nor that a child splitter asks for its own message, too. Nothing is cut of a
+    /// message that is within the maximum already.
     ///
     /// # Errors
     ///
-    /// None here. [`plan`](ComposableSplitter::plan) fails with [`ErrorKind::Uncuttable`] and the path and size of what is too
-    /// large and can't be cut, or [`ErrorKind::InvalidMessage`] if the source is malformed.
+    /// None here. [`plan`](ComposableSplitter::plan) fails with [`ErrorKind::Uncuttable`] and the
+    /// path and size of what is too large and can't be cut, or [`ErrorKind::InvalidMessage`] if
+    /// the source is malformed.
     pub fn fit(&mut self) -> Result<()> {
         self.fit_with(&SizeRules::new())
     }
@@ -168,9 +173,10 @@ impl SplitContext<'_> {
 
     /// Adds a chunk that is made from something else than a span of the source.
     ///
-    /// It goes to `path`, from the message of this context, as TensorFlow's Merger puts it there: a message is merged
-    /// into what the path leads to, bytes replace the field. `index` is its place among all chunks; the end if `None`. A file with
-    /// such chunks is merged by its schema, not by placeholders.
+    /// It goes to `path`, from the message of this context, as TensorFlow's Merger puts it there: a
+    /// message is merged into what the path leads to, bytes replace the field. `index` is its
+    /// place among all chunks; the end if `None`. A file with such chunks is merged by its
+    /// schema, not by placeholders.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! From marks to chunks: every byte of the source goes to the chunk of the innermost span that takes it.
+//! From marks to chunks: every byte of the source goes to the chunk of the innermost span that
+//! takes it.
 
 use std::ops::Range;
 
@@ -10,7 +11,8 @@ use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::wire::{Field, WireCursor, WireType, put_varint, tag, varint_len};
 
-/// The chunks that the marks make of the source, the base first, and the bytes that stand in no source.
+/// The chunks that the marks make of the source, the base first, and the bytes that stand in no
+/// source.
 #[derive(Debug)]
 pub(crate) struct Emitted {
     pub(crate) chunks: Vec<PlannedChunk>,
@@ -18,7 +20,8 @@ pub(crate) struct Emitted {
     pub(crate) byte_exact: bool,
 }
 
-/// `most`: the bytes of a value that one chunk holds; what is over goes to more chunks, one behind the other.
+/// `most`: the bytes of a value that one chunk holds; what is over goes to more chunks, one behind
+/// the other.
 pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<Emitted> {
     let mut emitter = Emitter {
         source,
@@ -156,7 +159,8 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// Gives the front of a bytes value that is too large for one chunk to chunks of its own. What is left is the last's.
+    /// Gives the front of a bytes value that is too large for one chunk to chunks of its own. What
+    /// is left is the last's.
     fn pieces(&mut self, field: &Field, id: ChunkId, to: usize) -> Range<u64> {
         let mut value = field.value.clone();
         let decided = self.marks.chunk(id);

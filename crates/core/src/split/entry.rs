@@ -17,8 +17,9 @@ pub(crate) struct MapEntry {
     pub(crate) value: Field,
 }
 
-/// Reads the key of the map entry at `range`, and where its length-delimited value is. `None` if a path can't name the value: the entry
-/// has not exactly one, repeats its key, holds more, or its key is no valid text or very long.
+/// Reads the key of the map entry at `range`, and where its length-delimited value is. `None` if a
+/// path can't name the value: the entry has not exactly one, repeats its key, holds more, or its
+/// key is no valid text or very long.
 pub(crate) fn parse_entry(
     cursor: &mut WireCursor<impl Input>,
     range: Range<u64>,
@@ -52,7 +53,8 @@ fn decode_key(kind: &Kind, wire_type: WireType, bytes: &[u8]) -> Option<MapKey> 
         (Kind::String, WireType::Len) => {
             Some(MapKey::String(std::str::from_utf8(bytes).ok()?.to_owned()))
         }
-        // Readers cut wider varints down to the key's type; a path then no longer says what is on the wire.
+        // Readers cut wider varints down to the key's type; a path then no longer says what is on
+        // the wire.
         (Kind::Bool, WireType::Varint) => Some(MapKey::Bool(match varint()? {
             0 => false,
             1 => true,
@@ -104,8 +106,8 @@ fn default_key(kind: &Kind) -> Option<MapKey> {
     })
 }
 
-/// Whether a path may carry this key: TensorFlow's Merger cuts integers down to an int32, and the schema-free
-/// merge compares plain varints only.
+/// Whether a path may carry this key: TensorFlow's Merger cuts integers down to an int32, and the
+/// schema-free merge compares plain varints only.
 pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind) -> bool {
     let plain = matches!(
         kind,

@@ -71,7 +71,8 @@ pub struct WrittenChunk {
     pub stored_size: u64,
     /// How it is compressed.
     pub compression: CompressionKind,
-    /// Which file its record is in: 0 is the main one, the others are counted as in [`Written::files`].
+    /// Which file its record is in: 0 is the main one, the others are counted as in
+    /// [`Written::files`].
     pub file: usize,
     /// The position of its record in that file.
     pub position: u64,

@@ -1,10 +1,12 @@
 //! Writing chunks to their places in a file, on several threads.
 //!
-//! Records stand in the order of the chunks, so each begins where the one before ends. That is known at once of a chunk that is stored as
-//! it is, and only after the fact of one that is compressed. So the file is filled behind a frontier, the first chunk whose end isn't
-//! known: what is in front of it goes to its place, in any order. Chunks behind it that are compressed meanwhile wait, in memory as
-//! long as they are small and in a temporary file otherwise; those to be stored as they are just wait. How many may wait is
-//! bounded. So the bytes of the file don't depend on who did what.
+//! Records stand in the order of the chunks, so each begins where the one before ends. That is
+//! known at once of a chunk that is stored as it is, and only after the fact of one that is
+//! compressed. So the file is filled behind a frontier, the first chunk whose end isn't known: what
+//! is in front of it goes to its place, in any order. Chunks behind it that are compressed
+//! meanwhile wait, in memory as long as they are small and in a temporary file otherwise; those to
+//! be stored as they are just wait. How many may wait is bounded. So the bytes of the file don't
+//! depend on who did what.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;

@@ -1,5 +1,6 @@
-//! What splitters want reduced by size. It is done once all of them have said what they cut: then neither the order of calls
-//! matters, nor that a child splitter reduces its message as well as its parent.
+//! What splitters want reduced by size. It is done once all of them have said what they cut: then
+//! neither the order of calls matters, nor that a child splitter reduces its message as well as its
+//! parent.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -49,10 +50,12 @@ impl Fits {
         Ok(())
     }
 
-    /// Those that lie in no other: what is done to a message is done to all in it. It has the rules for what is in it, too.
+    /// Those that lie in no other: what is done to a message is done to all in it. It has the rules
+    /// for what is in it, too.
     fn outermost(self) -> Vec<Fit> {
         let mut fits = self.fits;
-        // Pieces of a message are nowhere but in pieces of the one around it, so the first stands for all.
+        // Pieces of a message are nowhere but in pieces of the one around it, so the first stands
+        // for all.
         fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
         let mut outermost: Vec<Fit> = Vec::new();
         for fit in fits {

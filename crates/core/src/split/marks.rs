@@ -1,4 +1,5 @@
-//! What leaves its parent: spans of the source, nested in each other, each with the chunk it goes to.
+//! What leaves its parent: spans of the source, nested in each other, each with the chunk it goes
+//! to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -25,7 +26,8 @@ pub(crate) enum Mark {
     PackedSlice(Field, ChunkId),
 }
 
-/// Spans sort by where they start, the enclosing one first; of two equal ones the slice encloses the field.
+/// Spans sort by where they start, the enclosing one first; of two equal ones the slice encloses
+/// the field.
 type Place = (u64, std::cmp::Reverse<u64>, u8);
 
 /// A chunk that was decided on.
@@ -43,7 +45,8 @@ pub(crate) struct Decided {
 pub(crate) struct Marks {
     spans: BTreeMap<Place, Mark>,
     chunks: Vec<Decided>,
-    /// For each path that ends with a map key: the entry's value, and how many chunks lie at or under it.
+    /// For each path that ends with a map key: the entry's value, and how many chunks lie at or
+    /// under it.
     keyed: BTreeMap<FieldPath, (Field, usize)>,
     /// Whether elements of some sliced field were apart from each other.
     pub(crate) reordered: bool,
@@ -205,9 +208,11 @@ impl Marks {
         }
     }
 
-    /// Makes a chunk of every map value with more than one chunk at or under it, and tells which those are.
+    /// Makes a chunk of every map value with more than one chunk at or under it, and tells which
+    /// those are.
     ///
-    /// TensorFlow's Merger sorts paths, but stops comparing at a map key: two that share one may come in any order.
+    /// TensorFlow's Merger sorts paths, but stops comparing at a map key: two that share one may
+    /// come in any order.
     pub(crate) fn nest_at_keys(&mut self) -> BTreeSet<FieldPath> {
         let shared: Vec<_> = self
             .keyed

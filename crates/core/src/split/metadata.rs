@@ -10,8 +10,8 @@ use crate::proto::chunk_info::Type;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
 use crate::wire::FieldNumber;
 
-/// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't look at versions, refuses what
-/// belongs there.
+/// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't
+/// look at versions, refuses what belongs there.
 const NO_FIELD: u32 = 536_870_911;
 
 /// The join version of files that are for these readers.
@@ -76,8 +76,8 @@ struct Place<'a> {
     slice_of: Option<FieldNumber>,
 }
 
-/// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value at that key, and holds the
-/// others.
+/// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value
+/// at that key, and holds the others.
 fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
     let mut fields = Vec::new();
     let mut rest = places;

@@ -8,10 +8,12 @@ use super::volumes::largest_chunk;
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
-/// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation reads.
+/// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation
+/// reads.
 pub const DEFAULT_MAX_CHUNK_SIZE: u64 = 1 << 30;
 
-/// The most that [`SplitOptions::max_chunk_size`] can be: 2,147,483,147 bytes, the largest message that TensorFlow's Merger takes.
+/// The most that [`SplitOptions::max_chunk_size`] can be: 2,147,483,147 bytes, the largest message
+/// that TensorFlow's Merger takes.
 pub const LARGEST_MAX_CHUNK_SIZE: u64 = 2_147_483_147;
 
 /// The default of [`SplitOptions::value_chunk_size`]: 1 MiB.
@@ -23,7 +25,8 @@ pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 /// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
 
-/// The most that [`SplitOptions::depth_limit`] can be: 200, for which a thread's stack of 2 MiB is enough.
+/// The most that [`SplitOptions::depth_limit`] can be: 200, for which a thread's stack of 2 MiB is
+/// enough.
 pub const LARGEST_DEPTH_LIMIT: u32 = 200;
 
 /// Which readers a chunked file is for.
@@ -42,9 +45,10 @@ pub enum Profile {
     /// TensorFlow's own Merger reads the file: `join_version` 0.
     #[default]
     TensorFlow,
-    /// Only readers of `join_version` 1 do, such as this one; TensorFlow's refuses it. A value may lie in several BYTES chunks, also
-    /// an element of a repeated field or a value in a map; a trailer that is too large is chunked like any message; chunks may lie
-    /// in [several files](SplitOptions::max_file_size).
+    /// Only readers of `join_version` 1 do, such as this one; TensorFlow's refuses it. A value may
+    /// lie in several BYTES chunks, also an element of a repeated field or a value in a map; a
+    /// trailer that is too large is chunked like any message; chunks may lie in [several
+    /// files](SplitOptions::max_file_size).
     Extended,
 }
 
@@ -142,16 +146,17 @@ impl SplitOptions {
         Ok(self)
     }
 
-    /// Once a message must be cut, every bytes or string value from this size up becomes a chunk of its own
-    /// ([`DEFAULT_VALUE_CHUNK_SIZE`]); `None`: only those that have to.
+    /// Once a message must be cut, every bytes or string value from this size up becomes a chunk of
+    /// its own ([`DEFAULT_VALUE_CHUNK_SIZE`]); `None`: only those that have to.
     #[must_use]
     pub fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
         self.value_chunk_size = bytes;
         self
     }
 
-    /// The most bytes a BYTES chunk may have. In TensorFlow's profile a larger value is an error; `None`, the default: it may have
-    /// any size. In the extended profile it is cut into several; `None`: at the maximum chunk size.
+    /// The most bytes a BYTES chunk may have. In TensorFlow's profile a larger value is an error;
+    /// `None`, the default: it may have any size. In the extended profile it is cut into
+    /// several; `None`: at the maximum chunk size.
     ///
     /// # Errors
     ///
@@ -174,8 +179,9 @@ impl SplitOptions {
         self
     }
 
-    /// The most bytes that a file may have (any number). What doesn't fit in one goes to several, all beside the main file
-    /// `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, numbered and named by what is in them. Only in the extended profile.
+    /// The most bytes that a file may have (any number). What doesn't fit in one goes to several,
+    /// all beside the main file `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, numbered
+    /// and named by what is in them. Only in the extended profile.
     ///
     /// No chunk is larger than has room in a file.
     ///
@@ -195,8 +201,9 @@ impl SplitOptions {
         Ok(self)
     }
 
-    /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]). More than [`LARGEST_DEPTH_LIMIT`]
-    /// counts as that. What lies deeper is left whole. Readers follow paths of more than 100 steps only if their
+    /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]). More
+    /// than [`LARGEST_DEPTH_LIMIT`] counts as that. What lies deeper is left whole. Readers
+    /// follow paths of more than 100 steps only if their
     /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows it.
     #[must_use]
     pub fn depth_limit(mut self, messages: u32) -> Self {
@@ -218,15 +225,17 @@ impl SplitOptions {
         self
     }
 
-    /// Whether the file brings along the schema of its message (no): then it can be read by names and be shown by programs that
-    /// don't know the type. See [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
+    /// Whether the file brings along the schema of its message (no): then it can be read by names
+    /// and be shown by programs that don't know the type. See
+    /// [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
     #[must_use]
     pub fn embed_schema(mut self, embed: bool) -> Self {
         self.embed_schema = embed;
         self
     }
 
-    /// How many threads read, compress and write chunks (as many as there are cores). The file is the same.
+    /// How many threads read, compress and write chunks (as many as there are cores). The file is
+    /// the same.
     #[must_use]
     pub fn threads(mut self, threads: NonZeroUsize) -> Self {
         self.threads = Some(threads);
@@ -340,7 +349,8 @@ impl SizeRules {
         SizeRules::default()
     }
 
-    /// Never puts a chunk at a message of this type, neither all of it nor a slice of its fields; cuts go below it.
+    /// Never puts a chunk at a message of this type, neither all of it nor a slice of its fields;
+    /// cuts go below it.
     #[must_use]
     pub fn keep_whole(mut self, full_name: impl Into<String>) -> Self {
         self.kept_whole.insert(full_name.into());

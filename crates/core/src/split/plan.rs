@@ -44,7 +44,8 @@ pub struct PlannedChunk {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Segments(Vec<Segment>),
-    /// A chunk that is no span of the source: from [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
+    /// A chunk that is no span of the source: from
+    /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
     Added(bytes::Bytes),
 }
 
@@ -74,12 +75,14 @@ impl PlannedChunk {
         self.packed
     }
 
-    /// The index of the chunk that it was cut out of; none for the base, and for a chunk that a splitter added.
+    /// The index of the chunk that it was cut out of; none for the base, and for a chunk that a
+    /// splitter added.
     pub fn parent(&self) -> Option<usize> {
         self.parent
     }
 
-    /// The source's bytes in it and the plan's own, in order; none for a chunk that a splitter added.
+    /// The source's bytes in it and the plan's own, in order; none for a chunk that a splitter
+    /// added.
     pub fn segments(&self) -> &[Segment] {
         match &self.content {
             Content::Segments(segments) => segments,
@@ -88,7 +91,8 @@ impl PlannedChunk {
     }
 }
 
-/// Which spans leave their parent, in which chunk, under which path, in what order. Nothing is read or written by it.
+/// Which spans leave their parent, in which chunk, under which path, in what order. Nothing is read
+/// or written by it.
 ///
 /// Printed, it lists its chunks:
 ///
@@ -109,7 +113,8 @@ pub struct SplitPlan {
 }
 
 impl SplitPlan {
-    /// The chunks in the order of their indices; the first is the base, from which the others were cut.
+    /// The chunks in the order of their indices; the first is the base, from which the others were
+    /// cut.
     pub fn chunks(&self) -> &[PlannedChunk] {
         &self.chunks
     }

@@ -41,8 +41,8 @@ impl Record {
     }
 }
 
-/// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others if they have to be, whose mode has nothing that
-/// `restricted` hasn't. Temporary files go beside it.
+/// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others if they
+/// have to be, whose mode has nothing that `restricted` hasn't. Temporary files go beside it.
 pub(super) fn write_records(
     plan: &SplitPlan,
     source: &Source,

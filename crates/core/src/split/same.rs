@@ -16,8 +16,8 @@ const LEAST_SHARED: u64 = 256;
 /// Bytes at the front, in the middle and at the end of a chunk by which equal ones find each other.
 const SAMPLE: u64 = 64;
 
-/// With how many chunks of the same size, samples and checksum one is compared: the first is equal, unless someone made it so that it
-/// isn't.
+/// With how many chunks of the same size, samples and checksum one is compared: the first is equal,
+/// unless someone made it so that it isn't.
 const MOST_COMPARED: usize = 4;
 
 /// Bytes of two chunks that are compared at once.
@@ -34,7 +34,8 @@ pub(super) struct Same {
 
 /// For every chunk: the earlier one that has the same bytes, if there is one.
 ///
-/// Chunks of equal size and equal samples are summed up, and those with equal checksums compared byte by byte.
+/// Chunks of equal size and equal samples are summed up, and those with equal checksums compared
+/// byte by byte.
 pub(super) fn duplicates(
     plan: &SplitPlan,
     source: &Source,

@@ -1,8 +1,10 @@
-//! The size engine: from sizes and descriptors alone, what must leave so that every MESSAGE chunk is within the maximum.
+//! The size engine: from sizes and descriptors alone, what must leave so that every MESSAGE chunk
+//! is within the maximum.
 //!
-//! A [`Node`] is a message that is large enough to matter. It is scanned by hopping over its fields, which are put in
-//! [`Group`]s by number; of a group only the members that are large are held as [`Child`]ren. Reducing a node works on its own
-//! fields, largest gain first: a member's value leaves, or the tail of a repeated field leaves in slices.
+//! A [`Node`] is a message that is large enough to matter. It is scanned by hopping over its
+//! fields, which are put in [`Group`]s by number; of a group only the members that are large are
+//! held as [`Child`]ren. Reducing a node works on its own fields, largest gain first: a member's
+//! value leaves, or the tail of a repeated field leaves in slices.
 
 mod children;
 mod pack;
@@ -79,7 +81,8 @@ struct Siblings {
     before: HashMap<FieldNumber, u64>,
     /// Fields that occur in later pieces.
     after: HashSet<FieldNumber>,
-    /// Whether some piece is empty. It would be taken for the placeholder of a slice at the message's path.
+    /// Whether some piece is empty. It would be taken for the placeholder of a slice at the
+    /// message's path.
     any_empty: bool,
 }
 
@@ -234,7 +237,8 @@ impl Child {
     }
 }
 
-/// Bytes of a field with this tag and `content` bytes inside; unchanged fields keep the length prefix they have.
+/// Bytes of a field with this tag and `content` bytes inside; unchanged fields keep the length
+/// prefix they have.
 fn field_size(field: &Field, content: u64) -> u64 {
     let tag = field.tag_end - field.start;
     if content == field.value.end - field.value.start {
@@ -262,7 +266,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reduces the message at `chain` until its content is within the maximum, and marks what leaves.
+    /// Reduces the message at `chain` until its content is within the maximum, and marks what
+    /// leaves.
     ///
     /// # Errors
     ///
@@ -288,7 +293,8 @@ impl<'a> Engine<'a> {
         Ok(marks)
     }
 
-    /// Whether a value may be cut that only the extended profile has paths for: an element, or one in a map.
+    /// Whether a value may be cut that only the extended profile has paths for: an element, or one
+    /// in a map.
     fn cuts_elements(&self) -> bool {
         self.options.get_profile() == Profile::Extended
     }
@@ -297,7 +303,8 @@ impl<'a> Engine<'a> {
         self.options.get_max_chunk_size()
     }
 
-    /// Names the largest thing that stays in a node that is too large: by itself, or beside the rest.
+    /// Names the largest thing that stays in a node that is too large: by itself, or beside the
+    /// rest.
     fn uncuttable(&self, node: &Node) -> Error {
         let largest = largest_kept(node);
         if largest.whole > self.max() {

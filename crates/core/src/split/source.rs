@@ -18,13 +18,15 @@ use crate::{Error, ErrorKind, Result};
 
 /// A message to be split: its bytes, in memory or in a file, and its type.
 ///
-/// Bytes and files are split as they are. Any typed or dynamic message becomes a source by `From`: what is split then is exactly what its
-/// `encode` writes. Its values of type [`Bytes`] are not copied for that, but shared (with the feature `zero-copy`, which is on by
-/// default), so that a message with 10 GiB of tensors takes no more memory to be split.
+/// Bytes and files are split as they are. Any typed or dynamic message becomes a source by `From`:
+/// what is split then is exactly what its `encode` writes. Its values of type [`Bytes`] are not
+/// copied for that, but shared (with the feature `zero-copy`, which is on by default), so that a
+/// message with 10 GiB of tensors takes no more memory to be split.
 ///
-/// A typed message has only the fields that its Rust type has. prost drops the others when it decodes, so a file that was read
-/// into a typed message and is split from there has lost the fields of newer schemas, and extensions. To keep them, split the file itself
-/// ([`Source::open`]), or read it into a [`DynamicMessage`](prost_reflect::DynamicMessage).
+/// A typed message has only the fields that its Rust type has. prost drops the others when it
+/// decodes, so a file that was read into a typed message and is split from there has lost the
+/// fields of newer schemas, and extensions. To keep them, split the file itself ([`Source::open`]),
+/// or read it into a [`DynamicMessage`](prost_reflect::DynamicMessage).
 ///
 /// ```
 /// use proto_splitter_core::split::Source;

@@ -12,9 +12,9 @@ use crate::Result;
 
 /// Decides what of a message becomes a chunk of its own.
 ///
-/// Implement [`build_chunks`](Self::build_chunks); planning, splitting and writing come with it. A splitter is written for one
-/// type of message and can be used on its own or from the splitter of an enclosing type, with
-/// [`SplitContext::compose`].
+/// Implement [`build_chunks`](Self::build_chunks); planning, splitting and writing come with it. A
+/// splitter is written for one type of message and can be used on its own or from the splitter of
+/// an enclosing type, with [`SplitContext::compose`].
 ///
 /// ```
 /// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitOptions};
@@ -49,8 +49,9 @@ pub trait ComposableSplitter {
     ///
     /// # Errors
     ///
-    /// What [`build_chunks`](Self::build_chunks) reports; [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over
-    /// the maximum; [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed.
+    /// What [`build_chunks`](Self::build_chunks) reports;
+    /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over the maximum;
+    /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed.
     fn plan(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<SplitPlan>
     where
         Self: Sized,
@@ -84,7 +85,8 @@ pub trait ComposableSplitter {
         write::split(&plan, &source, options)
     }
 
-    /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut, with the default options.
+    /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut, with the
+    /// default options.
     ///
     /// # Errors
     ///
@@ -98,16 +100,18 @@ pub trait ComposableSplitter {
 
     /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
     ///
-    /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was cut, nothing is written; it is
-    /// never removed.
+    /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
+    /// cut, nothing is written; it is never removed.
     ///
     /// # Errors
     ///
-    /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file is there, is not the source, and
-    /// replacing it wasn't asked for; [`NoFolder`](crate::ErrorKind::NoFolder) if their folder isn't there;
-    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it was;
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than readers or a file may have it;
-    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails; [`Cancelled`](crate::ErrorKind::Cancelled).
+    /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file
+    /// is there, is not the source, and replacing it wasn't asked for;
+    /// [`NoFolder`](crate::ErrorKind::NoFolder) if their folder isn't there;
+    /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it
+    /// was; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than
+    /// readers or a file may have it; [`Io`](crate::ErrorKind::Io) if reading or writing fails;
+    /// [`Cancelled`](crate::ErrorKind::Cancelled).
     fn write_with(
         &self,
         source: impl Into<Source>,

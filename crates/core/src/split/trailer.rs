@@ -15,12 +15,12 @@ use crate::merge::DEFAULT_MAX_TRAILER_LEVELS;
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
-/// Trailers up to this size are never cut: what tells of a chunk takes some thirty bytes, so each time a trailer is cut to chunks of at
-/// least this size it gets many times smaller.
+/// Trailers up to this size are never cut: what tells of a chunk takes some thirty bytes, so each
+/// time a trailer is cut to chunks of at least this size it gets many times smaller.
 const LEAST_CUT: u64 = 1 << 10;
 
-/// Writes the trailer. One that is over the maximum is split like any message, and what its chunks are is the trailer then; as often
-/// as it takes.
+/// Writes the trailer. One that is over the maximum is split like any message, and what its chunks
+/// are is the trailer then; as often as it takes.
 pub(super) fn write_trailer(
     writer: &mut RecordWriter<&mut File>,
     mut trailer: ChunkMetadata,

@@ -13,7 +13,8 @@ use crate::path::{FieldPath, FieldRef, MapKey, Step};
 use crate::wire::{Field, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root, which has none.
+/// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root,
+/// which has none.
 #[derive(Debug)]
 pub(crate) struct Occurrence {
     pub(crate) field: Field,
@@ -43,10 +44,12 @@ pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
 pub struct View {
     pub(crate) source: Source,
     pub(crate) path: FieldPath,
-    /// The wire's pieces of the value: one, except for a singular submessage that was written in several.
+    /// The wire's pieces of the value: one, except for a singular submessage that was written in
+    /// several.
     pub(crate) pieces: Vec<Chain>,
     pub(crate) kind: ViewKind,
-    /// Whether a path says the same to every reader: nothing on the way is superseded, and its keys are plain.
+    /// Whether a path says the same to every reader: nothing on the way is superseded, and its
+    /// keys are plain.
     pub(crate) addressable: bool,
 }
 
@@ -58,7 +61,8 @@ pub enum ViewKind {
     Message(MessageDescriptor),
     /// A bytes or string value.
     Bytes,
-    /// An element of a repeated bytes or string field, or such a value in a map; no path can name it alone in a chunk.
+    /// An element of a repeated bytes or string field, or such a value in a map; no path can name
+    /// it alone in a chunk.
     Element,
 }
 
@@ -130,8 +134,8 @@ impl View {
 
     /// Hops over the message's own fields, without looking into them.
     ///
-    /// A field that its type has, but writes otherwise, is an error: readers would take it for an unknown field, and most likely
-    /// the message is of another type than was said.
+    /// A field that its type has, but writes otherwise, is an error: readers would take it for an
+    /// unknown field, and most likely the message is of another type than was said.
     pub(crate) fn check_fields(&self) -> Result<()> {
         let Some(descriptor) = self.descriptor() else {
             return Ok(());
@@ -154,8 +158,8 @@ impl View {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar; [`ErrorKind::InvalidMessage`] if the source
-    /// is malformed.
+    /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar;
+    /// [`ErrorKind::InvalidMessage`] if the source is malformed.
     pub fn get(&self, name: &str) -> Result<Option<View>> {
         let field = self.field(name)?;
         if field.is_list() || field.is_map() {
@@ -195,13 +199,15 @@ impl View {
             .collect())
     }
 
-    /// The entries of the map field `name`, whose values are messages, bytes or strings, in the order of the source.
+    /// The entries of the map field `name`, whose values are messages, bytes or strings, in the
+    /// order of the source.
     ///
     /// Of entries with the same key only the last is there: it is the one that counts.
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), for a field that is no map, or with an entry that is written in pieces.
+    /// As [`get`](Self::get), for a field that is no map, or with an entry that is written in
+    /// pieces.
     pub fn map(&self, name: &str) -> Result<Vec<(MapKey, View)>> {
         let field = self.field(name)?;
         let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {

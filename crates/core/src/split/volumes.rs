@@ -1,4 +1,5 @@
-//! The files that records go to: one, or a main file with the trailer and others that have at most so many bytes.
+//! The files that records go to: one, or a main file with the trailer and others that have at most
+//! so many bytes.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
@@ -15,7 +16,8 @@ use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes that a record may take in a file: what headers add, and what compression can add to what doesn't shrink.
+/// Bytes that a record may take in a file: what headers add, and what compression can add to what
+/// doesn't shrink.
 fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
@@ -36,9 +38,11 @@ pub(super) fn fit_in_one(chunks: &[PlannedChunk], trailer: u64, max: u64) -> boo
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
-/// The name of the file after the first `count` others, with these last bytes: `MAIN.00001-89abcdef.cpb`.
+/// The name of the file after the first `count` others, with these last bytes:
+/// `MAIN.00001-89abcdef.cpb`.
 ///
-/// What is in it gives it its name, so that it never takes the place of one that the main file of an earlier split needs.
+/// What is in it gives it its name, so that it never takes the place of one that the main file of
+/// an earlier split needs.
 fn part_name(stem: &str, count: usize, crc32c: u32) -> String {
     format!("{stem}.{:05}-{crc32c:08x}.cpb", count + 1)
 }
@@ -71,7 +75,8 @@ fn stem(main: &Path) -> Option<String> {
     Some(name.strip_suffix(".cpb").unwrap_or(name).to_owned())
 }
 
-/// Which of `chunks` go to which file of at most `max` bytes: in order, each file as full as is sure to fit however they compress.
+/// Which of `chunks` go to which file of at most `max` bytes: in order, each file as full as is
+/// sure to fit however they compress.
 pub(super) fn assign(plan: &SplitPlan, chunks: &[usize], max: u64) -> Vec<Vec<usize>> {
     let mut files: Vec<Vec<usize>> = Vec::new();
     // The signature is in front.
@@ -100,7 +105,8 @@ pub(super) struct DonePart {
     pub(super) chunk_count: usize,
 }
 
-/// Completes the file that comes after `count` others beside `main`: writes its last record at `end`, behind these chunks.
+/// Completes the file that comes after `count` others beside `main`: writes its last record at
+/// `end`, behind these chunks.
 pub(super) fn complete_part(
     main: &Path,
     count: usize,
@@ -136,7 +142,8 @@ pub(super) fn complete_part(
     })
 }
 
-/// Fails if a file has more than the maximum. What is in it from `trailer` on is the trailer, which has to be in one file.
+/// Fails if a file has more than the maximum. What is in it from `trailer` on is the trailer, which
+/// has to be in one file.
 pub(super) fn check_size(file: &File, trailer: u64, options: &SplitOptions) -> Result<()> {
     let size = file.metadata()?.len();
     match options.get_max_file_size() {
@@ -153,7 +160,8 @@ pub(super) fn check_size(file: &File, trailer: u64, options: &SplitOptions) -> R
 
 /// Puts all files in their place: the main one last, so that it never names one that isn't there.
 ///
-/// If one can't be, those before it are taken back, but for what has been there before with the same name and so the same content.
+/// If one can't be, those before it are taken back, but for what has been there before with the
+/// same name and so the same content.
 pub(super) fn commit_all(main: AtomicFile, parts: Vec<DonePart>) -> Result<()> {
     let mut placed = Vec::new();
     let commit = || -> Result<()> {

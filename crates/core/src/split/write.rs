@@ -33,7 +33,8 @@ pub struct Chunk {
 pub struct Split {
     /// The chunks in the order of their indices.
     pub chunks: Vec<Chunk>,
-    /// What a file would have as its trailer: where each chunk belongs, sizes and checksums. The offsets are 0.
+    /// What a file would have as its trailer: where each chunk belongs, sizes and checksums. The
+    /// offsets are 0.
     pub metadata: ChunkMetadata,
 }
 

@@ -42,7 +42,8 @@ pub(super) enum Look {
     Guess,
 }
 
-/// What the walk counts at each field; apart from what it doesn't touch, so that a few lines of cache hold a message's.
+/// What the walk counts at each field; apart from what it doesn't touch, so that a few lines of
+/// cache hold a message's.
 #[derive(Debug)]
 pub(super) struct Node {
     /// Children by field number.
@@ -248,8 +249,8 @@ impl Arena {
         self.last_content
     }
 
-    /// Counts an occurrence of a field among those of its parent, and puts it on the way if it is one of several: what its own
-    /// fields know it as.
+    /// Counts an occurrence of a field among those of its parent, and puts it on the way if it is
+    /// one of several: what its own fields know it as.
     #[inline]
     pub(super) fn enter(&mut self, id: NodeId, parent: u64, start: u64, len: u64) -> u64 {
         let next = self.last_content + 1;

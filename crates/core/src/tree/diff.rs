@@ -53,7 +53,8 @@ pub struct MemberChange {
     pub old: Option<u64>,
     /// Its bytes now.
     pub new: Option<u64>,
-    /// The side on which it is not met may have it, but no larger than this: only the largest were kept there.
+    /// The side on which it is not met may have it, but no larger than this: only the largest were
+    /// kept there.
     pub unseen_up_to: Option<u64>,
 }
 
@@ -80,8 +81,9 @@ fn change(old: Option<u64>, new: Option<u64>) -> i64 {
 impl TreeDiff {
     /// Compares two trees.
     ///
-    /// Members are matched by what they are called, and those without a name by their path; several of one name one after the
-    /// other. What trees don't keep can't be compared: let them keep more than are to be shown.
+    /// Members are matched by what they are called, and those without a name by their path; several
+    /// of one name one after the other. What trees don't keep can't be compared: let them keep
+    /// more than are to be shown.
     ///
     /// ```
     /// use proto_splitter_core::lazy::MessageView;

@@ -219,7 +219,8 @@ impl<I: Input> Finish<'_, I> {
         Ok((path, short))
     }
 
-    /// The names of all members, in the order in which they were met; read in the order in which they lie.
+    /// The names of all members, in the order in which they were met; read in the order in which
+    /// they lie.
     fn names(&mut self) -> Result<Vec<MemberName>> {
         let mut wanted = std::mem::take(&mut self.wanted);
         let mut names = vec![MemberName::default(); wanted.len()];

@@ -10,7 +10,8 @@ const PROBED_FIELDS: usize = 1024;
 /// How many bytes of a value are looked at to tell whether it is text.
 const PROBED_TEXT: usize = 128;
 
-/// Whether all of these bytes are fields one after the other, and more likely so than text that happens to be.
+/// Whether all of these bytes are fields one after the other, and more likely so than text that
+/// happens to be.
 pub(super) fn is_message(bytes: &[u8]) -> bool {
     // A message of nothing but text begins with the tag 0x0a, which text rarely does.
     if bytes.is_empty() || (bytes[0] != b'\n' && is_text(bytes)) {

@@ -5,10 +5,11 @@ use std::ops::Range;
 use crate::wire::{Field, FieldNumber, Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
-/// The field at the front of `range`, with the value of a group looked for; `None` if the range is empty.
+/// The field at the front of `range`, with the value of a group looked for; `None` if the range is
+/// empty.
 ///
-/// No byte behind the field's length is asked for: in a chunked message it may be the first of a large chunk, which would be opened for
-/// it.
+/// No byte behind the field's length is asked for: in a chunked message it may be the first of a
+/// large chunk, which would be opened for it.
 pub(super) fn field<I: Input + ?Sized>(input: &mut I, range: Range<u64>) -> Result<Option<Field>> {
     let (start, left) = (range.start, range.end - range.start);
     if left == 0 {

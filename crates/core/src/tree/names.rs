@@ -27,7 +27,8 @@ pub struct MemberName {
     pub detail: Option<String>,
 }
 
-/// How the messages of one type are called: the type's full name, and what reads the name from a message.
+/// How the messages of one type are called: the type's full name, and what reads the name from a
+/// message.
 ///
 /// ```
 /// use proto_splitter_core::tree::{MemberName, NameRule};
@@ -42,8 +43,8 @@ pub type NameRule = (
     fn(&mut MemberFields<'_>) -> Result<MemberName>,
 );
 
-/// A member's fields, to be looked up by their numbers. Of a field that occurs several times the first counts, and of long messages
-/// only the front is looked at.
+/// A member's fields, to be looked up by their numbers. Of a field that occurs several times the
+/// first counts, and of long messages only the front is looked at.
 pub struct MemberFields<'a> {
     cursor: WireCursor<&'a mut dyn Input>,
     range: Range<u64>,
@@ -182,7 +183,8 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// The next field of a range, which begins behind it then. What is no field ends it: a name isn't what fails for it.
+    /// The next field of a range, which begins behind it then. What is no field ends it: a name
+    /// isn't what fails for it.
     fn next(&mut self, range: &mut Range<u64>) -> Result<Option<Field>> {
         let found = field_if_any(self.cursor.input_mut(), range.clone())?;
         if let Some(field) = &found {
@@ -273,7 +275,8 @@ const HEADS: [&str; 6] = [
     "definition",
 ];
 
-/// How a member is called: by the rule of its type, by a field that sounds like a name, or by the first text in it.
+/// How a member is called: by the rule of its type, by a field that sounds like a name, or by the
+/// first text in it.
 pub(super) fn name_of(
     input: &mut dyn Input,
     value: Range<u64>,

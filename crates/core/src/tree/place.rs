@@ -26,12 +26,13 @@ pub struct TreePlace {
 }
 
 impl TreePlace {
-    /// Reads a path as a tree shows it: with `[*]` behind the fields over which a sum goes, or behind none of them for one value. The
-    /// last field may be a whole repeated one.
+    /// Reads a path as a tree shows it: with `[*]` behind the fields over which a sum goes, or
+    /// behind none of them for one value. The last field may be a whole repeated one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is no path, leads nowhere in the type, or has an index or key behind a `[*]`.
+    /// [`ErrorKind::InvalidPath`] if it is no path, leads nowhere in the type, or has an index or
+    /// key behind a `[*]`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<TreePlace> {
         let steps = steps(text);
         let summed = steps.iter().position(|step| step.ends_with("[*]"));
@@ -65,7 +66,8 @@ fn parse_path(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath>
     }
 }
 
-/// The steps of a path: what stands between its dots, but for those in keys and in names of extensions.
+/// The steps of a path: what stands between its dots, but for those in keys and in names of
+/// extensions.
 fn steps(text: &str) -> Vec<&str> {
     let (mut steps, mut start) = (Vec::new(), 0);
     let (mut quoted, mut escaped, mut open) = (false, false, 0u32);

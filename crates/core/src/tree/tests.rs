@@ -174,7 +174,8 @@ fn what_is_read_in_windows_is_what_is_read_at_once() {
 
 #[test]
 fn without_a_type_a_field_is_a_message_if_it_looks_like_one_whenever_it_occurs() {
-    // Field 1: two messages with a number and text; field 2: one that looks like a message, and one that doesn't.
+    // Field 1: two messages with a number and text; field 2: one that looks like a message, and one
+    // that doesn't.
     let bytes = b"\x0a\x06\x08\x01\x12\x02hi\x0a\x02\x08\x02\x12\x02\x08\x01\x12\x04\xff\xff\xff\xff\x18\x07";
     let tree = untyped(bytes);
     check_sums(&tree);
@@ -378,7 +379,8 @@ fn what_may_have_been_there_unseen_is_not_called_new() {
         };
         tree_of(&set.encode_to_vec(), typed(), &TreeOptions::new().top(top))
     };
-    // The old tree keeps the one of 30; one of 20 may have been there, one of 40 hasn't been that large.
+    // The old tree keeps the one of 30; one of 20 may have been there, one of 40 hasn't been that
+    // large.
     let diff = TreeDiff::of(&tree(&[10, 20, 30], 1), &tree(&[20, 30, 40], 3));
     let members = &diff.root.children[0].members;
     let told: Vec<_> = members

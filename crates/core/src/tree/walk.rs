@@ -14,7 +14,8 @@ struct Place {
     node: NodeId,
     /// What its fields know it as.
     content: u64,
-    /// How many messages further down are walked. What lies deeper is counted as bytes of its message.
+    /// How many messages further down are walked. What lies deeper is counted as bytes of its
+    /// message.
     levels: u32,
 }
 
@@ -29,7 +30,8 @@ impl Place {
     }
 }
 
-/// Adds the pieces of a message to the sums of its fields, and of those of messages so many levels down.
+/// Adds the pieces of a message to the sums of its fields, and of those of messages so many levels
+/// down.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,
     arena: &mut Arena,
@@ -57,7 +59,8 @@ impl<I: Input> Walk<'_, I> {
     fn message(&mut self, range: Range<u64>, place: Place) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
-            // What lies behind a header may be in a chunk that is large, so no more is asked for than is at hand.
+            // What lies behind a header may be in a chunk that is large, so no more is asked for
+            // than is at hand.
             let window = self.cursor.input_mut().fetch(at, 1)?;
             let left = range.end - at;
             let done = if self.arena.chunks.is_whole() {
@@ -140,8 +143,8 @@ impl<I: Input> Walk<'_, I> {
     }
 }
 
-/// Walks the fields of a message at the front of `bytes`, of which it has `left`, and says how far it came: to the message's end, or
-/// to the first field that can't be told from these bytes alone.
+/// Walks the fields of a message at the front of `bytes`, of which it has `left`, and says how far
+/// it came: to the message's end, or to the first field that can't be told from these bytes alone.
 fn fields<const CHUNKED: bool>(
     arena: &mut Arena,
     bytes: &[u8],

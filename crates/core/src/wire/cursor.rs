@@ -106,8 +106,8 @@ impl<I: Input> WireCursor<I> {
     ///
     /// # Errors
     ///
-    /// If reading fails, or the bytes break the wire format: a bad tag, a length past the end of the message, a group that is
-    /// not ended or ends where none began.
+    /// If reading fails, or the bytes break the wire format: a bad tag, a length past the end of
+    /// the message, a group that is not ended or ends where none began.
     #[inline]
     #[allow(clippy::should_implement_trait, reason = "fallible, and lends nothing")]
     pub fn next(&mut self) -> Result<Option<Field>> {
@@ -124,10 +124,12 @@ impl<I: Input> WireCursor<I> {
         Ok(Some(field))
     }
 
-    /// The next field's tag and length, the cursor left at its value; `None` at the end of the message.
+    /// The next field's tag and length, the cursor left at its value; `None` at the end of the
+    /// message.
     ///
-    /// What a group holds is not looked for: its `value` and `end` are empty at the end of its tag. End group tags are given as
-    /// fields. To hop over the value, [`set_range`](Self::set_range) to the field's end, or [`skip_group`](Self::skip_group).
+    /// What a group holds is not looked for: its `value` and `end` are empty at the end of its tag.
+    /// End group tags are given as fields. To hop over the value,
+    /// [`set_range`](Self::set_range) to the field's end, or [`skip_group`](Self::skip_group).
     ///
     /// # Errors
     ///
@@ -186,7 +188,8 @@ impl<I: Input> WireCursor<I> {
         }))
     }
 
-    /// Hops over the rest of the group whose start tag is `group`, and completes its `value` and `end`.
+    /// Hops over the rest of the group whose start tag is `group`, and completes its `value` and
+    /// `end`.
     ///
     /// # Errors
     ///
@@ -225,8 +228,9 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
-    /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`, which is length-delimited, and shorter
-    /// than `limit`. May stop earlier. For each, `pass` is told where it starts and how long its value is.
+    /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`,
+    /// which is length-delimited, and shorter than `limit`. May stop earlier. For each, `pass`
+    /// is told where it starts and how long its value is.
     ///
     /// It is [`next`](Self::next) for the many small elements of a long repeated field.
     ///

@@ -15,8 +15,8 @@ pub trait Input {
     ///
     /// # Errors
     ///
-    /// If reading fails or there are fewer bytes than [`size`](Input::size) said, and, for a stream, if `position` lies before
-    /// what was fetched last.
+    /// If reading fails or there are fewer bytes than [`size`](Input::size) said, and, for a
+    /// stream, if `position` lies before what was fetched last.
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]>;
 }
 
@@ -43,7 +43,8 @@ impl Input for &[u8] {
     }
 }
 
-/// Where in a window of an input, that begins at `start`, the bytes from `position` on are; none if fewer than `want` of them are there.
+/// Where in a window of an input, that begins at `start`, the bytes from `position` on are; none if
+/// fewer than `want` of them are there.
 #[inline]
 pub(crate) fn at_hand(window: &[u8], start: u64, position: u64, want: usize) -> Option<usize> {
     let skip = usize::try_from(position.checked_sub(start)?).ok()?;
@@ -55,7 +56,8 @@ const FIRST_WINDOW: usize = 4 << 10;
 /// Small enough to stay in a core's cache between the read and the walk.
 const LARGEST_WINDOW: usize = 256 << 10;
 
-/// Hops through a source by positioned reads: small ones after a hop, larger ones while the reading goes on in sequence.
+/// Hops through a source by positioned reads: small ones after a hop, larger ones while the reading
+/// goes on in sequence.
 #[derive(Debug)]
 pub struct SourceInput<'a, S: ?Sized> {
     source: &'a S,
@@ -163,7 +165,8 @@ impl<R: Read> StreamInput<R> {
             size,
             window: Vec::new(),
             start: 0,
-            // Of many a stream only the first field is looked at, and what comes behind it may have to be decompressed.
+            // Of many a stream only the first field is looked at, and what comes behind it may have
+            // to be decompressed.
             next_len: FIRST_WINDOW,
         }
     }

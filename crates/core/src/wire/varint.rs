@@ -5,7 +5,8 @@ pub const MAX_VARINT_LEN: usize = 10;
 
 /// Reads a varint from the front of `bytes`: its value and how many bytes it takes.
 ///
-/// `None` if `bytes` ends inside it, or it goes on past ten bytes or 64 bits. Longer than needed is fine: writers may pad.
+/// `None` if `bytes` ends inside it, or it goes on past ten bytes or 64 bits. Longer than needed is
+/// fine: writers may pad.
 ///
 /// ```
 /// use proto_splitter_core::wire::decode_varint;

@@ -72,7 +72,8 @@ impl Counted {
         std::mem::take(&mut *self.reads.lock().unwrap())
     }
 
-    /// How many of the bytes of `range` were read since the last call, counting those read twice twice.
+    /// How many of the bytes of `range` were read since the last call, counting those read twice
+    /// twice.
     pub fn take(&self, range: std::ops::Range<u64>) -> u64 {
         let reads = self.all();
         let within = |&(start, len): &(u64, usize)| {

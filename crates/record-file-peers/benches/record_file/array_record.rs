@@ -1,4 +1,5 @@
-//! array_record, which is Google's C++ behind a Python module: a process that is told what to do and says how long it took.
+//! array_record, which is Google's C++ behind a Python module: a process that is told what to do
+//! and says how long it took.
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

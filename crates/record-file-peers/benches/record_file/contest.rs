@@ -48,7 +48,8 @@ impl<'a> Contest<'a> {
         }
     }
 
-    /// One that is timed from here. What it returns is something it couldn't know without having done the work.
+    /// One that is timed from here. What it returns is something it couldn't know without having
+    /// done the work.
     pub(crate) fn by(
         mut self,
         name: impl Into<String>,

@@ -1,9 +1,11 @@
 //! `record-file` against other implementations of its format and against the limits of the machine:
 //! `cargo bench --manifest-path crates/record-file-peers/Cargo.toml --bench record_file`.
 //!
-//! Who does the same work takes turns, in a shuffled order, after one turn that isn't counted. In memory, all work on buffers that were
-//! allocated and touched before. Arguments: `--quick` for a small size that only shows that all runs, and parts to run instead of all
-//! (`memory`, `zstd`, `messages`, `transposed`, `brotli`, `files`). array_record takes part if `array_record/setup.sh` has installed it.
+//! Who does the same work takes turns, in a shuffled order, after one turn that isn't counted. In
+//! memory, all work on buffers that were allocated and touched before. Arguments: `--quick` for a
+//! small size that only shows that all runs, and parts to run instead of all (`memory`, `zstd`,
+//! `messages`, `transposed`, `brotli`, `files`). array_record takes part if `array_record/setup.sh`
+//! has installed it.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 mod array_record;
@@ -243,7 +245,8 @@ fn small_records(
         ("record-file", settings.ours()),
         ("record-file, 2 threads", settings.ours().parallelism(2)),
     ];
-    // What is hashed and compressed is no longer the records in the order they came in, if it is transposed.
+    // What is hashed and compressed is no longer the records in the order they came in, if it is
+    // transposed.
     let codec = if settings.transpose {
         Codec::Snappy
     } else {
@@ -409,7 +412,8 @@ fn file_contests(
     let settings = Settings::new(codec);
     let path = |name: &str| folder.join(name);
     let large = records.len() < 1000;
-    // A new file, and its pages too. To free those of the one before takes as long as writing them, so it is not counted.
+    // A new file, and its pages too. To free those of the one before takes as long as writing them,
+    // so it is not counted.
     let timed = |name: &str, write: &dyn Fn(File) -> Outcome<()>| -> Outcome<Duration> {
         let path = path(name);
         let _ = fs::remove_file(&path);

@@ -33,7 +33,8 @@ pub(crate) fn write_theirs<W: Write>(
     Ok(writer.close()?)
 }
 
-/// Reads one record after the other, as they lie in their chunks, which so many threads decode (0: this one).
+/// Reads one record after the other, as they lie in their chunks, which so many threads decode (0:
+/// this one).
 pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
     let options = ReaderOptions::new().parallelism(threads);
     let mut reader = RecordReader::new(source, options);

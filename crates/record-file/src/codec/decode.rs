@@ -1,4 +1,5 @@
-//! Decompressing. Sizes are those the file claims: never more than that is put out, and less is an error.
+//! Decompressing. Sizes are those the file claims: never more than that is put out, and less is an
+//! error.
 use zstd::zstd_safe::DCtx;
 
 use super::frame;
@@ -11,8 +12,8 @@ use crate::varint;
 
 /// Bytes of a decoder, its window included, that is kept for the next stream.
 const KEPT_CONTEXT: usize = 8 << 20;
-/// What a brotli stream may announce where its output is kept as a whole: its decoder's window grows with the output,
-/// so it isn't what has to be limited.
+/// What a brotli stream may announce where its output is kept as a whole: its decoder's window
+/// grows with the output, so it isn't what has to be limited.
 const ANY_WINDOW: u32 = 30;
 
 /// Decompressors that are kept from one stream to the next.
@@ -80,10 +81,11 @@ impl Decoders {
         }
     }
 
-    /// Decompresses the whole of `stream`, without its size prefix, which must come to `size` bytes.
+    /// Decompresses the whole of `stream`, without its size prefix, which must come to `size`
+    /// bytes.
     ///
-    /// The caller has checked `size` against its limits; memory is still taken only as far as the stream can fill it. No
-    /// window is needed, so none is too large.
+    /// The caller has checked `size` against its limits; memory is still taken only as far as the
+    /// stream can fill it. No window is needed, so none is too large.
     pub(crate) fn decompress(
         &mut self,
         kind: CompressionKind,
@@ -122,7 +124,8 @@ impl Decoders {
                 }
             }
             CompressionKind::Snappy if snappy_size(stream)? != size => Err(size_differs(size)),
-            // Snappy can't expand more than 64-fold or so, thus `trusted` is always met by what is valid.
+            // Snappy can't expand more than 64-fold or so, thus `trusted` is always met by what is
+            // valid.
             CompressionKind::Snappy if !trusted => Err(bad_stream("snappy stream ends early")),
             CompressionKind::None | CompressionKind::Snappy => {
                 resize(&mut out, size)?;
@@ -150,8 +153,8 @@ impl Decoders {
         }
     }
 
-    /// A decoder for a stream that begins with `start`; `None` if its window is too large, or as large as its content, so
-    /// that it is better decoded as a whole.
+    /// A decoder for a stream that begins with `start`; `None` if its window is too large, or as
+    /// large as its content, so that it is better decoded as a whole.
     pub(crate) fn stream(
         &mut self,
         kind: CompressionKind,

@@ -47,7 +47,8 @@ impl Encoders {
                 if let Ok(size) = usize::try_from(size) {
                     let most = compress_bound(size);
                     if out.capacity() - out.len() < most {
-                        // Not twice as much as before, which is for what grows; but with some room for a chunk that is a little larger.
+                        // Not twice as much as before, which is for what grows; but with some room
+                        // for a chunk that is a little larger.
                         out.reserve_exact(most.saturating_add(most / 64));
                     }
                 }
@@ -172,8 +173,8 @@ impl StreamEncoder {
 }
 
 impl StreamEncoder {
-    /// Compresses what `out` has room for, and says how much was put there, and whether all of `input` was compressed: up to
-    /// its end, if `end` says that nothing follows.
+    /// Compresses what `out` has room for, and says how much was put there, and whether all of
+    /// `input` was compressed: up to its end, if `end` says that nothing follows.
     pub(super) fn step(
         &mut self,
         input: &mut &[u8],

@@ -22,7 +22,8 @@ pub(super) fn check_single(stream: &[u8]) -> Result<()> {
     }
 }
 
-/// Bytes of the window that a zstd frame announces; `None` if it is as large as the content, or can't be told.
+/// Bytes of the window that a zstd frame announces; `None` if it is as large as the content, or
+/// can't be told.
 pub(super) fn window(start: &[u8]) -> Option<u64> {
     let [descriptor, window, ..] = *start.strip_prefix(&MAGIC)? else {
         return None;

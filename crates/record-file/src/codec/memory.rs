@@ -13,8 +13,9 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// A buffer with room for `wanted` bytes, though not for far more, and whatever happens to be in it; or an empty one without
-    /// memory, to be given some: growing one that is too small would copy what is in it, and hold both meanwhile.
+    /// A buffer with room for `wanted` bytes, though not for far more, and whatever happens to be
+    /// in it; or an empty one without memory, to be given some: growing one that is too small
+    /// would copy what is in it, and hold both meanwhile.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
         // What is far larger is for what the next chunk decodes to.
         let most = wanted.saturating_mul(2).max(SMALL);

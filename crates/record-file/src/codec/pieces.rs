@@ -5,14 +5,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::{Blocks, Piece, Pieces};
 use crate::varint;
 
-/// What snappy compresses at once: its stream is a size, and then what becomes of each such part by itself. Brotli gets as much
-/// at once, since its lowest levels look at nothing but what they get.
+/// What snappy compresses at once: its stream is a size, and then what becomes of each such part by
+/// itself. Brotli gets as much at once, since its lowest levels look at nothing but what they get.
 const FRAGMENT: usize = 64 << 10;
 
 /// Compresses pieces, and gives up each as soon as the compressor has had it.
 ///
-/// zstd is given pieces where they are. In one call for all, with a copy of them in a row, it takes a third longer at level 3 and as long
-/// at level 1: it then looks for better ends of its blocks, which saves less than half a per cent.
+/// zstd is given pieces where they are. In one call for all, with a copy of them in a row, it takes
+/// a third longer at level 3 and as long at level 1: it then looks for better ends of its blocks,
+/// which saves less than half a per cent.
 pub(crate) struct PieceEncoder<'a> {
     encoders: &'a mut Encoders,
     out: &'a mut Pieces,
@@ -122,7 +123,8 @@ impl PieceEncoder<'_> {
     }
 }
 
-/// Adds bytes to a fragment; one that is full is taken when more comes, so that something is left for the end.
+/// Adds bytes to a fragment; one that is full is taken when more comes, so that something is left
+/// for the end.
 fn fill(
     fragment: &mut Vec<u8>,
     mut bytes: &[u8],

@@ -23,14 +23,15 @@ impl<S: ReadAt> RecordFile<S> {
     /// Reads records, each into a buffer of its length, on as many threads as the
     /// [options](crate::ReaderOptions::parallelism) say.
     ///
-    /// Records that follow each other here and share a chunk are read together, and their chunk is decoded once;
-    /// records in chunks of their own go straight into their buffers, a thread reading
-    /// [two at a time](RecordPair). What a thread holds besides is a shared chunk, or two that are compressed.
+    /// Records that follow each other here and share a chunk are read together, and their chunk is
+    /// decoded once; records in chunks of their own go straight into their buffers, a thread
+    /// reading [two at a time](RecordPair). What a thread holds besides is a shared chunk, or
+    /// two that are compressed.
     ///
     /// # Errors
     ///
-    /// As [`read_record_into`](Self::read_record_into): that of the first record that can't be read. What is in the
-    /// buffers is not specified then.
+    /// As [`read_record_into`](Self::read_record_into): that of the first record that can't be
+    /// read. What is in the buffers is not specified then.
     ///
     /// # Examples
     ///

@@ -38,7 +38,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any that reading headers can give.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no record has it, or any that
+    /// reading headers can give.
     ///
     /// # Examples
     ///

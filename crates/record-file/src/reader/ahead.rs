@@ -19,7 +19,8 @@ use crate::transpose::FieldProjection;
 type Job = (Chunk, Option<Stored>);
 type Decoded = Result<DecodedChunk, Fault>;
 
-/// The chunks that follow each other in a file from where the reader is, as many as there are threads.
+/// The chunks that follow each other in a file from where the reader is, as many as there are
+/// threads.
 #[derive(Debug)]
 pub(super) struct Ahead {
     threads: Threads<Decoders, Job, Decoded>,
@@ -67,8 +68,8 @@ impl Ahead {
 }
 
 impl<I: Input> RecordReader<I> {
-    /// The current chunk, if threads have it, or an error that was met where it begins, if that can't be met
-    /// again.
+    /// The current chunk, if threads have it, or an error that was met where it begins, if that
+    /// can't be met again.
     pub(super) fn at_hand(&self) -> Option<AtHand> {
         let ahead = self.ahead.as_ref()?;
         match ahead.chunks.front() {

@@ -8,8 +8,8 @@ use crate::fault::Fault;
 use crate::input::Input;
 
 impl<I: Input> RecordReader<I> {
-    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is none. The reader
-    /// must be at the beginning, and then is behind it.
+    /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is
+    /// none. The reader must be at the beginning, and then is behind it.
     ///
     /// # Errors
     ///

@@ -16,9 +16,9 @@ use crate::stream::{Access, OneRecord, Opened};
 
 /// The next record of a [`RecordReader`], read as a stream.
 ///
-/// The reader is behind the record, whether or not all of it is read. What was read is verified by the read
-/// that returns the last bytes, which fails, with an [`io::Error`] that wraps an [`Error`](crate::Error), if
-/// the record is damaged.
+/// The reader is behind the record, whether or not all of it is read. What was read is verified by
+/// the read that returns the last bytes, which fails, with an [`io::Error`] that wraps an
+/// [`Error`](crate::Error), if the record is damaged.
 pub struct StreamedRecord<'a, I> {
     reader: &'a mut RecordReader<I>,
     record: OneRecord,
@@ -38,9 +38,9 @@ impl<I: Input> RecordReader<I> {
     /// Opens the next record as a stream, and moves behind it; `None` at the end of the file.
     ///
     /// A record that has a simple chunk of its own, stored or decoded in more than
-    /// [`stream_from`](ReaderOptions::stream_from) bytes, is read in bounded memory, however long it is (but
-    /// not a snappy one, which has no stream). Others come from their chunk, which is decoded as by
-    /// [`read_record`](Self::read_record).
+    /// [`stream_from`](ReaderOptions::stream_from) bytes, is read in bounded memory, however long
+    /// it is (but not a snappy one, which has no stream). Others come from their chunk, which
+    /// is decoded as by [`read_record`](Self::read_record).
     ///
     /// With [`parallelism`](ReaderOptions::parallelism), so do those that threads have already.
     ///
@@ -49,9 +49,9 @@ impl<I: Input> RecordReader<I> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is read. Where
-    /// that failed with [`LimitExceeded`](ErrorKind::LimitExceeded), this reads the record, of a plain stream
-    /// too.
+    /// As [`read_record`](Self::read_record), as far as what is wrong shows before the record is
+    /// read. Where that failed with [`LimitExceeded`](ErrorKind::LimitExceeded), this reads the
+    /// record, of a plain stream too.
     ///
     /// # Examples
     ///
@@ -90,8 +90,8 @@ impl<I: Input> RecordReader<I> {
 
     /// Moves behind the next record without decoding it; false at the end of the file.
     ///
-    /// Of a chunk that isn't in memory only the header is read. So this gets past a record that is too large,
-    /// or whose data is damaged, also in a plain stream.
+    /// Of a chunk that isn't in memory only the header is read. So this gets past a record that is
+    /// too large, or whose data is damaged, also in a plain stream.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Getting past damage.
 //!
-//! A chunk whose header can be trusted says where the next one begins. Without that, the header of the next block
-//! does: every block names the chunk that reaches into it.
+//! A chunk whose header can be trusted says where the next one begins. Without that, the header of
+//! the next block does: every block names the chunk that reaches into it.
 use super::RecordReader;
 use crate::block::{BLOCK, is_chunk_boundary, next_boundary};
 use crate::chunk::Chunk;
@@ -23,7 +23,8 @@ pub struct SkippedRegion {
 }
 
 impl<I: Input> RecordReader<I> {
-    /// Reports what is wrong at `begin` to the callback, and moves past it. False if reading is to end there.
+    /// Reports what is wrong at `begin` to the callback, and moves past it. False if reading is to
+    /// end there.
     pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {
         self.unread = None;
         if self.recovery.is_none() || !is_damage(&fault) {
@@ -57,8 +58,9 @@ impl<I: Input> RecordReader<I> {
             Place::OtherChunk { block, header } => {
                 let next = block.saturating_add(header.next_chunk);
                 let here = header.previous_chunk == block - begin;
-                // A header that is right about where this chunk begins, but not where it ends, can't be relied
-                // on, and one that leads far away would skip more than there is reason to.
+                // A header that is right about where this chunk begins, but not where it ends,
+                // can't be relied on, and one that leads far away would skip more
+                // than there is reason to.
                 if !here && header.next_chunk <= BLOCK && next > begin && is_chunk_boundary(next) {
                     return self.region(begin, next, error);
                 }

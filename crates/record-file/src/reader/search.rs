@@ -48,8 +48,8 @@ enum Judged {
 impl<S: ReadAt> RecordReader<S> {
     /// Looks for a record in a file whose records are sorted, reading few of its chunks.
     ///
-    /// `test` compares a record with what is searched for: [`Ordering::Less`] if the record comes before it.
-    /// Chunks that are damaged count as [`Guide::Unordered`].
+    /// `test` compares a record with what is searched for: [`Ordering::Less`] if the record comes
+    /// before it. Chunks that are damaged count as [`Guide::Unordered`].
     ///
     /// # Errors
     ///
@@ -81,7 +81,8 @@ impl<S: ReadAt> RecordReader<S> {
     fn search_chunks(&mut self, test: &mut dyn FnMut(&[u8]) -> Guide) -> Result<Found> {
         let size = self.size()?;
         let (mut low, mut high) = (0, size);
-        // The last chunk known to begin before, with a record that is, and the first position after.
+        // The last chunk known to begin before, with a record that is, and the first position
+        // after.
         let mut less = None;
         let mut greater = None;
         while low < high {

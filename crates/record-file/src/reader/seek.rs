@@ -24,8 +24,8 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the chunk would begin beyond the end of the file, or where
-    /// no chunk can; what reading the chunk can give, unless the index is 0.
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the chunk would begin beyond the end of
+    /// the file, or where no chunk can; what reading the chunk can give, unless the index is 0.
     ///
     /// # Examples
     ///
@@ -91,8 +91,8 @@ impl<S: ReadAt> RecordReader<S> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the number is beyond the end of the file; what reading
-    /// headers and the chunk can give.
+    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if the number is beyond the end of the file;
+    /// what reading headers and the chunk can give.
     ///
     /// # Examples
     ///
@@ -202,8 +202,8 @@ impl<S: ReadAt> RecordReader<S> {
         Ok(false)
     }
 
-    /// The last chunk with records that ends by `end`, among those that the header of the last block before leads
-    /// to; and where these begin.
+    /// The last chunk with records that ends by `end`, among those that the header of the last
+    /// block before leads to; and where these begin.
     fn last_chunk_with_records(&mut self, end: u64) -> Result<(u64, Option<Chunk>), (u64, Fault)> {
         let before = crate::block::block_of(end - 1);
         let start = chunk_before(&mut self.input, end - 1).map_err(|fault| (before, fault))?;

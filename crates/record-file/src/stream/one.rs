@@ -11,12 +11,12 @@ use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
 
-/// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk is decoded
-/// whole.
+/// Sizes of one record, compressed by whatever: some tens of bytes. If more are claimed, the chunk
+/// is decoded whole.
 const MAX_FRONT: u64 = 4096;
 
-/// How much of a compressed record is read at first: of many only the beginning is wanted, and a decoder may
-/// decode all that it is given.
+/// How much of a compressed record is read at first: of many only the beginning is wanted, and a
+/// decoder may decode all that it is given.
 const FIRST_PENDING: u64 = 4 << 10;
 /// How much is read at once later on: small enough to stay in a core's cache until it is decoded.
 const MOST_PENDING: u64 = 128 << 10;
@@ -133,8 +133,8 @@ impl OneRecord {
         self.check_end(access)
     }
 
-    /// How a record is stored of which nothing was read, and its values as they are stored; or the record, if it
-    /// is in memory.
+    /// How a record is stored of which nothing was read, and its values as they are stored; or the
+    /// record, if it is in memory.
     pub(crate) fn into_stored(self) -> Result<(CompressionKind, Payload), Self> {
         match self.state {
             State::Plain(payload) => Ok((CompressionKind::None, *payload)),
@@ -215,7 +215,8 @@ fn failed_before() -> Error {
     Error::closed("reading the record failed before")
 }
 
-/// Reads what comes before the values, and checks it. `None` if such a record can't be read piece by piece.
+/// Reads what comes before the values, and checks it. `None` if such a record can't be read piece
+/// by piece.
 fn read_front<A: Access>(
     access: &mut A,
     payload: &mut Payload,

@@ -10,11 +10,12 @@ use crate::payload::{Payload, check_limit};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
-/// How much of a record is read at a time: with as much of another it stays in a core's cache until it is
-/// hashed.
+/// How much of a record is read at a time: with as much of another it stays in a core's cache until
+/// it is hashed.
 const STEP: usize = 128 << 10;
 
-/// How large a record may be to be decoded at once where somebody looks at it: it is still in the cache then.
+/// How large a record may be to be decoded at once where somebody looks at it: it is still in the
+/// cache then.
 const MOST_LOOKED_AT: u64 = 1 << 20;
 
 /// Who looks at a record's bytes while they are read.
@@ -22,7 +23,8 @@ pub trait Watch {
     /// Whether it looks at all. If not, a record may be decoded at once however large it is.
     const LOOKS: bool = true;
 
-    /// Sees the next bytes, a small piece at a time. Whether they are right shows only once the record is read.
+    /// Sees the next bytes, a small piece at a time. Whether they are right shows only once the
+    /// record is read.
     fn see(&mut self, bytes: &[u8]);
 }
 
@@ -76,9 +78,9 @@ pub enum PairStep<W> {
 
 /// Reads records to their places, two at a time.
 ///
-/// Hashing takes most of the time that reading a record from a cached file does, and spends it on waiting for
-/// itself. Two records whose pieces are hashed in turns take little longer than one, and looking at their bytes
-/// meanwhile takes next to nothing.
+/// Hashing takes most of the time that reading a record from a cached file does, and spends it on
+/// waiting for itself. Two records whose pieces are hashed in turns take little longer than one,
+/// and looking at their bytes meanwhile takes next to nothing.
 ///
 /// # Examples
 ///
@@ -219,8 +221,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> RecordPair<'f, 'b, S, W> {
 
     /// Goes on reading; `None` once there is nothing to do.
     ///
-    /// `next` is asked for a record for each of the two lanes, 0 and 1, that has none, and may have none at the
-    /// moment. Beside a record that is decoded as it is read, no other is begun.
+    /// `next` is asked for a record for each of the two lanes, 0 and 1, that has none, and may have
+    /// none at the moment. Beside a record that is decoded as it is read, no other is begun.
     pub fn step(
         &mut self,
         mut next: impl FnMut(usize) -> Option<WantedRecord<'f, 'b, S, W>>,
@@ -316,7 +318,8 @@ impl<'f, 'b, S: ReadAt, W: Watch> Lane<'f, 'b, S, W> {
             Way::Streamed(RecordStream { access, record }) => {
                 match record.read(access, &mut self.place[start..start + len]) {
                     Ok(read) => read,
-                    // In one go needs no window, and so is the way out when the window is too large.
+                    // In one go needs no window, and so is the way out when the window is too
+                    // large.
                     Err(error) if error.kind() == ErrorKind::LimitExceeded && start == 0 => {
                         let again = self.file.record_stream(self.position)?;
                         let Ok((kind, payload)) = again.record.into_stored() else {

@@ -12,8 +12,8 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
-    /// A buffer for `size` bytes in the end. Memory for them is taken at once only up to a bound that doesn't
-    /// depend on what the file claims.
+    /// A buffer for `size` bytes in the end. Memory for them is taken at once only up to a bound
+    /// that doesn't depend on what the file claims.
     pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
         let limit = usize::try_from(size).map_err(|_| {
             Error::plain(
@@ -34,7 +34,8 @@ impl Backward {
         self.buf.len() - self.start
     }
 
-    /// Room for `len` more bytes in front of what is there, to be filled; `None` if that is too many.
+    /// Room for `len` more bytes in front of what is there, to be filled; `None` if that is too
+    /// many.
     #[inline]
     pub(crate) fn prepend(&mut self, len: usize) -> Option<&mut [u8]> {
         if len > self.start {

@@ -1,8 +1,9 @@
 //! Putting transposed records together again.
 //!
-//! All of it in one memory, with room for a chunk's records and its stored data: that is at the end, so that what it is decompressed to
-//! comes to the front; then records are put together from the end downwards, over what was stored. What is left of
-//! the buffers is moved together whenever the records reach it.
+//! All of it in one memory, with room for a chunk's records and its stored data: that is at the
+//! end, so that what it is decompressed to comes to the front; then records are put together from
+//! the end downwards, over what was stored. What is left of the buffers is moved together whenever
+//! the records reach it.
 use std::ops::Range;
 
 use super::fast::{Cursor, Found, Records, SLACK, Stop, TOO_LARGE, Walk};
@@ -18,15 +19,16 @@ use crate::options::ReaderOptions;
 use crate::payload::check_limit;
 use crate::stored::Stored;
 
-/// The least room beside the records, as a part of them: with less, what is left of the buffers would be moved too often.
+/// The least room beside the records, as a part of them: with less, what is left of the buffers
+/// would be moved too often.
 const LEAST_ROOM: u64 = 8;
 /// Small chunks have as much as their records take, up to here: then nothing is moved.
 const SMALL_ROOM: u64 = 1 << 20;
 /// What memory grows by at least.
 const AT_ONCE: usize = 1 << 20;
 
-/// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims more than can be taken on its word, of
-/// whose data so many bytes are known to be there.
+/// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
+/// more than can be taken on its word, of whose data so many bytes are known to be there.
 pub(crate) fn room(header: &ChunkHeader, known: u64, options: &ReaderOptions) -> Option<usize> {
     let size = header.decoded_data_size;
     let beside = header
@@ -222,7 +224,8 @@ impl Prepared {
     }
 }
 
-/// The records as they come out of the state machine, in their order; `size` says how large they must be.
+/// The records as they come out of the state machine, in their order; `size` says how large they
+/// must be.
 fn finish(records: Records, num_records: u64, size: Option<usize>) -> Found<DecodedChunk> {
     let Records {
         memory,

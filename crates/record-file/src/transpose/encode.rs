@@ -1,10 +1,10 @@
 //! Taking records apart.
 //!
-//! Each record is told to be a message or not ([`fields`]). Of a message, every field is an *event*: what a state
-//! of the decoder's machine emits. Its value goes to the *column* of its path ([`columns`]), the chain of events is
-//! kept as steps from one event to the next, and from how often each step is taken comes the state machine
-//! ([`machine`]). What another writer of this format makes of the same records is the same, byte by byte, as far
-//! as the compressor gives it.
+//! Each record is told to be a message or not ([`fields`]). Of a message, every field is an
+//! *event*: what a state of the decoder's machine emits. Its value goes to the *column* of its path
+//! ([`columns`]), the chain of events is kept as steps from one event to the next, and from how
+//! often each step is taken comes the state machine ([`machine`]). What another writer of this
+//! format makes of the same records is the same, byte by byte, as far as the compressor gives it.
 mod chain;
 mod column;
 mod columns;
@@ -33,15 +33,16 @@ use crate::varint;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Storage<'a> {
     pub(crate) compression: &'a Compression,
-    /// Bytes that are compressed together, or about so many; without compression that is not looked at, since buckets
-    /// only say what must be decompressed together.
+    /// Bytes that are compressed together, or about so many; without compression that is not
+    /// looked at, since buckets only say what must be decompressed together.
     pub(crate) bucket_size: u64,
 }
 
 /// Encodes chunks one after the other.
 ///
-/// What a chunk takes is in blocks, which go from one step to the next: records are given up as they come apart into columns, columns
-/// as they are compressed. So at no time there is much more than the records, or the columns and what is compressed of them.
+/// What a chunk takes is in blocks, which go from one step to the next: records are given up as
+/// they come apart into columns, columns as they are compressed. So at no time there is much more
+/// than the records, or the columns and what is compressed of them.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkEncoder {
     fields: Fields,
@@ -50,7 +51,8 @@ pub(crate) struct ChunkEncoder {
 }
 
 impl ChunkEncoder {
-    /// The data of a chunk of records, `sizes` having one varint each: the front of it, which is appended to `front`, and the rest.
+    /// The data of a chunk of records, `sizes` having one varint each: the front of it, which is
+    /// appended to `front`, and the rest.
     pub(crate) fn encode(
         &mut self,
         encoders: &mut Encoders,
@@ -190,8 +192,8 @@ impl ChunkEncoder {
 
 /// Divides the buffers of a group, which come smallest first, among buckets.
 ///
-/// Sizes are decided from the largest buffer down: a bucket is complete when half of the next buffer would
-/// reach its size, and takes all the rest once that is at most half of it.
+/// Sizes are decided from the largest buffer down: a bucket is complete when half of the next
+/// buffer would reach its size, and takes all the rest once that is at most half of it.
 fn split_into_buckets(sizes: &[u64], bucket_size: u64) -> Vec<Range<usize>> {
     let mut remaining: u64 = sizes.iter().sum();
     let mut current = 0;

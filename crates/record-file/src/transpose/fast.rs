@@ -1,7 +1,7 @@
 //! The fast way through a chunk, when every field is wanted.
 //!
-//! Values are moved in whole words, with whatever stands beside them: output grows downwards, so what a word
-//! brings along in front of its value is written over by what comes next.
+//! Values are moved in whole words, with whatever stands beside them: output grows downwards, so
+//! what a word brings along in front of its value is written over by what comes next.
 mod step;
 
 use super::states::State;
@@ -127,7 +127,8 @@ impl Walk {
         })
     }
 
-    /// Goes through the states as far as the memory has room; what is in it already is at its end. Buffers lie in `bytes`.
+    /// Goes through the states as far as the memory has room; what is in it already is at its end.
+    /// Buffers lie in `bytes`.
     pub(crate) fn run(
         &mut self,
         transitions: &[u8],
@@ -260,7 +261,8 @@ impl Walk {
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)
     }
 
-    /// A length and so many bytes, which come next in the state's buffer: where the length is, and how long both are.
+    /// A length and so many bytes, which come next in the state's buffer: where the length is, and
+    /// how long both are.
     #[inline]
     fn prefixed(&self, step: &Step, bytes: &[u8]) -> Found<(usize, usize)> {
         let cursor = self.cursors.get(step.buffer as usize);
@@ -303,7 +305,8 @@ impl Walk {
         Ok(start - len)
     }
 
-    /// The cursor of the last buffer, which has the lengths of records that are no messages: behind it is that of no bytes.
+    /// The cursor of the last buffer, which has the lengths of records that are no messages: behind
+    /// it is that of no bytes.
     fn lengths(&mut self) -> Found<&mut Cursor> {
         let lengths = self.cursors.len().checked_sub(2);
         let lengths = lengths.and_then(|lengths| self.cursors.get_mut(lengths));
@@ -379,7 +382,8 @@ fn last_word(rest: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// Copies `from[begin..begin + len]` to what ends at `end`, where there is room for it and [`SLACK`].
+/// Copies `from[begin..begin + len]` to what ends at `end`, where there is room for it and
+/// [`SLACK`].
 #[inline]
 fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {
     let from_end = begin + len;

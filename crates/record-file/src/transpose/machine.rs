@@ -187,8 +187,8 @@ impl<'a> Machine<'a> {
         Ok((stored, size))
     }
 
-    /// Decompresses all buckets, one after the other, and then the transitions: to the front of `place`, or if it is too small to memory of
-    /// their own. Says where the transitions are.
+    /// Decompresses all buckets, one after the other, and then the transitions: to the front of
+    /// `place`, or if it is too small to memory of their own. Says where the transitions are.
     pub(crate) fn decompress_all(
         &self,
         place: &mut [u8],
@@ -239,7 +239,8 @@ impl<'a> Machine<'a> {
         Ok((buffers..all.len(), Some(all)))
     }
 
-    /// Where each buffer is if all buckets lie in a row, or for one without compression in the data of the chunk.
+    /// Where each buffer is if all buckets lie in a row, or for one without compression in the data
+    /// of the chunk.
     pub(crate) fn cursors(&self) -> Vec<Cursor> {
         let mut behind = 0;
         let places: Vec<_> = self

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 
 /// A choice of fields of the records, which are protobuf messages; others are left out.
 ///
-/// Only transposed chunks know where fields are: records of other chunks, and records that are no messages, come
-/// whole.
+/// Only transposed chunks know where fields are: records of other chunks, and records that are no
+/// messages, come whole.
 ///
 /// # Examples
 ///

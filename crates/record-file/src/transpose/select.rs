@@ -1,4 +1,5 @@
-//! The careful way through a chunk, when only some fields are wanted: what isn't is not even looked at.
+//! The careful way through a chunk, when only some fields are wanted: what isn't is not even looked
+//! at.
 use super::backward::Backward;
 use super::fast::{
     BUFFER_ENDS, Found, LEFT_MACHINE, LEFT_OPEN, MESSAGE_TOO_LARGE, NOT_OPEN, Records, STILL_OPEN,

@@ -9,16 +9,18 @@ use crate::error::{Error, Result};
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
-    /// Goes on with a file of `position` bytes, at the end of which `inner` stands; with 0 it is a new file.
+    /// Goes on with a file of `position` bytes, at the end of which `inner` stands; with 0 it is a
+    /// new file.
     ///
-    /// What is there isn't read. Where no chunk can begin at its end, zeros are written up to the next block, which
-    /// readers find to be damage: that happens only if what is there doesn't end with a chunk. Then comes the
-    /// [initial padding](WriterOptions::initial_padding).
+    /// What is there isn't read. Where no chunk can begin at its end, zeros are written up to the
+    /// next block, which readers find to be damage: that happens only if what is there doesn't
+    /// end with a chunk. Then comes the [initial padding](WriterOptions::initial_padding).
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option or the position is out of its range; nothing is
-    /// written then. [`Io`](crate::ErrorKind::Io) if padding can't be written.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option or the position is out of
+    /// its range; nothing is written then. [`Io`](crate::ErrorKind::Io) if padding can't be
+    /// written.
     ///
     /// # Examples
     ///

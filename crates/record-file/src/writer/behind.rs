@@ -1,4 +1,5 @@
-//! Large uncompressed records, each written only when the next one comes: another thread copies and hashes that meanwhile.
+//! Large uncompressed records, each written only when the next one comes: another thread copies and
+//! hashes that meanwhile.
 use std::io::Write;
 use std::thread;
 
@@ -13,7 +14,8 @@ use crate::hash::Hasher;
 use crate::threads::stopped;
 
 impl<W: Write> RecordWriter<W> {
-    /// Has another thread make a chunk of one record, whose slices it can use only now, while this one writes those in front of it.
+    /// Has another thread make a chunk of one record, whose slices it can use only now, while this
+    /// one writes those in front of it.
     pub(super) fn write_behind(&mut self, len: u64, parts: &[&[u8]]) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let done = thread::scope(|scope| {

@@ -11,13 +11,14 @@ use crate::position::ChunkOffset;
 use crate::read_at::ReadAt;
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a chunk of another file as it is stored there, without decompressing it, and returns where it begins: its records are
-    /// there by the same indices. It is held in small pieces; its hash is verified at its end.
+    /// Writes a chunk of another file as it is stored there, without decompressing it, and returns
+    /// where it begins: its records are there by the same indices. It is held in small pieces;
+    /// its hash is verified at its end.
     ///
     /// # Errors
     ///
-    /// What reading the chunk can give, a wrong hash included, and [`Io`](crate::ErrorKind::Io) if writing fails: nothing more can be
-    /// written then.
+    /// What reading the chunk can give, a wrong hash included, and [`Io`](crate::ErrorKind::Io) if
+    /// writing fails: nothing more can be written then.
     ///
     /// # Examples
     ///

@@ -43,8 +43,8 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it in front of
-    /// the [values](Gathered::values).
+    /// Encodes a chunk of gathered records to `out`, which is empty: the data, or the part of it in
+    /// front of the [values](Gathered::values).
     pub(super) fn encode(
         &mut self,
         format: &Format,
@@ -78,8 +78,8 @@ impl Encoder {
         self.encode_simple(compression, *num_records, sizes, &parts, out)
     }
 
-    /// As [`encode`](Self::encode), for a simple chunk whose values are in parts, any that make all records
-    /// together.
+    /// As [`encode`](Self::encode), for a simple chunk whose values are in parts, any that make all
+    /// records together.
     pub(super) fn encode_simple(
         &mut self,
         compression: &Compression,
@@ -165,7 +165,8 @@ impl Encoder {
     }
 }
 
-/// Encodes a chunk of one record, which is in parts, to `out`: the data, or the part of it in front of the record.
+/// Encodes a chunk of one record, which is in parts, to `out`: the data, or the part of it in front
+/// of the record.
 pub(super) fn encode_alone(
     encoder: &mut Encoder,
     compression: &Compression,
@@ -196,7 +197,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// Adds a record; `most` is how many bytes of records a chunk has, unless it is of one that is larger.
+    /// Adds a record; `most` is how many bytes of records a chunk has, unless it is of one that is
+    /// larger.
     pub(super) fn add(&mut self, len: u64, parts: &[&[u8]], most: u64) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);
@@ -250,7 +252,8 @@ impl Gathered {
         (self.values.len() + self.records.size()) as u64
     }
 
-    /// What follows the part of the data that comes first, for a chunk whose values are stored as they are, or that was taken apart.
+    /// What follows the part of the data that comes first, for a chunk whose values are stored as
+    /// they are, or that was taken apart.
     pub(super) fn values(&self) -> impl Iterator<Item = &[u8]> {
         let values = Some(&self.values[..]).filter(|values| !values.is_empty());
         values.into_iter().chain(self.stored.slices())
@@ -261,7 +264,8 @@ impl Gathered {
         self.num_records == 0 && self.values.capacity() == 0 && self.blocks.is_empty()
     }
 
-    /// Forgets the records, not the memory, unless it is more than `usual`, or about `in_blocks` of what is in blocks.
+    /// Forgets the records, not the memory, unless it is more than `usual`, or about `in_blocks` of
+    /// what is in blocks.
     pub(super) fn clear(&mut self, usual: u64, in_blocks: u64) {
         self.records.clear(&mut self.blocks);
         self.stored.clear(&mut self.blocks);

@@ -31,7 +31,8 @@ impl Begin {
 }
 
 /// The position of a record that was written, which may not be known yet: with
-/// [`parallelism`](crate::WriterOptions::parallelism), that takes the sizes of the chunks in front of it.
+/// [`parallelism`](crate::WriterOptions::parallelism), that takes the sizes of the chunks in front
+/// of it.
 ///
 /// # Examples
 ///

@@ -14,12 +14,15 @@ pub const DEFAULT_CHUNK_SIZE: u64 = 1 << 20;
 pub const DEFAULT_UNCOMPRESSED_CHUNK_SIZE: u64 = 4 << 10;
 /// The part of a transposed chunk that is compressed as one, unless told otherwise.
 pub const DEFAULT_BUCKET_FRACTION: f64 = 1.0;
-/// Bytes of the largest record that is copied for a thread to compress or hash it, unless told otherwise.
+/// Bytes of the largest record that is copied for a thread to compress or hash it, unless told
+/// otherwise.
 pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
-/// The multiple, in bytes, that `padding` in an option string means when it names none: that of a block.
+/// The multiple, in bytes, that `padding` in an option string means when it names none: that of a
+/// block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
 
-/// The options of a writer: typed, or as the string that writers of this format take in any language.
+/// The options of a writer: typed, or as the string that writers of this format take in any
+/// language.
 ///
 /// ```text
 /// options = option? ("," option?)*        in any order, none of them twice
@@ -93,14 +96,16 @@ impl WriterOptions {
         self
     }
 
-    /// Whether records, if they are protobuf messages, are stored field by field, which compresses better (no).
+    /// Whether records, if they are protobuf messages, are stored field by field, which compresses
+    /// better (no).
     #[must_use]
     pub const fn transpose(mut self, yes: bool) -> Self {
         self.transpose = yes;
         self
     }
 
-    /// How much of a transposed chunk is compressed as one, from 0 to 1 ([`DEFAULT_BUCKET_FRACTION`]).
+    /// How much of a transposed chunk is compressed as one, from 0 to 1
+    /// ([`DEFAULT_BUCKET_FRACTION`]).
     ///
     /// Less compresses worse, and lets a reader of some fields decompress less.
     #[must_use]
@@ -122,7 +127,8 @@ impl WriterOptions {
         self
     }
 
-    /// Pads the file, when it is flushed and when it is finished, to a multiple of so many bytes (1: not at all).
+    /// Pads the file, when it is flushed and when it is finished, to a multiple of so many bytes
+    /// (1: not at all).
     ///
     /// Files padded to 64 KiB can be concatenated.
     #[must_use]
@@ -133,9 +139,10 @@ impl WriterOptions {
 
     /// On how many threads chunks are encoded and compressed (0: on that of the caller).
     ///
-    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms. Those of 64 KiB or more that are
-    /// neither compressed nor transposed are only hashed by threads; of records of 1 MiB or more in such chunks, a thread copies one
-    /// while the one before is written, so that two are held, whatever the number.
+    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms.
+    /// Those of 64 KiB or more that are neither compressed nor transposed are only hashed by
+    /// threads; of records of 1 MiB or more in such chunks, a thread copies one while the one
+    /// before is written, so that two are held, whatever the number.
     #[must_use]
     pub const fn parallelism(mut self, threads: u32) -> Self {
         self.parallelism = threads;
@@ -175,7 +182,8 @@ impl WriterOptions {
 
     /// How many bytes of a transposed chunk are compressed together.
     pub(crate) fn bucket_size(&self) -> u64 {
-        // Below 2^59, so a number of bytes is as exact as its rounding needs it to be; and not below 0.
+        // Below 2^59, so a number of bytes is as exact as its rounding needs it to be; and not
+        // below 0.
         #[allow(
             clippy::cast_precision_loss,
             clippy::cast_possible_truncation,

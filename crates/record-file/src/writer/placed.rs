@@ -11,7 +11,8 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::position::RecordPosition;
 
-/// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at `begin`: where the next one can.
+/// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at
+/// `begin`: where the next one can.
 ///
 /// # Errors
 ///
@@ -38,7 +39,8 @@ pub fn plain_record_end(begin: u64, len: u64) -> Result<u64> {
     }
 }
 
-/// A record in a chunk of its own that was compressed apart from the file it goes to: the header; the data is elsewhere.
+/// A record in a chunk of its own that was compressed apart from the file it goes to: the header;
+/// the data is elsewhere.
 ///
 /// # Examples
 ///
@@ -103,10 +105,11 @@ impl EncodedRecord {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes on from `position` of a file, which is where `inner` stands. What is in front of it is others' to write.
+    /// Writes on from `position` of a file, which is where `inner` stands. What is in front of it
+    /// is others' to write.
     ///
-    /// So several threads can fill a file, each with a handle of its own: [`plain_record_end`] says where an uncompressed record
-    /// will end, [`position`](Self::position) where any has.
+    /// So several threads can fill a file, each with a handle of its own: [`plain_record_end`] says
+    /// where an uncompressed record will end, [`position`](Self::position) where any has.
     ///
     /// # Errors
     ///
@@ -150,12 +153,13 @@ impl<W: Write> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// Writes a record that was encoded before, whose data is read from `data`, and returns its position.
+    /// Writes a record that was encoded before, whose data is read from `data`, and returns its
+    /// position.
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](ErrorKind::SourceEnded) if there is less data than there was; [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if it is
-    /// other data;
+    /// [`SourceEnded`](ErrorKind::SourceEnded) if there is less data than there was;
+    /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if it is other data;
     /// [`Io`](ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
     pub fn write_encoded_record(
         &mut self,

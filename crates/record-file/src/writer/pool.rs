@@ -89,7 +89,8 @@ impl<W: Write> RecordWriter<W> {
         self.submit(begin)
     }
 
-    /// Has a chunk made by another thread, of what is gathered, and writes the chunk that made room for it.
+    /// Has a chunk made by another thread, of what is gathered, and writes the chunk that made room
+    /// for it.
     pub(super) fn submit(&mut self, begin: Begin) -> Result<()> {
         let gathered = std::mem::take(&mut self.gathered);
         let mut first = None;

@@ -11,7 +11,8 @@ use crate::hash::Hasher;
 /// What is smaller is gathered in a buffer; what is not goes to the writer from where it is.
 const GATHER_BELOW: u64 = 32 << 10;
 const BUFFER: usize = 256 << 10;
-/// Blocks that go to the writer in one call: a system takes 1024 slices at most, two for each of them and those of the parts.
+/// Blocks that go to the writer in one call: a system takes 1024 slices at most, two for each of
+/// them and those of the parts.
 const BLOCKS_AT_ONCE: u64 = 500;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -230,8 +231,8 @@ impl<W: Write> BlockSink<W> {
 }
 
 impl<W: Write + Seek> BlockSink<W> {
-    /// Fills in the header of the chunk that was written from `begin` to here, and its block headers if they
-    /// were left as holes.
+    /// Fills in the header of the chunk that was written from `begin` to here, and its block
+    /// headers if they were left as holes.
     pub(crate) fn patch(
         &mut self,
         begin: u64,

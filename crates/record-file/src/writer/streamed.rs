@@ -16,17 +16,21 @@ use crate::varint;
 const STEP: usize = 1 << 20;
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Writes a record of `len` bytes read from `source`, in a chunk of its own, and returns its position.
+    /// Writes a record of `len` bytes read from `source`, in a chunk of its own, and returns its
+    /// position.
     ///
-    /// The record is streamed: a few MiB are held, whatever its length (except with snappy, which has no
-    /// streams). What the source has beyond `len` bytes is not read. For an underlying writer that can't seek there is
-    /// [`write_record_from_seekable`](Self::write_record_from_seekable), or an [`EncodedRecord`](crate::EncodedRecord).
+    /// The record is streamed: a few MiB are held, whatever its length (except with snappy, which
+    /// has no streams). What the source has beyond `len` bytes is not read. For an underlying
+    /// writer that can't seek there is
+    /// [`write_record_from_seekable`](Self::write_record_from_seekable), or an
+    /// [`EncodedRecord`](crate::EncodedRecord).
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io) if reading or
-    /// writing fails: nothing more can be written then. [`InvalidConfig`](ErrorKind::InvalidConfig) if the
-    /// compression's parameters are out of range.
+    /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io)
+    /// if reading or writing fails: nothing more can be written then.
+    /// [`InvalidConfig`](ErrorKind::InvalidConfig) if the compression's parameters are out of
+    /// range.
     ///
     /// # Examples
     ///
@@ -127,15 +131,17 @@ impl<W: Write + Seek> RecordWriter<W> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// As [`write_record_from`](Self::write_record_from), where the underlying writer can't seek but the source can: it is read twice,
-    /// and compressed twice, since the header in front of a record tells how long it gets and what its hash is.
+    /// As [`write_record_from`](Self::write_record_from), where the underlying writer can't seek
+    /// but the source can: it is read twice, and compressed twice, since the header in front of
+    /// a record tells how long it gets and what its hash is.
     ///
     /// The bytes are the same.
     ///
     /// # Errors
     ///
-    /// As [`write_record_from`](Self::write_record_from); [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source
-    /// gives other bytes when it is read again.
+    /// As [`write_record_from`](Self::write_record_from);
+    /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if the source gives other bytes when
+    /// it is read again.
     ///
     /// # Examples
     ///
@@ -176,7 +182,8 @@ impl<W: Write> RecordWriter<W> {
         })
     }
 
-    /// Writes a chunk whose header is known: `data` gives its data to what it is called with, and must come to what the header says.
+    /// Writes a chunk whose header is known: `data` gives its data to what it is called with, and
+    /// must come to what the header says.
     pub(super) fn write_framed(
         &mut self,
         header: &ChunkHeader,
@@ -215,7 +222,8 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
-/// The header, but for the hash, of a chunk with one uncompressed record, and what its data begins with.
+/// The header, but for the hash, of a chunk with one uncompressed record, and what its data begins
+/// with.
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);

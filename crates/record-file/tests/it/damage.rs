@@ -66,7 +66,8 @@ fn small_files() -> Vec<Subject> {
     subjects
 }
 
-/// Files with blocks: in the middle of data, of padding, and of the zeros that give empty records their positions.
+/// Files with blocks: in the middle of data, of padding, and of the zeros that give empty records
+/// their positions.
 fn large_files() -> Vec<Subject> {
     let options = WriterOptions::new()
         .compression(Compression::None)
@@ -182,7 +183,8 @@ fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     (records, regions)
 }
 
-/// With recovery: some of the records, each as it was and where it was, and the rest lies in what was reported.
+/// With recovery: some of the records, each as it was and where it was, and the rest lies in what
+/// was reported.
 fn check_recovery(bad: &[u8], subject: &Subject, what: &str) {
     let (records, regions) = recover_on(bad, 0);
     let name = &subject.name;

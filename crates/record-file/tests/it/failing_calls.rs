@@ -153,7 +153,8 @@ fn a_sink_that_fails_after_any_number_of_bytes_is_an_error_in_every_way_of_writi
     for (name, write) in WAYS {
         let whole = write(sink(From::Bytes(u64::MAX), Fault::Error)).unwrap();
         let (_, bytes) = whole.counts();
-        // What is written back is at the end of each record: some numbers of bytes in a row, and some far apart.
+        // What is written back is at the end of each record: some numbers of bytes in a row, and
+        // some far apart.
         let few = (0..120).chain(bytes.saturating_sub(200)..bytes);
         for bytes in few.chain((0..bytes).step_by(1999)) {
             for fault in [Fault::Error, Fault::Zero] {
@@ -203,7 +204,8 @@ fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
             assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
             match reader.read_record() {
                 Err(error) => assert!(error.is_corrupt(), "{left}: {error}"),
-                // What was missing was there before: zeros of a length, or the end of a header, in front of which are the hashes.
+                // What was missing was there before: zeros of a length, or the end of a header, in
+                // front of which are the hashes.
                 Ok(read) => {
                     let same = if blocks == 0 { 16 } else { 7 };
                     assert!(left <= same && read == Some(&record[..]), "{left}");

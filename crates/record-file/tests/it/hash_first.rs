@@ -1,4 +1,5 @@
-//! Damage in the data of a chunk: the hash says so, whatever a decoder or a check on the way may have found in it.
+//! Damage in the data of a chunk: the hash says so, whatever a decoder or a check on the way may
+//! have found in it.
 use std::io::{self, Read};
 
 use record_file::{

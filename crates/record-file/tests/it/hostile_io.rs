@@ -35,7 +35,8 @@ fn files() -> Vec<Vec<u8>> {
     files
 }
 
-/// Offsets worth failing at: all of a small file, and of a larger one those around blocks and chunks.
+/// Offsets worth failing at: all of a small file, and of a larger one those around blocks and
+/// chunks.
 pub(crate) fn offsets(bytes: &[u8]) -> Vec<u64> {
     let file = RecordFile::open(bytes, ReaderOptions::new()).unwrap();
     let edges: Vec<_> = file.chunks().map(|chunk| chunk.unwrap().end().0).collect();
@@ -381,7 +382,8 @@ fn what_was_written_before_a_failure_is_the_beginning_of_the_file() {
         let manner = Manner::failing(at, Fault::Error);
         write(Hostile::new(&mut written, manner)).unwrap_err();
         assert!(expected.starts_with(&written), "{at}");
-        // What can be read of it are records that were written, and then the place where it broke off.
+        // What can be read of it are records that were written, and then the place where it broke
+        // off.
         let mut reader = RecordReader::new(&written, ReaderOptions::new());
         let (records, end) = drain(&mut reader);
         if let Err(error) = end {

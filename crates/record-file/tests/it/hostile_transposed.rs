@@ -36,7 +36,8 @@ impl Machine {
 
     /// One message in another: fields 1 and 2, of which field 2 is a message with field 1.
     ///
-    /// States go backwards: the end of the submessage, its field, its beginning, field 1, the beginning of all.
+    /// States go backwards: the end of the submessage, its field, its beginning, field 1, the
+    /// beginning of all.
     fn nested() -> Self {
         let implicit = |state: u64| 5 + state;
         Machine {

@@ -10,7 +10,8 @@ use record_file::{
 
 use crate::support::noise;
 
-/// Memory that hides to be that, and counts the bytes it was asked to put elsewhere than in a range of addresses.
+/// Memory that hides to be that, and counts the bytes it was asked to put elsewhere than in a range
+/// of addresses.
 struct Watched<'a> {
     bytes: &'a [u8],
     place: Range<usize>,
@@ -206,7 +207,8 @@ fn beyond_4_gib(compression: Compression) {
     past_a_huge_record(RecordReader::from_read(plain, ReaderOptions::new()), len);
 }
 
-/// Reads what is around a record that is too large, which is streamed or skipped: that takes time, so it is read once.
+/// Reads what is around a record that is too large, which is streamed or skipped: that takes time,
+/// so it is read once.
 fn past_a_huge_record<I: Input>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {

@@ -119,7 +119,8 @@ fn bytes_that_are_no_message_are_metadata_too() {
 #[test]
 fn fields_that_are_not_known_are_kept_as_they_were() {
     let kept: [&[u8]; 5] = [
-        // Fields 1 and 5 of other types; an extension; a group in a group; fixed ones; a varint too long.
+        // Fields 1 and 5 of other types; an extension; a group in a group; fixed ones; a varint
+        // too long.
         b"\x08\x01\x2a\x02hi",
         b"\xc2\x3e\x03abc",
         b"\x33\x3b\x3c\x34",

@@ -251,7 +251,8 @@ fn from_io(error: io::Error) -> Error {
     *error.into_inner().unwrap().downcast().unwrap()
 }
 
-/// The kinds of what is wrong when all records are streamed to their ends, and what is read of the others.
+/// The kinds of what is wrong when all records are streamed to their ends, and what is read of the
+/// others.
 fn streamed<I: Input>(reader: &mut RecordReader<I>) -> (Vec<ErrorKind>, Vec<usize>) {
     let (mut errors, mut lens) = (Vec::new(), Vec::new());
     // Enough, where an error stays.

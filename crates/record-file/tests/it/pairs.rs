@@ -19,7 +19,8 @@ impl Watch for Seen {
 
 type Written = Vec<(RecordPosition, Vec<u8>)>;
 
-/// Records of all kinds of lengths, compressed in every way, alone in their chunks and together with others.
+/// Records of all kinds of lengths, compressed in every way, alone in their chunks and together
+/// with others.
 fn written() -> (Vec<u8>, Written) {
     let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
     let mut written = Written::new();

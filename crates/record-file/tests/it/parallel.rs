@@ -84,7 +84,8 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// Uncompressed records that threads copy and hash, those that they only hash, and those that aren't worth it.
+/// Uncompressed records that threads copy and hash, those that they only hash, and those that
+/// aren't worth it.
 fn large_records() -> Vec<Vec<u8>> {
     const MIB: usize = 1 << 20;
     let lens = [

@@ -34,7 +34,8 @@ fn any_compression() -> impl Strategy<Value = Compression> {
     ]
 }
 
-/// Quick ones. Brotli's levels 0 and 1 aren't here: they compress each slice as it comes, so the bytes depend on how a record is cut.
+/// Quick ones. Brotli's levels 0 and 1 aren't here: they compress each slice as it comes, so the
+/// bytes depend on how a record is cut.
 fn compression() -> impl Strategy<Value = Compression> {
     prop_oneof![
         3 => Just(Compression::None),
@@ -82,7 +83,8 @@ fn options() -> impl Strategy<Value = WriterOptions> {
     )
 }
 
-/// Messages of some fields, which transposing takes apart: numbers, a string, a message with the same.
+/// Messages of some fields, which transposing takes apart: numbers, a string, a message with the
+/// same.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let field = prop_oneof![
         (1..6u8, 0..0x80u8).prop_map(|(field, value)| vec![field << 3, value]),

@@ -1,4 +1,5 @@
-//! Recovery beyond plain reading: while seeking, in metadata, in files that grow, from headers that are valid and wrong.
+//! Recovery beyond plain reading: while seeking, in metadata, in files that grow, from headers that
+//! are valid and wrong.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! What is fuzzed: functions that take any bytes, and hold to what must be true of them. `/fuzz` runs them with libFuzzer, and
-//! `mutations.rs` with mutations that are the same each time.
+//! What is fuzzed: functions that take any bytes, and hold to what must be true of them. `/fuzz`
+//! runs them with libFuzzer, and `mutations.rs` with mutations that are the same each time.
 use std::io::Read;
 
 use record_file::{
@@ -34,7 +34,8 @@ const MOST: usize = 10_000;
 /// Those that are looked at one by one: to get at any of a damaged chunk, all of it is read.
 const MOST_ONE_BY_ONE: usize = 100;
 
-/// The file in `data`; if its last byte, which doesn't belong to it, is odd, with all hashes mended.
+/// The file in `data`; if its last byte, which doesn't belong to it, is odd, with all hashes
+/// mended.
 fn file_of(data: &[u8]) -> Vec<u8> {
     let Some((mode, file)) = data.split_last() else {
         return Vec::new();
@@ -64,7 +65,8 @@ fn read_all<I: Input>(reader: &mut RecordReader<I>) -> (Vec<(RecordPosition, Vec
     (records, Ok(()))
 }
 
-/// Streams what can be streamed, and skips the rest, or all of it: no record is another than in reading, and none is met twice.
+/// Streams what can be streamed, and skips the rest, or all of it: no record is another than in
+/// reading, and none is met twice.
 fn one_by_one<I: Input>(
     mut reader: RecordReader<I>,
     skips: bool,
@@ -116,7 +118,8 @@ fn one_by_one<I: Input>(
     }
 }
 
-/// A file from its beginning to its end: a stream gives what a slice does, and recovery passes over all damage.
+/// A file from its beginning to its end: a stream gives what a slice does, and recovery passes over
+/// all damage.
 pub(crate) fn sequence(data: &[u8]) {
     let file = file_of(data);
     let (records, end) = read_all(&mut RecordReader::new(&file, OPTIONS));
@@ -219,7 +222,8 @@ fn one_record(file: &RecordFile<&Vec<u8>>, position: RecordPosition, record: &[u
     }
 }
 
-/// A chunk of this kind: two bytes for the number of its records, three for their size, then its data.
+/// A chunk of this kind: two bytes for the number of its records, three for their size, then its
+/// data.
 fn chunk(kind: u8, data: &[u8]) {
     let Some((claims, data)) = data.split_at_checked(5) else {
         return;

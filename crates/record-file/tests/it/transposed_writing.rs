@@ -266,7 +266,8 @@ fn equal_records_take_next_to_no_transitions() {
     let records = vec![record.as_slice(); 10_000];
     check(&records);
     let file = write(&records, &plain());
-    // Nothing has a buffer, each state but one leads to only one other: a quarter of a byte a record.
+    // Nothing has a buffer, each state but one leads to only one other: a quarter of a byte a
+    // record.
     let padding = 10_000;
     assert!(file.len() < 64 + 200 + padding, "{}", file.len());
 }

@@ -1,4 +1,5 @@
-//! Ways through a file: chunks that hold nothing, kinds of chunks in turn, positions before, between and behind records.
+//! Ways through a file: chunks that hold nothing, kinds of chunks in turn, positions before,
+//! between and behind records.
 use std::cmp::Ordering;
 use std::io::Cursor;
 
@@ -16,7 +17,8 @@ fn one(record: &[u8]) -> Vec<u8> {
     [&[0, 1, len], record].concat()
 }
 
-/// Records between chunks that hold none: padding, metadata in the middle, an empty simple chunk, one of an unknown type.
+/// Records between chunks that hold none: padding, metadata in the middle, an empty simple chunk,
+/// one of an unknown type.
 fn with_gaps() -> (Vec<u8>, Vec<RecordPosition>) {
     let empty = [0, 0];
     let gaps = [
@@ -214,7 +216,8 @@ fn numbers_lead_to_records_past_damage_that_lies_elsewhere() {
         .chunks()
         .map(|chunk| usize::try_from(chunk.unwrap().begin().0).unwrap())
         .collect();
-    // Data near the beginning, and the header of a chunk, both in a block before that of the last ones.
+    // Data near the beginning, and the header of a chunk, both in a block before that of the last
+    // ones.
     file[begins[3] + 41] ^= 1;
     file[begins[20] + 3] ^= 1;
     let mut reader = reader(&file);
@@ -246,7 +249,8 @@ fn searching_goes_on_from_any_state_and_as_often_as_wanted() {
             read.map(|read| u32::from_be_bytes(read.try_into().unwrap())),
         )
     };
-    // At the beginning, where metadata is; after reading some; after having read all; twice the same.
+    // At the beginning, where metadata is; after reading some; after having read all; twice the
+    // same.
     assert_eq!(find(&mut reader, 0), (Found::Equal, Some(0)));
     assert_eq!(find(&mut reader, 999), (Found::Equal, Some(999)));
     assert_eq!(reader.read_record().unwrap(), None);

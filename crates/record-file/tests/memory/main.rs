@@ -1,5 +1,6 @@
-//! How much memory readers and writers hold at most. Alone in its process: the allocator counts for all of it. What zstd and brotli
-//! allocate themselves, in C, isn't counted: a context for each thread, and a window, which an option limits.
+//! How much memory readers and writers hold at most. Alone in its process: the allocator counts for
+//! all of it. What zstd and brotli allocate themselves, in C, isn't counted: a context for each
+//! thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 #[path = "../it/noise.rs"]

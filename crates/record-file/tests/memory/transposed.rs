@@ -6,13 +6,15 @@ use record_file::{
 use crate::noise::noise;
 use crate::{Counted, Elsewhere, MIB, alone, check, most, read};
 
-/// What each thread holds whatever the size of chunks: of a writer, for each field a block of 64 KiB that isn't full, and the smaller ones
-/// before it, which wait for the next chunk; of a reader, some room for a next chunk that is a little larger.
+/// What each thread holds whatever the size of chunks: of a writer, for each field a block of 64
+/// KiB that isn't full, and the smaller ones before it, which wait for the next chunk; of a reader,
+/// some room for a next chunk that is a little larger.
 const PER_THREAD: usize = MIB;
 /// What a writer or reader holds besides: what is about to go to the file, or was read of it.
 const FIXED: usize = MIB;
 
-/// Messages with numbers, a name, a time, and a message of 80 bytes that don't compress in each: some 130 bytes.
+/// Messages with numbers, a name, a time, and a message of 80 bytes that don't compress in each:
+/// some 130 bytes.
 fn messages(total: usize) -> Vec<Vec<u8>> {
     const NAMES: [&str; 5] = ["conv2d", "dense", "embedding", "gather", "logits"];
     let varint = |out: &mut Vec<u8>, mut value: u64| {
@@ -86,8 +88,9 @@ fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
                 some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
                 writer.finish().unwrap();
             });
-            // The caller's thread has the chunk that is being gathered. How long each record is takes a byte or two. What is stored
-            // takes the place of records, so this is less than a chunk and its compressed form.
+            // The caller's thread has the chunk that is being gathered. How long each record is
+            // takes a byte or two. What is stored takes the place of records, so this
+            // is less than a chunk and its compressed form.
             let bound = (threads as usize + 1) * (chunk + chunk / 32 + PER_THREAD) + FIXED;
             check(&format!("writing, {options}"), used, bound);
         }

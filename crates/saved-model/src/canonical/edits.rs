@@ -13,7 +13,8 @@ pub(crate) type ElementEdits<'e> =
 /// What is to be different in a message: all of it, or some of its fields.
 #[derive(Default)]
 pub(crate) struct Edits<'e> {
-    /// The content, in canonical form, whatever the source has. A field of its parent with such an edit is present.
+    /// The content, in canonical form, whatever the source has. A field of its parent with such an
+    /// edit is present.
     content: Option<Vec<u8>>,
     fields: Vec<(u32, Edits<'e>)>,
     /// Values of map entries with string keys, where there are such entries.

@@ -216,7 +216,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// A field that the type doesn't know: kept, with everything minimal whose encoding the wire itself tells.
+    /// A field that the type doesn't know: kept, with everything minimal whose encoding the wire
+    /// itself tells.
     fn unknown(&mut self, field: &Field, plan: &mut Plan, depth: u32) -> Result<()> {
         match field.wire_type {
             WireType::Len => plan.put_field(field.number, &span(field), Some(field)),

@@ -71,7 +71,8 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    /// Gives the numbers of a packed run, or the one that stands alone: as spans where the source has them as they should be.
+    /// Gives the numbers of a packed run, or the one that stands alone: as spans where the source
+    /// has them as they should be.
     pub(super) fn run(
         &mut self,
         scalar: Scalar,

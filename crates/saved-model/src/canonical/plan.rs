@@ -82,7 +82,8 @@ impl Plan {
         }
     }
 
-    /// Adds a length-delimited field. `was` is where the source has it: its tag and length are used if they are as they should be.
+    /// Adds a length-delimited field. `was` is where the source has it: its tag and length are used
+    /// if they are as they should be.
     pub(crate) fn put_field(&mut self, number: FieldNumber, content: &Plan, was: Option<&Field>) {
         match was {
             Some(field) if has_header(field, content.len) => {

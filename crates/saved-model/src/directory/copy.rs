@@ -8,11 +8,12 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::save::Progress;
 
-/// How much of a file is copied between two reports of progress. The operating system does it, and where the file system can share
-/// blocks between files, nothing is copied at all.
+/// How much of a file is copied between two reports of progress. The operating system does it, and
+/// where the file system can share blocks between files, nothing is copied at all.
 const STEP: u64 = 64 << 20;
 
-/// Copies what is in the folder `from` to the folder `to`, links followed, but for the files `except`.
+/// Copies what is in the folder `from` to the folder `to`, links followed, but for the files
+/// `except`.
 pub(super) fn copy_folder(
     from: &Path,
     to: &Path,
@@ -63,8 +64,8 @@ fn copy_within(
     Ok(())
 }
 
-/// Fails if anything in the folder `from`, links followed, lies in the folder `target`, a canonical path: replacing that would
-/// remove what is read.
+/// Fails if anything in the folder `from`, links followed, lies in the folder `target`, a canonical
+/// path: replacing that would remove what is read.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
     check_outside_within(from, target, &mut Vec::new())
 }

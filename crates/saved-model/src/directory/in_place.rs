@@ -1,8 +1,9 @@
 //! Conversion of a SavedModel where it is.
 //!
-//! The order is the promise: the new model's file appears by rename, complete; then `fingerprint.pb` is replaced; then the old
-//! model's file goes. Whenever this is interrupted, the folder has the old model, or the old and the new, which say the same, or the
-//! new. Begun again, it goes on from there.
+//! The order is the promise: the new model's file appears by rename, complete; then
+//! `fingerprint.pb` is replaced; then the old model's file goes. Whenever this is interrupted, the
+//! folder has the old model, or the old and the new, which say the same, or the new. Begun again,
+//! it goes on from there.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,14 +24,15 @@ use crate::{SAVED_MODEL, fingerprint};
 impl SavedModelDir {
     /// Brings the model of the folder `path` into this form, in place.
     ///
-    /// Safe against being interrupted at any moment: there is always a model that can be read, and it is always the same. Called
-    /// again, it finishes what was begun.
+    /// Safe against being interrupted at any moment: there is always a model that can be read, and
+    /// it is always the same. Called again, it finishes what was begun.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if there is a `saved_model.pb` beside a `saved_model.cpb` and the two are not the same model;
-    /// [`ErrorKind::LimitExceeded`] if the model is too large to be a `saved_model.pb`; [`ErrorKind::Io`] if another conversion is
-    /// at work in the folder; and as for splitting and merging.
+    /// [`ErrorKind::AlreadyExists`] if there is a `saved_model.pb` beside a `saved_model.cpb` and
+    /// the two are not the same model; [`ErrorKind::LimitExceeded`] if the model is too large
+    /// to be a `saved_model.pb`; [`ErrorKind::Io`] if another conversion is at work in the
+    /// folder; and as for splitting and merging.
     pub fn convert_in_place(
         path: impl AsRef<Path>,
         form: TargetForm,
@@ -129,7 +131,8 @@ struct Lock(#[cfg(unix)] File);
 #[cfg(unix)]
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing wouldn't do: a process that is just being started has the file open too, until it becomes its program.
+        // Closing wouldn't do: a process that is just being started has the file open too, until it
+        // becomes its program.
         let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
     }
 }

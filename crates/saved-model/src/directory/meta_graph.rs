@@ -15,7 +15,8 @@ use record_file::ReadAt;
 use crate::canonical::Canonical;
 use crate::proto::{AssetFileDef, SavedVariable, SignatureDef, VariableDef};
 
-/// A message somewhere in a model: where it is, and its name. Nothing of it is read before it is asked for.
+/// A message somewhere in a model: where it is, and its name. Nothing of it is read before it is
+/// asked for.
 #[derive(Clone)]
 pub struct Lazy<M> {
     name: String,
@@ -202,7 +203,8 @@ impl MetaGraph {
         Ok(found)
     }
 
-    /// Its variables: those of its object graph, or of a model of TensorFlow 1 those in its collections.
+    /// Its variables: those of its object graph, or of a model of TensorFlow 1 those in its
+    /// collections.
     ///
     /// # Errors
     ///

@@ -131,7 +131,8 @@ impl Model {
         reader.write(&plan, sink)
     }
 
-    /// The message to be split; of a `.pb` the file at `path` itself, so that it is noticed when that changes.
+    /// The message to be split; of a `.pb` the file at `path` itself, so that it is noticed when
+    /// that changes.
     pub(super) fn source(&self, path: &Path) -> Result<Source> {
         let descriptor = descriptor(SAVED_MODEL)?;
         match self {

@@ -1,4 +1,5 @@
-//! A SavedModel's folder, made anew with its model in another form. It appears complete or not at all.
+//! A SavedModel's folder, made anew with its model in another form. It appears complete or not at
+//! all.
 
 use std::fs;
 use std::io;
@@ -22,15 +23,18 @@ pub struct Rebuilt<T> {
     pub fingerprint: FingerprintOutcome,
 }
 
-/// Makes the folder `to` of all that is in the folder `from`, but for the model: `fill` writes that, to the prefix it is given.
+/// Makes the folder `to` of all that is in the folder `from`, but for the model: `fill` writes
+/// that, to the prefix it is given.
 ///
-/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) is this, with the model written as it is asked for.
+/// [`SavedModelDir::save_as`](super::SavedModelDir::save_as) is this, with the model written as it
+/// is asked for.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, or is by the end, unless force is set; [`ErrorKind::InvalidConfig`]
-/// if it is no SavedModel then, if one folder lies in the other, or if a link leads from one into the other; [`ErrorKind::NoFolder`]
-/// if the folder that `to` is to be in isn't there; [`ErrorKind::Io`]; and what `fill` says.
+/// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, or is by the end, unless force is
+/// set; [`ErrorKind::InvalidConfig`] if it is no SavedModel then, if one folder lies in the other,
+/// or if a link leads from one into the other; [`ErrorKind::NoFolder`] if the folder that `to` is
+/// to be in isn't there; [`ErrorKind::Io`]; and what `fill` says.
 pub fn rebuild<T, E: From<Error>>(
     from: &Path,
     to: &Path,
@@ -152,10 +156,11 @@ fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
     sync_folder(parent(to))
 }
 
-/// Renames a folder to a name that nothing has, or an empty folder. The system sees to it: looking first would leave time for
-/// something to appear.
+/// Renames a folder to a name that nothing has, or an empty folder. The system sees to it: looking
+/// first would leave time for something to appear.
 fn take_place(folder: &Path, to: &Path) -> io::Result<()> {
-    // Not everywhere does an empty folder make way by itself. Of one that isn't empty nothing is removed.
+    // Not everywhere does an empty folder make way by itself. Of one that isn't empty nothing is
+    // removed.
     #[cfg(not(unix))]
     let _ = fs::remove_dir(to);
     fs::rename(folder, to)

@@ -40,7 +40,8 @@ pub enum TargetForm {
 pub struct SaveOptions {
     /// How the model is split, where it is.
     pub split: SplitOptions,
-    /// Whether `fingerprint.pb` is left as it is. TensorFlow would compute another one once the model is in another form.
+    /// Whether `fingerprint.pb` is left as it is. TensorFlow would compute another one once the
+    /// model is in another form.
     pub keep_fingerprint: bool,
     /// Whether a SavedModel that is in the way is replaced.
     pub force: bool,
@@ -83,7 +84,8 @@ impl SaveOptions {
         self
     }
 
-    /// Can be stopped by this token: in the middle of a split, a merge or a copy. Nothing is left behind then.
+    /// Can be stopped by this token: in the middle of a split, a merge or a copy. Nothing is left
+    /// behind then.
     #[must_use]
     pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
         self.progress.cancel = self.progress.cancel.cancelled_by(token);
@@ -129,7 +131,8 @@ pub enum FingerprintOutcome {
     Kept,
     /// The model has none, and still has none.
     Absent,
-    /// It was left as it is: TensorFlow's own code can't compute one for the model in its new form, for this reason.
+    /// It was left as it is: TensorFlow's own code can't compute one for the model in its new form,
+    /// for this reason.
     Refused(String),
 }
 
@@ -170,13 +173,15 @@ impl SavedModelDir {
 
     /// Writes the SavedModel to the folder `to`, with its model in this form.
     ///
-    /// Everything else in the folder is copied. The new folder appears complete, under its name, or not at all.
+    /// Everything else in the folder is copied. The new folder appears complete, under its name, or
+    /// not at all.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, unless it is a SavedModel and `force` is set;
-    /// [`ErrorKind::LimitExceeded`] if the model is too large to be a `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one
-    /// folder lies in the other; and as for splitting and merging.
+    /// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, unless it is a SavedModel and
+    /// `force` is set; [`ErrorKind::LimitExceeded`] if the model is too large to be a
+    /// `saved_model.pb`; [`ErrorKind::InvalidConfig`] if one folder lies in the other; and as
+    /// for splitting and merging.
     pub fn save_as(
         &self,
         to: impl AsRef<Path>,
@@ -221,7 +226,8 @@ impl SavedModelDir {
         }
     }
 
-    /// Writes the model's file of this form to a folder, complete or not at all; gives the form that it has in the end.
+    /// Writes the model's file of this form to a folder, complete or not at all; gives the form
+    /// that it has in the end.
     pub(super) fn write_model(
         &self,
         folder: &Path,

@@ -1,9 +1,11 @@
 //! The fingerprint of a `saved_model.cpb`, peculiarities included.
 //!
 //! - Nothing is regularized.
-//! - `saved_model_checksum` is over the chunks at the root's fields, whole, in the order of the list. The base isn't covered.
-//! - The other hashes are over what a cut-down file merges to: the base, and those chunks whose path leads to the graph, the
-//!   signatures or the object graph, once for each of the three that it leads to. Then over the chunks below that place.
+//! - `saved_model_checksum` is over the chunks at the root's fields, whole, in the order of the
+//!   list. The base isn't covered.
+//! - The other hashes are over what a cut-down file merges to: the base, and those chunks whose
+//!   path leads to the graph, the signatures or the object graph, once for each of the three that
+//!   it leads to. Then over the chunks below that place.
 //! - Paths in nested `ChunkedMessage`s are relative, and are compared as if they weren't.
 
 use std::io::Read;
@@ -130,7 +132,8 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     for field in &message.chunked_fields {
         let mut below = field.message.as_ref().map(pruned).unwrap_or_default();
         if field.field_tag.is_empty() {
-            // TensorFlow's Merger doesn't look below a slice of the message itself, and takes chunk 0 where none is named.
+            // TensorFlow's Merger doesn't look below a slice of the message itself, and takes chunk
+            // 0 where none is named.
             below.chunk_index.get_or_insert(0);
             below.chunked_fields.clear();
         }
@@ -154,7 +157,8 @@ fn pruned(message: &ChunkedMessage) -> ChunkedMessage {
     }
 }
 
-/// The type of the message into which TensorFlow merges a chunk above the target, as far as it matters.
+/// The type of the message into which TensorFlow merges a chunk above the target, as far as it
+/// matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergedInto {
     GraphDef,
@@ -195,7 +199,8 @@ fn fields_hash<S: ReadAt>(
     Ok(hash)
 }
 
-/// The way to a chunk above the target, which TensorFlow walks from the target's own message instead of the root.
+/// The way to a chunk above the target, which TensorFlow walks from the target's own message
+/// instead of the root.
 fn merged_into(tags: &[FieldIndex], into: MergedInto) -> Result<MergedInto> {
     match (tags.len(), into) {
         (0, _) => Ok(into),

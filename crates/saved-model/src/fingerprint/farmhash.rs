@@ -1,4 +1,5 @@
-//! `Fingerprint64`, the hash behind all fingerprints: FarmHash's `farmhashna::Hash64`, which is never to change.
+//! `Fingerprint64`, the hash behind all fingerprints: FarmHash's `farmhashna::Hash64`, which is
+//! never to change.
 
 use std::io::{self, Read, Write};
 
@@ -12,8 +13,9 @@ const SEED: u64 = 81;
 
 /// `Fingerprint64` of the bytes that are written to it, in whatever pieces.
 ///
-/// The hash mixes block by block, but ends with the last 64 bytes, whatever their place in the blocks. So the block mixed last
-/// is kept beside the one being filled, and a full one is mixed only once a byte follows it.
+/// The hash mixes block by block, but ends with the last 64 bytes, whatever their place in the
+/// blocks. So the block mixed last is kept beside the one being filled, and a full one is mixed
+/// only once a byte follows it.
 ///
 /// ```
 /// use proto_splitter_saved_model::fingerprint::{Farmhash, fingerprint64};
@@ -321,7 +323,8 @@ mod tests {
         (0..len).map(|_| next()).collect()
     }
 
-    /// What TensorFlow 2.21 has as the checkpoint hash of a `variables.index` with these bytes, by their number.
+    /// What TensorFlow 2.21 has as the checkpoint hash of a `variables.index` with these bytes, by
+    /// their number.
     fn expected() -> impl Iterator<Item = (usize, u64)> {
         include_str!("farmhash.txt").lines().map(|line| {
             let (len, hash) = line.split_once(' ').unwrap();

@@ -62,7 +62,8 @@ pub(super) fn first_meta_graph(
         .ok_or_else(|| FingerprintError::refused("it has no meta graph"))
 }
 
-/// What TensorFlow calls `SimpleDelete`: the library and the versions are emptied, and so are there even if they weren't before.
+/// What TensorFlow calls `SimpleDelete`: the library and the versions are emptied, and so are there
+/// even if they weren't before.
 fn program_hash(
     canonical: &mut Canonical<'_>,
     meta_graph: &[Range<u64>],

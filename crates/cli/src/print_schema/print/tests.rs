@@ -31,7 +31,8 @@ fn compile(texts: HashMap<String, String>) -> DescriptorPool {
     compiler.descriptor_pool()
 }
 
-/// What a file says, whatever the order of nested types is, in which map entries and groups have no fixed place.
+/// What a file says, whatever the order of nested types is, in which map entries and groups have no
+/// fixed place.
 fn plain(file: &FileDescriptorProto) -> FileDescriptorProto {
     fn sort(messages: &mut [DescriptorProto]) {
         messages.sort_by(|a, b| a.name().cmp(b.name()));

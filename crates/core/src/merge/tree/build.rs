@@ -30,8 +30,8 @@ struct Builder<'a> {
     /// The chunks at nodes, as they are named.
     chunks: Vec<(NodeId, ChunkRef)>,
     hashes: RandomState,
-    /// Nodes by the hash of the node above and the step from there, or the next number that is free: a key of its own for each would
-    /// be a copy of its step.
+    /// Nodes by the hash of the node above and the step from there, or the next number that is
+    /// free: a key of its own for each would be a copy of its step.
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// The nodes on the way to the field before: the next one's way mostly begins as that.
     way: Vec<NodeId>,
@@ -138,7 +138,8 @@ impl Builder<'_> {
         if let Some(index) = message.chunk_index {
             self.add_chunk(NodeId::ROOT, index, &ChunkedField::default())?;
         }
-        // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a stack is.
+        // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a
+        // stack is.
         let mut open = vec![(NodeId::ROOT, message, 0)];
         while let Some((above, message, nesting)) = open.pop() {
             let most = self.options.limits.max_nesting;

@@ -25,11 +25,13 @@ fn way(path: &[Step], steps: usize) -> Kept {
 }
 
 impl PathTree {
-    /// What a merge needs for what lies at a path: the chunks on the way there, and those at it and below.
+    /// What a merge needs for what lies at a path: the chunks on the way there, and those at it and
+    /// below.
     ///
     /// # Errors
     ///
-    /// If the path has no index or key where paths of the file have one, or one where they have none.
+    /// If the path has no index or key where paths of the file have one, or one where they have
+    /// none.
     pub(crate) fn cut(&self, path: &FieldPath) -> Result<PathTree> {
         let mut kept = Vec::with_capacity(self.len());
         for id in self.ids() {

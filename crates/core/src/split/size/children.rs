@@ -1,4 +1,5 @@
-//! The members of a group that are large: where they are, what their path is, and whether it may be used.
+//! The members of a group that are large: where they are, what their path is, and whether it may be
+//! used.
 
 use std::collections::HashMap;
 
@@ -109,7 +110,8 @@ impl Engine<'_> {
             }
         };
         if let Some(below) = below {
-            // A path must be able to lead through it; that it may not leave as a whole is another matter.
+            // A path must be able to lead through it; that it may not leave as a whole is another
+            // matter.
             child.message = true;
             let reachable = group.addressable && node.depth < self.options.get_depth_limit();
             child.enterable = match &group.class {
@@ -152,14 +154,15 @@ impl Engine<'_> {
         )?;
         self.reduce(&mut inner, self.max())?;
         child.content = inner.size;
-        // More than one chunk under a map key need the value as a chunk of their own to hang below; see `Marks`.
+        // More than one chunk under a map key need the value as a chunk of their own to hang below;
+        // see `Marks`.
         child.inside = inner.chunk_count();
         let nests = child.entry.is_some() && !self.cuts_elements();
         if nests && child.chunkable && child.inside > 1 {
             child.cut = Cut::Always;
         }
-        // Only what may not leave as a whole is ever reduced again. All else is done with: remembering it would cost more than
-        // what leaves it.
+        // Only what may not leave as a whole is ever reduced again. All else is done with:
+        // remembering it would cost more than what leaves it.
         if child.chunkable && inner.size <= self.max() {
             mark_node(&inner, &mut self.decided.borrow_mut());
             return Ok(());
@@ -168,7 +171,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// For the keys of the members that are held: the last occurrence that has it, which is the one that counts.
+    /// For the keys of the members that are held: the last occurrence that has it, which is the one
+    /// that counts.
     fn last_keys(
         &self,
         group: &Group,
@@ -176,8 +180,8 @@ impl Engine<'_> {
         held: &[(u64, Field)],
     ) -> Result<HashMap<MapKey, u64>> {
         let mut cursor = WireCursor::new(self.source.input());
-        // Each key with its last occurrence, and whether that one is empty; none once an empty one was superseded, since
-        // there would be two placeholders.
+        // Each key with its last occurrence, and whether that one is empty; none once an empty one
+        // was superseded, since there would be two placeholders.
         let mut last: HashMap<MapKey, Option<(u64, bool)>> = HashMap::new();
         for (_, field) in held {
             if let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? {

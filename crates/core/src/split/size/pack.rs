@@ -74,7 +74,8 @@ impl Filling {
 }
 
 impl Engine<'_> {
-    /// Leaves `budget` bytes of members in the parent, at least the first, and fills slices with the rest, in order.
+    /// Leaves `budget` bytes of members in the parent, at least the first, and fills slices with
+    /// the rest, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<Packed> {
         let group = &node.groups[at];
         let max = self.max();
@@ -188,8 +189,8 @@ impl Engine<'_> {
         Ok(packed)
     }
 
-    /// Leaves the head of a packed run in what is being filled, and puts the rest into slices of its own. Gives the
-    /// bytes that are left there.
+    /// Leaves the head of a packed run in what is being filled, and puts the rest into slices of
+    /// its own. Gives the bytes that are left there.
     fn divide(
         &self,
         node: &Node,
@@ -207,7 +208,8 @@ impl Engine<'_> {
         let room = content_in(filling.room());
         let mut head = self.boundary(&run.value, room, width)?;
         if head == run.value.end && !run.value.is_empty() {
-            // With a shorter length it would fit. But that is only written anew if something leaves.
+            // With a shorter length it would fit. But that is only written anew if something
+            // leaves.
             let room = run.value.end - run.value.start - 1;
             head = self.boundary(&run.value, room, width)?;
         }
@@ -269,7 +271,8 @@ impl Engine<'_> {
         Ok(last.map_or(look, |last| last as u64 + 1))
     }
 
-    /// Where the last member of `members` ends that ends at or before `limit`; their start if none does.
+    /// Where the last member of `members` ends that ends at or before `limit`; their start if none
+    /// does.
     fn last_boundary(&self, group: &Group, members: Range<u64>, limit: u64) -> Result<u64> {
         let stop = group.stops.before(limit).map_or(0, |(_, start)| start);
         let mut boundary = stop.max(members.start);

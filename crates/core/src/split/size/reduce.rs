@@ -7,8 +7,8 @@ use super::{Child, Class, Cut, Engine, Group, Node};
 use crate::Result;
 use crate::wire::WireType;
 
-/// Something that could leave a node: the value of a child, or the tail of a repeated field. They order by what is gained; of
-/// equals what comes first in the source is the greater.
+/// Something that could leave a node: the value of a child, or the tail of a repeated field. They
+/// order by what is gained; of equals what comes first in the source is the greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     gain: u64,
@@ -99,7 +99,8 @@ impl Engine<'_> {
         node.size -= gain;
     }
 
-    /// Puts back what left a group one by one; slices will take it along. What is over the maximum by itself stays cut.
+    /// Puts back what left a group one by one; slices will take it along. What is over the maximum
+    /// by itself stays cut.
     fn take_back(&self, node: &mut Node, at: usize) {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -113,7 +114,8 @@ impl Engine<'_> {
         self.settle(node, at);
     }
 
-    /// Leaves as many members as fit into `limit`, at least the first, and puts the others into slices.
+    /// Leaves as many members as fit into `limit`, at least the first, and puts the others into
+    /// slices.
     fn slice(&self, node: &mut Node, at: usize, limit: u64) -> Result<()> {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -238,8 +240,8 @@ fn tail(node: &Node, at: usize) -> Option<Candidate> {
     })
 }
 
-/// The tail that gains most by leaving. What is gained gets less as members leave by themselves, so what stood in the queue before
-/// is looked at again once it is first.
+/// The tail that gains most by leaving. What is gained gets less as members leave by themselves, so
+/// what stood in the queue before is looked at again once it is first.
 fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate> {
     loop {
         let first = *tails.peek()?;
@@ -252,7 +254,8 @@ fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate
     }
 }
 
-/// Bytes of a group's first member: what a slice leaves at the least. A packed run can be left empty.
+/// Bytes of a group's first member: what a slice leaves at the least. A packed run can be left
+/// empty.
 fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),

@@ -14,12 +14,12 @@ use crate::{Error, ErrorKind, Result};
 /// The most that the tag and length of a field take.
 const HEADER: u64 = 20;
 
-/// In how many pieces a singular submessage may be written for cuts to go inside. One is what writers make; what each piece
-/// needs to know of all others is held for each.
+/// In how many pieces a singular submessage may be written for cuts to go inside. One is what
+/// writers make; what each piece needs to know of all others is held for each.
 const MOST_PIECES: u64 = 16;
 
-/// How many different field numbers a message may have that is to be cut. Types have hundreds at most; hostile bytes can have
-/// millions.
+/// How many different field numbers a message may have that is to be cut. Types have hundreds at
+/// most; hostile bytes can have millions.
 const MOST_NUMBERS: usize = 1 << 16;
 
 /// Which members of its groups a hop holds.
@@ -129,7 +129,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Holds the first member of a group: it stays when the others leave in slices, unless its value leaves too.
+    /// Holds the first member of a group: it stays when the others leave in slices, unless its
+    /// value leaves too.
     pub(super) fn hold_first(&self, node: &mut Node, at: usize) -> Result<()> {
         let group = &node.groups[at];
         if group
@@ -152,8 +153,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Hops over a message's fields, and sorts them by number. With `check`, a field that its type has, but writes otherwise, is an
-    /// error.
+    /// Hops over a message's fields, and sorts them by number. With `check`, a field that its type
+    /// has, but writes otherwise, is an error.
     fn hop(&self, node: &Node, hold: Hold, check: bool) -> Result<Found> {
         let mut found = Found::default();
         let mut cursor = WireCursor::new(self.source.input());
@@ -176,7 +177,8 @@ impl Engine<'_> {
                 at = found.place(&node.descriptor, field.number).map_err(here)?;
                 found.chosen(at);
                 let class = &found.groups[at].class;
-                // Of an unknown field, as of a repeated one, an index counts the values of one wire type.
+                // Of an unknown field, as of a repeated one, an index counts the values of one wire
+                // type.
                 let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
                 odd = uncounted || !fits(class, field.wire_type);
                 if check {
@@ -243,8 +245,8 @@ impl Engine<'_> {
             group.addressable &= !rivals(&node.descriptor, group.number)
                 .any(|rival| node.siblings.after.contains(&rival));
             match group.class {
-                // Of a value that is there more than once the last counts. Were an earlier one empty, there would be two
-                // placeholders.
+                // Of a value that is there more than once the last counts. Were an earlier one
+                // empty, there would be two placeholders.
                 Class::Value => {
                     group.addressable &= empties[at] == 0 || group.count == 1;
                     group.addressable &= node.siblings.before(group.number) == 0;
@@ -338,7 +340,8 @@ impl Found {
         Ok(at)
     }
 
-    /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier pieces of the winner.
+    /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier
+    /// pieces of the winner.
     fn chosen(&mut self, at: usize) {
         let number = self.groups[at].number;
         if let Some(oneof) = self.oneofs[at] {
@@ -351,8 +354,8 @@ impl Found {
     }
 }
 
-/// Fails if the type writes the field otherwise: readers would take it for an unknown one, and most likely the message is of
-/// another type than was said.
+/// Fails if the type writes the field otherwise: readers would take it for an unknown one, and most
+/// likely the message is of another type than was said.
 pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {

@@ -8,7 +8,8 @@ const STRIDE: u64 = 32 << 10;
 /// How many small members of a group are remembered.
 const MOST_SPARE: usize = 64;
 
-/// Some occurrences of a field, at least [`STRIDE`] bytes apart: which one it is, and where it starts.
+/// Some occurrences of a field, at least [`STRIDE`] bytes apart: which one it is, and where it
+/// starts.
 #[derive(Debug, Default)]
 pub(super) struct Stops {
     stops: Vec<(u64, u64)>,
@@ -32,7 +33,8 @@ impl Stops {
     }
 }
 
-/// Members of a group that are too small to be held from the first, each with its ordinal, if there are few.
+/// Members of a group that are too small to be held from the first, each with its ordinal, if there
+/// are few.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     members: Vec<(u64, Field)>,

@@ -62,8 +62,8 @@ impl Chain {
     }
 }
 
-/// Numbers of steps, in as few bytes each as the largest of those so far needs: they are about as many as fields,
-/// whose tags take no less.
+/// Numbers of steps, in as few bytes each as the largest of those so far needs: they are about as
+/// many as fields, whose tags take no less.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
     bytes: Pieces,

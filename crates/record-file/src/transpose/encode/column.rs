@@ -27,7 +27,8 @@ pub(super) struct Column {
     behind: usize,
 }
 
-/// Values up to here are moved as if they were so long, with what stands in front of them: it is written over by what comes next.
+/// Values up to here are moved as if they were so long, with what stands in front of them: it is
+/// written over by what comes next.
 const SMALL: usize = 16;
 /// Those up to here as if they were so long.
 const MEDIUM: usize = 64;
@@ -106,8 +107,9 @@ impl Column {
         }
     }
 
-    /// Begins a block in front of the one that is full, to be filled with `more` bytes at least. How large it is depends on
-    /// nothing else that may differ, since what compressors make of blocks is not to.
+    /// Begins a block in front of the one that is full, to be filled with `more` bytes at least.
+    /// How large it is depends on nothing else that may differ, since what compressors make of
+    /// blocks is not to.
     fn next_block(&mut self, more: usize, blocks: &mut Blocks) {
         let wanted = more.max(self.len() / GROWTH);
         let block = blocks.take(wanted.clamp(SMALLEST, LARGEST));

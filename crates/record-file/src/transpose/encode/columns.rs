@@ -1,4 +1,5 @@
-//! Where the parts of records go: values to columns, one for each path of fields, and events to a chain.
+//! Where the parts of records go: values to columns, one for each path of fields, and events to a
+//! chain.
 use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
@@ -20,8 +21,8 @@ const BYTES: u8 = 0;
 const SUBMESSAGE_START: u8 = 1;
 const SUBMESSAGE_END: u8 = 2;
 
-/// A field in a message: a path from the record on. Its number, counted from behind [`ROOT`], is the id of
-/// the messages in that field.
+/// A field in a message: a path from the record on. Its number, counted from behind [`ROOT`], is
+/// the id of the messages in that field.
 #[derive(Debug)]
 struct Node {
     parent: u32,
@@ -289,7 +290,8 @@ fn message_id(node: u32) -> u32 {
     node + ROOT + 1
 }
 
-/// A number for the next of so many things, each of which takes more than a byte: memory ends before numbers do.
+/// A number for the next of so many things, each of which takes more than a byte: memory ends
+/// before numbers do.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)
 }

@@ -1,7 +1,7 @@
 //! Telling messages from other bytes, and finding their fields.
 
-/// What a value is, and its length if that doesn't depend on it: by type on the wire. A varint has a byte, if its
-/// first one says so.
+/// What a value is, and its length if that doesn't depend on it: by type on the wire. A varint has
+/// a byte, if its first one says so.
 const SHORT: [(What, usize); 8] = [
     (What::Varint, 1),
     (What::Fixed64, 8),
@@ -40,9 +40,9 @@ pub(crate) enum What {
 
 /// The fields of a record, of the messages in it too.
 ///
-/// Bytes are a message if its serialization would be the same again, as far as that can be told without its
-/// type: varints are as short as can be, groups end that begin, there is no field 0. So what is put together from
-/// its fields is what was there.
+/// Bytes are a message if its serialization would be the same again, as far as that can be told
+/// without its type: varints are as short as can be, groups end that begin, there is no field 0. So
+/// what is put together from its fields is what was there.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
     found: Vec<Field>,
@@ -70,8 +70,8 @@ impl Fields {
             if tag < 8 {
                 return None;
             }
-            // Most fields: a varint of a byte, or a value of fixed length. One way for all of them leaves nothing
-            // to mispredict.
+            // Most fields: a varint of a byte, or a value of fixed length. One way for all of them
+            // leaves nothing to mispredict.
             let wire = (tag & 7) as usize;
             let next = bytes.get(value).copied().unwrap_or(0xff);
             let (what, len) = SHORT[wire];
@@ -127,7 +127,8 @@ impl Fields {
         (self.groups.len() == around).then_some(())
     }
 
-    /// Finds the fields of what may be a message from `at` on; nothing is left of them if it isn't one.
+    /// Finds the fields of what may be a message from `at` on; nothing is left of them if it isn't
+    /// one.
     fn submessage(&mut self, bytes: &[u8], at: usize, tag: u32, depth: usize) -> bool {
         if is_no_message(bytes, at) {
             return false;
@@ -151,7 +152,8 @@ impl Fields {
     }
 }
 
-/// How far a field reaches, by its first byte: so many bytes, the next one's value more if [`HAS_LEN`].
+/// How far a field reaches, by its first byte: so many bytes, the next one's value more if
+/// [`HAS_LEN`].
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];
     let mut tag = 0;
@@ -181,9 +183,9 @@ const CLOSES: u32 = 1 << 19;
 /// It takes more to tell.
 const UNKNOWN: u32 = 1 << 20;
 
-/// Whether the rest of `bytes` is certainly no message. Most strings are told by hopping over what would be their
-/// first fields, and in a way that is the same for all fields: each branch on what they are would be
-/// mispredicted half of the time.
+/// Whether the rest of `bytes` is certainly no message. Most strings are told by hopping over what
+/// would be their first fields, and in a way that is the same for all fields: each branch on what
+/// they are would be mispredicted half of the time.
 fn is_no_message(bytes: &[u8], mut at: usize) -> bool {
     let mut open = false;
     loop {

@@ -48,7 +48,8 @@ pub(super) struct Lists {
     public_begin: u32,
 }
 
-/// What waits for a place in a list: the least frequent comes first, of equally frequent ones the last.
+/// What waits for a place in a list: the least frequent comes first, of equally frequent ones the
+/// last.
 type Waiting = BinaryHeap<(Reverse<u64>, u32)>;
 
 impl Lists {
@@ -175,7 +176,8 @@ impl Lists {
         });
     }
 
-    /// Where transitions to the public list begin: of events without a private list, and of the ways out of those.
+    /// Where transitions to the public list begin: of events without a private list, and of the
+    /// ways out of those.
     fn bases(&mut self) {
         for event in 0..self.events.len() {
             let Event { base, way_out, .. } = self.events[event];
@@ -188,8 +190,8 @@ impl Lists {
         }
     }
 
-    /// The first of the states that everything in the public list that follows `event` is reached from: the
-    /// lowest one in a block that leads to all their blocks.
+    /// The first of the states that everything in the public list that follows `event` is reached
+    /// from: the lowest one in a block that leads to all their blocks.
     fn base_in_public_list(&self, event: usize) -> u32 {
         let (begin, end) = self.events[event].steps;
         let mut block = NONE;

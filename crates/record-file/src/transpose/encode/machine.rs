@@ -1,9 +1,10 @@
 //! The state machine that gives back a chain of events.
 //!
-//! A transition names a state by its distance from where the state before says to begin, 0 to 63. So there are
-//! lists of states, one for each event that some others follow often, its *private* list, and one *public* list
-//! for all the rest. A list longer than 64 is cut into blocks, which are reached through states that emit nothing. What
-//! follows rarely is at the end of a list, where more steps lead to it.
+//! A transition names a state by its distance from where the state before says to begin, 0 to 63.
+//! So there are lists of states, one for each event that some others follow often, its *private*
+//! list, and one *public* list for all the rest. A list longer than 64 is cut into blocks, which
+//! are reached through states that emit nothing. What follows rarely is at the end of a list, where
+//! more steps lead to it.
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use crate::pieces::{Blocks, Pieces};
@@ -54,8 +55,8 @@ struct Written {
     only: u8,
 }
 
-/// Adds a transition behind `byte` at `at`, if there is one: in a byte of its own, or as a repetition. No branch, since
-/// which it is could hardly be foreseen.
+/// Adds a transition behind `byte` at `at`, if there is one: in a byte of its own, or as a
+/// repetition. No branch, since which it is could hardly be foreseen.
 #[inline]
 fn join(byte: u8, at: usize, offset: u8, there: bool) -> (u8, usize) {
     let repeats = offset == 0 && byte & MAX_REPEATED < MAX_REPEATED;
@@ -86,7 +87,8 @@ impl Machine {
             steps,
             ..
         } = Lists::build(chain, num_events, last);
-        // The chain ends at its first event, and it must be told that by a transition that is missing.
+        // The chain ends at its first event, and it must be told that by a transition that is
+        // missing.
         events[first as usize].implicit = false;
         let mut machine = Machine {
             first: states
@@ -150,7 +152,8 @@ impl Machine {
         out
     }
 
-    /// Writes the transitions of some steps to `out`, behind `byte`, and says where the last one is.
+    /// Writes the transitions of some steps to `out`, behind `byte`, and says where the last one
+    /// is.
     #[inline(never)]
     fn follow(&self, steps: &[u32], mut byte: u8, out: &mut [u8]) -> usize {
         let mut at = 0;
@@ -210,7 +213,8 @@ fn offset(to: u32, base: u32) -> u8 {
     u8::try_from(to.wrapping_sub(base)).unwrap_or(0)
 }
 
-/// Events and states are fewer than fields, each of which takes more than a byte: memory ends before numbers do.
+/// Events and states are fewer than fields, each of which takes more than a byte: memory ends
+/// before numbers do.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)
 }

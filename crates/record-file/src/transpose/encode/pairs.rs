@@ -38,7 +38,8 @@ impl Pairs {
     #[inline]
     pub(crate) fn number(&mut self, high: u32, low: u32, fresh: u32) -> u32 {
         let key = u64::from(high) << 32 | u64::from(low);
-        // Folded, since the upper bits of a product depend on all lower ones, but not the other way round.
+        // Folded, since the upper bits of a product depend on all lower ones, but not the other way
+        // round.
         let slot = (key ^ key >> 29).wrapping_mul(SPREAD) >> (self.shift & 63);
         let all = &mut self.all;
         let Some(slot) = usize::try_from(slot)

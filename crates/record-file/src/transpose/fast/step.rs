@@ -14,7 +14,8 @@ pub(super) enum Kind {
     NonProto,
 }
 
-/// A state, prepared: what to do is data as far as possible, rather than a choice that may be foreseen wrongly.
+/// A state, prepared: what to do is data as far as possible, rather than a choice that may be
+/// foreseen wrongly.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
     /// Of the next 8 bytes of the buffer, the bits that belong to the value.

@@ -221,7 +221,8 @@ fn invalid(key: &str, value: Option<&str>, expected: &str) -> Error {
     ))
 }
 
-/// The string that [`FromStr`] reads the same options from: the compression, and what is not the default.
+/// The string that [`FromStr`] reads the same options from: the compression, and what is not the
+/// default.
 impl fmt::Display for WriterOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transpose {

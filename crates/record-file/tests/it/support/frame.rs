@@ -112,8 +112,9 @@ pub(crate) fn varint_of(value: u64) -> Vec<u8> {
     out
 }
 
-/// Makes every hash of a file right again, so that what follows it is looked at: those of block headers wherever a
-/// block begins, those of chunks as far as their sizes lead from one to the next.
+/// Makes every hash of a file right again, so that what follows it is looked at: those of block
+/// headers wherever a block begins, those of chunks as far as their sizes lead from one to the
+/// next.
 pub(crate) fn mend(file: &mut [u8]) {
     for block in (0..file.len()).step_by(BLOCK) {
         if let Some(header) = file.get_mut(block..block + 24) {

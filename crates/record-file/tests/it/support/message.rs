@@ -1,4 +1,5 @@
-//! Messages to be taken apart: as trees, which know what is left of them when only some fields are wanted.
+//! Messages to be taken apart: as trees, which know what is left of them when only some fields are
+//! wanted.
 use proptest::collection::vec;
 use proptest::prelude::*;
 
