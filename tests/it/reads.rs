@@ -102,8 +102,8 @@ fn small_nodes_are_planned_by_reading_each_once() {
 const CONSTANTS: u64 = 4;
 const CONSTANT: u64 = 4 << 20;
 
-/// A file with four constants of 4 MiB, and the reads of it.
-fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
+/// A model with four constants of 4 MiB.
+fn with_constants() -> Vec<u8> {
     let mut bytes = Vec::new();
     let size = ModelSize {
         constants: CONSTANTS,
@@ -112,12 +112,17 @@ fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
         small_nodes: 100,
     };
     saved_model(&size).write_to(&mut bytes).unwrap();
+    bytes
+}
+
+/// A file of such a model, and the reads of it.
+fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
         .max_chunk_size(1 << 20)
         .unwrap()
         .compression(Compression::None);
-    let source = Source::from_bytes(bytes, descriptor());
+    let source = Source::from_bytes(with_constants(), descriptor());
     let written = SavedModelSplitter
         .write_with(source, folder.path().join("model"), &options)
         .unwrap();
@@ -212,14 +217,7 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
 
 #[test]
 fn a_split_reads_every_byte_of_the_source_about_once() {
-    let mut bytes = Vec::new();
-    let size = ModelSize {
-        constants: CONSTANTS,
-        functions: 0,
-        constant_bytes: CONSTANT,
-        small_nodes: 100,
-    };
-    saved_model(&size).write_to(&mut bytes).unwrap();
+    let bytes = with_constants();
     let size = bytes.len() as u64;
     for compression in ["none", "zstd:1", "auto"] {
         let folder = tempfile::tempdir().unwrap();

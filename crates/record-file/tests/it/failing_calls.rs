@@ -3,13 +3,13 @@ use std::cmp::Ordering;
 use std::io::{self, Cursor};
 
 use record_file::{
-    Compression, EncodedRecord, Error, ErrorKind, Guide, ReaderOptions, RecordFile, RecordPosition,
-    RecordReader, RecordWriter, WriterOptions, plain_record_end,
+    Compression, EncodedRecord, Error, ErrorKind, Guide, ReaderOptions, RecordFile, RecordReader,
+    RecordWriter, WriterOptions, plain_record_end,
 };
 
 use crate::hostile_io::offsets;
 use crate::support::io::{Fault, From, Hostile, KIND, Manner, io_kind};
-use crate::support::noise;
+use crate::support::{noise, records};
 
 type Sink = Hostile<Cursor<Vec<u8>>>;
 
@@ -257,16 +257,6 @@ fn sorted() -> Vec<u8> {
         writer.write_record(&record).unwrap();
     }
     writer.finish().unwrap()
-}
-
-fn records(bytes: &[u8]) -> Vec<(RecordPosition, Vec<u8>)> {
-    let mut reader = RecordReader::new(bytes, ReaderOptions::new());
-    let mut records = Vec::new();
-    while let Some(record) = reader.read_record().unwrap() {
-        let record = record.to_vec();
-        records.push((reader.last_position().unwrap(), record));
-    }
-    records
 }
 
 type Source<'a> = Hostile<&'a [u8]>;

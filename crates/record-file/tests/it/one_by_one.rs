@@ -2,13 +2,13 @@
 use std::io::{self, Read};
 
 use record_file::{
-    Compression, Error, ErrorKind, Input, ReaderOptions, RecordFile, RecordPosition, RecordReader,
-    RecordWriter, WriterOptions,
+    Compression, Error, ErrorKind, Input, ReaderOptions, RecordFile, RecordReader, RecordWriter,
+    WriterOptions,
 };
 
 use crate::support::io::{Hostile, Manner};
 use crate::support::message::bytes_field;
-use crate::support::{noise, valid};
+use crate::support::{Records, noise, records, valid};
 
 /// Chunks of one record and of many, of no records, of every compression, simple and transposed.
 fn mixed() -> Vec<u8> {
@@ -52,18 +52,6 @@ fn files() -> Vec<(String, Vec<u8>)> {
             .map(|fixture| (fixture.name, fixture.bytes)),
     );
     files
-}
-
-type Records = Vec<(RecordPosition, Vec<u8>)>;
-
-fn records(bytes: &[u8]) -> Records {
-    let mut reader = RecordReader::new(bytes, ReaderOptions::new());
-    let mut records = Vec::new();
-    while let Some(record) = reader.read_record().unwrap() {
-        let record = record.to_vec();
-        records.push((reader.last_position().unwrap(), record));
-    }
-    records
 }
 
 fn all_options() -> Vec<ReaderOptions> {

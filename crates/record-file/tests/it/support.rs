@@ -6,7 +6,9 @@ pub(crate) mod message;
 use std::fs;
 use std::path::PathBuf;
 
-use record_file::{Compression, ReaderOptions, RecordFile, RecordPosition, WriterOptions};
+use record_file::{
+    Compression, ReaderOptions, RecordFile, RecordPosition, RecordReader, WriterOptions,
+};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -108,6 +110,20 @@ pub(crate) fn all() -> Vec<Fixture> {
 
 pub(crate) fn valid() -> Vec<Fixture> {
     all().into_iter().filter(Fixture::is_valid).collect()
+}
+
+/// Records, and where they are.
+pub(crate) type Records = Vec<(RecordPosition, Vec<u8>)>;
+
+/// The records of a file, read in sequence.
+pub(crate) fn records(bytes: &[u8]) -> Records {
+    let mut reader = RecordReader::new(bytes, ReaderOptions::new());
+    let mut records = Vec::new();
+    while let Some(record) = reader.read_record().unwrap() {
+        let record = record.to_vec();
+        records.push((reader.last_position().unwrap(), record));
+    }
+    records
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
