@@ -57,13 +57,30 @@ pub(crate) fn zstd_compress_on_threads(
     level: i32,
     outs: &mut [Vec<u8>],
 ) -> Outcome<u64> {
+    on_threads(pieces, outs, |pieces, out| {
+        zstd_compress(pieces, level, out)
+    })
+}
+
+/// As [`zstd_decompress`], on a thread for each of `outs`.
+pub(crate) fn zstd_decompress_on_threads(pieces: &[Vec<u8>], outs: &mut [Vec<u8>]) -> Outcome<u64> {
+    on_threads(pieces, outs, zstd_decompress)
+}
+
+/// Gives every thread, of which there are as many as `outs`, its share of the pieces; the sum of
+/// what they come to.
+fn on_threads(
+    pieces: &[Vec<u8>],
+    outs: &mut [Vec<u8>],
+    work: impl Fn(&[Vec<u8>], &mut Vec<u8>) -> Outcome<u64> + Sync,
+) -> Outcome<u64> {
     let share = pieces.len().div_ceil(outs.len());
     std::thread::scope(|scope| {
-        let compress = |(pieces, out)| {
-            scope
-                .spawn(move || zstd_compress(pieces, level, out).map_err(|error| error.to_string()))
+        let work = &work;
+        let begin = |(pieces, out)| {
+            scope.spawn(move || work(pieces, out).map_err(|error| error.to_string()))
         };
-        let threads: Vec<_> = pieces.chunks(share).zip(outs).map(compress).collect();
+        let threads: Vec<_> = pieces.chunks(share).zip(outs).map(begin).collect();
         let mut total = 0;
         for thread in threads {
             total += thread.join().map_err(|_| "a thread has panicked")??;

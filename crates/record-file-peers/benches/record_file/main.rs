@@ -227,6 +227,9 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
             .by_reading("limit: zstd alone", || {
                 limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
             })
+            .by_reading("limit: zstd alone, 2 threads", || {
+                limits::zstd_decompress_on_threads(&pieces, &mut *pair.borrow_mut())
+            })
             .run(turns)?;
     }
     Ok(())
@@ -257,6 +260,7 @@ fn small_records(
     let largest = values.iter().map(Vec::len).max().unwrap_or(0);
     let place = RefCell::new(vec![1; usize::try_from(bytes)?]);
     let piece = RefCell::new(Vec::with_capacity(2 * largest + 1024));
+    let pair = RefCell::new([(); 2].map(|()| Vec::with_capacity(2 * largest + 1024)));
     let pieces = match codec {
         Codec::Zstd(level) => limits::zstd_pieces(&values, level)?,
         _ => Vec::new(),
@@ -267,13 +271,16 @@ fn small_records(
     match codec {
         Codec::None => contest = limits(contest, &values, &place),
         Codec::Zstd(level) => {
-            let (values, piece) = (&values, &piece);
+            let (values, piece, pair) = (&values, &piece, &pair);
             contest = contest
                 .by("limit: zstd and hash", move || {
                     limits::zstd_compress_and_hash(values, level, &mut piece.borrow_mut())
                 })
                 .by("limit: zstd alone", move || {
                     limits::zstd_compress(values, level, &mut piece.borrow_mut())
+                })
+                .by("limit: zstd alone, 2 threads", move || {
+                    limits::zstd_compress_on_threads(values, level, &mut *pair.borrow_mut())
                 });
         }
         _ => {}
@@ -294,6 +301,9 @@ fn small_records(
                 })
                 .by_reading("limit: zstd alone", || {
                     limits::zstd_decompress(&pieces, &mut piece.borrow_mut())
+                })
+                .by_reading("limit: zstd alone, 2 threads", || {
+                    limits::zstd_decompress_on_threads(&pieces, &mut *pair.borrow_mut())
                 });
         }
         _ => {}
