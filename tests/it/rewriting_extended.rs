@@ -1,7 +1,7 @@
 //! Rewriting what only the extended profile has, and what another writer's trailer says.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,8 +13,12 @@ use proto_splitter::merge::{ChunkStore, MergeOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::proto::proto_splitter::ChunkMetadata;
-use proto_splitter::record_file::{ReaderOptions, RecordFile, RecordWriter, WriterOptions};
-use proto_splitter::rewrite::{RewriteOptions, recompress, replace};
+use proto_splitter::record_file::{
+    Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
+};
+use proto_splitter::rewrite::{
+    RewriteOptions, recompress, recompress_to_file, replace, replace_to_file,
+};
 use proto_splitter::split::{
     ComposableSplitter, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitOptions,
 };
@@ -43,6 +47,33 @@ fn split(model: &FileDescriptorProto, folder: &Path, options: &SplitOptions) -> 
 
 fn small_chunks() -> SplitOptions {
     SplitOptions::new().max_chunk_size(1000).unwrap()
+}
+
+fn extended() -> SplitOptions {
+    small_chunks()
+        .profile(Profile::Extended)
+        .compression(Compression::None)
+}
+
+/// Files of at most `max` bytes, with chunks that are compressed like this.
+fn several(max: u64, compression: Compression) -> RewriteOptions {
+    let options = RewriteOptions::new().compression(compression);
+    options.max_file_size(Some(max))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// What the chunks of an open file make, all of which is checked.
+fn made(file: &ChunkedFile) -> Vec<u8> {
+    let checked = file.verify(&MergeOptions::new());
+    assert!(checked.problems().is_empty(), "{checked:?}");
+    file.merge_to_bytes(&MergeOptions::new()).unwrap().into()
 }
 
 fn open(file: &File) -> ChunkedFile<&File> {
@@ -87,6 +118,163 @@ fn chunks_in_several_files_come_to_one() {
         assert_eq!(written.view(reading()).get(&path).unwrap(), "", "{place}");
         assert!(merged(&target).len() < model.encoded_len());
     }
+}
+
+#[test]
+fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
+    let model = model(40);
+    // From one file, and from several of another size.
+    for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = extended().max_file_size(from).unwrap();
+        let file = split(&model, folder.path(), &options);
+        let others = folder.path().join("others");
+        fs::create_dir(&others).unwrap();
+        for (at, compression) in [Compression::None, Compression::ZSTD]
+            .into_iter()
+            .enumerate()
+        {
+            for max in [LEAST_MAX_FILE_SIZE, 3 * LEAST_MAX_FILE_SIZE / 2] {
+                let target = others.join(format!("{at}-{max}.cpb"));
+                let options = several(max, compression);
+                let rewritten = recompress_to_file(&file, &target, &options).unwrap();
+                let least = if compression == Compression::None {
+                    2
+                } else {
+                    1
+                };
+                assert!(rewritten.files.len() >= least, "{rewritten:?}");
+                let paths = rewritten.files.iter().map(|file| file.path.clone());
+                let sizes = paths.chain([target.clone()]);
+                let sizes: Vec<u64> = sizes
+                    .map(|path| fs::metadata(path).unwrap().len())
+                    .collect();
+                assert!(sizes.iter().all(|size| *size <= max), "{sizes:?}");
+                assert_eq!(rewritten.size, sizes.iter().sum::<u64>());
+                let chunks: usize = rewritten.files.iter().map(|file| file.chunks).sum();
+                assert_eq!((chunks, rewritten.chunks), (file.len(), file.len()));
+                assert!(made(&ChunkedFile::open(&target).unwrap()) == model.encode_to_vec());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_is_replaced_in_several_files_with_the_others_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(40);
+    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let file = split(&model, folder.path(), &options);
+    let path = FieldPath::parse("message_type[7]", reading().descriptor.as_ref().unwrap()).unwrap();
+    let target = folder.path().join("new.cpb");
+    let options = several(LEAST_MAX_FILE_SIZE, Compression::None);
+    let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
+    assert!(rewritten.files.len() > 1, "{rewritten:?}");
+    assert!(
+        rewritten
+            .files
+            .iter()
+            .all(|file| file.size <= LEAST_MAX_FILE_SIZE)
+    );
+    assert!(rewritten.copied > 0);
+    let written = ChunkedFile::open(&target).unwrap();
+    assert_eq!(written.view(reading()).get(&path).unwrap(), "");
+    let mut changed = model;
+    changed.message_type[7] = DescriptorProto::default();
+    assert!(made(&written) == changed.encode_to_vec());
+}
+
+#[test]
+fn what_fits_in_one_file_is_rewritten_to_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(40);
+    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let file = split(&model, folder.path(), &options);
+    let others = folder.path().join("others");
+    fs::create_dir(&others).unwrap();
+    let options = several(1 << 20, Compression::None);
+    let rewritten = recompress_to_file(&file, others.join("one.cpb"), &options).unwrap();
+    assert!(rewritten.files.is_empty());
+    assert_eq!(names(&others), ["one.cpb"]);
+    assert!(made(&ChunkedFile::open(others.join("one.cpb")).unwrap()) == model.encode_to_vec());
+}
+
+#[test]
+fn what_cannot_be_in_several_files_says_why_and_leaves_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let [theirs, ours] = ["theirs", "ours"].map(|name| folder.path().join(name));
+    fs::create_dir(&theirs).unwrap();
+    fs::create_dir(&ours).unwrap();
+    let model = model(40);
+    let for_tensorflow = split(&model, &theirs, &small_chunks());
+    let larger_chunks = SplitOptions::new().max_chunk_size(6000).unwrap();
+    let file = split(&model, &ours, &larger_chunks.profile(Profile::Extended));
+    let target = folder.path().join("target.cpb");
+    let options = several(LEAST_MAX_FILE_SIZE, Compression::None);
+    let too_small = several(LEAST_MAX_FILE_SIZE - 1, Compression::None);
+    for (error, kind, message) in [
+        (
+            recompress_to_file(&for_tensorflow, &target, &options),
+            ErrorKind::InvalidConfig,
+            "TensorFlow, which reads a single one",
+        ),
+        (
+            recompress_to_file(&file, &target, &too_small),
+            ErrorKind::InvalidConfig,
+            "it must be at least 4096",
+        ),
+        (
+            recompress(&file, &tempfile::tempfile().unwrap(), &options),
+            ErrorKind::InvalidConfig,
+            "a file that has a name",
+        ),
+        (
+            recompress_to_file(&file, &target, &options),
+            ErrorKind::LimitExceeded,
+            "a chunk doesn't fit",
+        ),
+    ] {
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    assert_eq!(names(folder.path()), ["ours", "theirs"]);
+}
+
+#[test]
+fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(40);
+    let in_files = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let file = split(&model, folder.path(), &in_files);
+    let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD).force(true);
+    let before = names(folder.path());
+    for name in ["out.cpb", before.first().unwrap()] {
+        let error = recompress_to_file(&file, folder.path().join(name), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+        assert!(error.to_string().contains("is what is read"), "{error}");
+    }
+    assert_eq!(names(folder.path()), before);
+
+    // Its files have the same stem as those that are read.
+    let beside = recompress_to_file(&file, folder.path().join("out"), &options).unwrap();
+    assert_eq!(beside.removed_files, Vec::<PathBuf>::new());
+    assert!(made(&file) == model.encode_to_vec());
+    let beside = ChunkedFile::open(folder.path().join("out")).unwrap();
+    assert!(made(&beside) == model.encode_to_vec());
+
+    // Those of another split are in the way.
+    let others = folder.path().join("others");
+    fs::create_dir(&others).unwrap();
+    let earlier = SizeSplitter
+        .write_with(&self::model(30), others.join("m"), &in_files)
+        .unwrap();
+    fs::remove_file(&earlier.path).unwrap();
+    let error = recompress_to_file(&file, &earlier.path, &options.clone().force(false));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let rewritten = recompress_to_file(&file, &earlier.path, &options).unwrap();
+    assert!(!rewritten.removed_files.is_empty());
+    assert_eq!(names(&others).len(), rewritten.files.len() + 1);
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::directory::rebuild;
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::rewrite::{RewriteOptions, Rewritten, recompress, replace, replace_plain};
-use proto_splitter::{Error, SaveOptions};
+use proto_splitter::rewrite::{
+    RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
+};
+use proto_splitter::{Error, ErrorKind, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
@@ -21,7 +22,8 @@ use crate::input::{self, CHUNKED, Form, Input, PLAIN, with_extension};
 use crate::merge;
 use crate::output::{Output, one_line};
 use crate::size;
-use crate::source::{self, Source, other_files};
+use crate::source::{self, Source};
+use crate::split::{OtherFile, note_removed, shown_file};
 use crate::types::SAVED_MODEL_STEM;
 
 /// How much is gathered for a write to a file.
@@ -36,10 +38,15 @@ struct Report {
     chunk_count: Option<usize>,
     /// How many chunks were copied as they are stored.
     copied_chunks: Option<usize>,
+    /// Files of an earlier split in several that were removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    removed_files: Vec<String>,
+    /// The other files that chunks are in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<OtherFile>,
 }
 
 /// What was written.
-#[derive(Clone, Copy)]
 enum Made {
     Chunked(Rewritten),
     Plain(u64),
@@ -56,19 +63,16 @@ pub(crate) fn run_recompress(
             "{name}: one message, not in chunks: `protosplit split` makes them"
         )));
     }
+    check_several(&args.out, &input)?;
     let options = RewriteOptions::new()
         .compression(args.compression)
+        .max_file_size(args.out.max_file_size)
         .progress(output.writing("recompressing"));
     let file = source::chunked(&input, &args.parts.limits())?;
-    check_apart(&args.output, &input, Some(&file))?;
     let make = |target: &Path, force: bool| {
-        let make = || -> Result<Made, Error> {
-            let out = AtomicFile::create(target, force)?;
-            let rewritten = recompress(&file, out.as_file(), &options)?;
-            out.commit()?;
-            Ok(Made::Chunked(rewritten))
-        };
-        make().map_err(|error| Failure::of(&input.file, &error))
+        recompress_to_file(&file, target, &options.clone().force(force))
+            .map(Made::Chunked)
+            .map_err(|error| Failure::of(&input.file, &error))
     };
     write(&input, &args.output, &args.out, CHUNKED, make, output)
 }
@@ -76,43 +80,39 @@ pub(crate) fn run_recompress(
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.file, &args.with])?;
     let input = input::find(&args.file)?;
+    check_several(&args.out, &input)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
     let path =
         get::parse(&args.path, reading.descriptor.as_ref()).map_err(|error| failed(&error))?;
     let value = value(&args.with)?;
     let source = Source::open(&input, &reading.limits)?;
-    check_apart(
-        &args.output,
-        &input,
-        match &source {
-            Source::Chunked(file) => Some(file),
-            Source::Plain(_) => None,
-        },
-    )?;
     let progress = output.writing("replacing");
     let options = RewriteOptions::new()
         .compression(args.compression)
+        .max_file_size(args.out.max_file_size)
         .progress(progress.clone());
     let make = |target: &Path, force: bool| {
+        let value = value.as_ref();
         let replace = || -> Result<Made, Error> {
-            let mut out = AtomicFile::create(target, force)?;
-            let made = match &source {
+            match &source {
                 Source::Chunked(file) => {
-                    let (value, target) = (value.as_ref(), out.as_file());
-                    let rewritten = replace(file, &path, value, target, &reading, &options)?;
-                    Made::Chunked(rewritten)
+                    let options = options.clone().force(force);
+                    replace_to_file(file, &path, value, target, &reading, &options)
+                        .map(Made::Chunked)
                 }
                 Source::Plain(file) => {
+                    check_apart(target, &input.file)?;
                     let reading = reading.clone().progress(progress.clone());
+                    let mut out = AtomicFile::create(target, force)?;
                     let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
-                    let size = replace_plain(file, &path, value.as_ref(), &mut sink, &reading)?;
+                    let size = replace_plain(file, &path, value, &mut sink, &reading)?;
                     sink.flush()?;
-                    Made::Plain(size)
+                    drop(sink);
+                    out.commit()?;
+                    Ok(Made::Plain(size))
                 }
-            };
-            out.commit()?;
-            Ok(made)
+            }
         };
         replace().map_err(|error| failed(&error))
     };
@@ -136,20 +136,32 @@ fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     Ok(Box::new(File::open(with).map_err(failed)?))
 }
 
-/// Fails if the target is one of the files that are read.
-fn check_apart(target: &Path, input: &Input, chunked: Option<&ChunkedFile>) -> Result<(), Failure> {
-    let Ok(real) = fs::canonicalize(target) else {
-        return Ok(());
+/// Fails if several files are asked for of what is one in any case.
+fn check_several(args: &RewriteArgs, input: &Input) -> Result<(), Failure> {
+    let why = match (args.max_file_size, &input.folder) {
+        (None, _) => return Ok(()),
+        (_, Some(_)) => {
+            "the folder of a SavedModel is for TensorFlow, which reads a single file: give its file"
+        }
+        (_, None) if input.form == Form::Plain => "one message, not in chunks",
+        (_, None) => return Ok(()),
     };
-    let others = chunked.map_or_else(Vec::new, |file| other_files(input, file));
-    let mut read = std::iter::once(&input.file).chain(&others);
-    if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
-        let name = target.display();
-        return Err(Failure::usage(format!(
-            "{name} is what is read, and is not overwritten"
-        )));
+    let name = input.folder.as_ref().unwrap_or(&input.file).display();
+    Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
+}
+
+/// Fails if the target is the file that is read.
+fn check_apart(target: &Path, read: &Path) -> Result<(), Error> {
+    match (fs::canonicalize(target), fs::canonicalize(read)) {
+        (Ok(real), Ok(read)) if real == read => {
+            let message = format!(
+                "{} is what is read, and is not overwritten",
+                target.display()
+            );
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Has a file made, by itself or in a copy of the folder around it, and reports it.
@@ -176,27 +188,47 @@ fn write(
         }
         None => (target.to_owned(), make(target, args.force)?),
     };
-    let rewritten = match made {
-        Made::Chunked(rewritten) => Some(rewritten),
-        Made::Plain(_) => None,
-    };
-    let report = Report {
-        output: path.display().to_string(),
-        input: input.file.display().to_string(),
-        output_bytes: match made {
-            Made::Chunked(rewritten) => rewritten.size,
-            Made::Plain(size) => size,
-        },
-        chunk_count: rewritten.map(|rewritten| rewritten.chunks),
-        copied_chunks: rewritten.map(|rewritten| rewritten.copied),
-    };
+    let report = Report::new(&path, &input.file, made);
+    note_removed(&report.removed_files, output);
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 
 impl Report {
+    fn new(path: &Path, read: &Path, made: Made) -> Self {
+        let mut report = Report {
+            output: shown_file(path),
+            input: shown_file(read),
+            output_bytes: 0,
+            chunk_count: None,
+            copied_chunks: None,
+            removed_files: Vec::new(),
+            files: Vec::new(),
+        };
+        match made {
+            Made::Plain(size) => report.output_bytes = size,
+            Made::Chunked(rewritten) => {
+                report.output_bytes = rewritten.size;
+                report.chunk_count = Some(rewritten.chunks);
+                report.copied_chunks = Some(rewritten.copied);
+                let removed = rewritten.removed_files.iter();
+                report.removed_files = removed.map(|file| shown_file(file)).collect();
+                report.files = rewritten.files.iter().map(OtherFile::from).collect();
+            }
+        }
+        report
+    }
+
     fn text(&self) -> String {
-        let (name, bytes) = (one_line(&self.output), size::show(self.output_bytes));
+        let name = one_line(&self.output);
+        let bytes = match self.files.len() {
+            0 => size::show(self.output_bytes),
+            others => format!(
+                "{} files, together {}",
+                others + 1,
+                size::show(self.output_bytes)
+            ),
+        };
         match (self.chunk_count, self.copied_chunks) {
             (Some(chunks), Some(0)) => {
                 let chunks = size::count(chunks, "chunk");

@@ -9,7 +9,7 @@ use proto_splitter::SaveOptions;
 use proto_splitter::directory::rebuild;
 use proto_splitter::path::FieldPath;
 use proto_splitter::split::{
-    ComposableSplitter, Profile, Source, SplitOptions, SplitPlan, Written,
+    ComposableSplitter, Profile, Source, SplitOptions, SplitPlan, Written, WrittenFile,
 };
 use serde::Serialize;
 
@@ -49,11 +49,22 @@ struct Report {
     files: Vec<OtherFile>,
 }
 
+/// A file beside the main one.
 #[derive(Debug, Serialize)]
-struct OtherFile {
+pub(crate) struct OtherFile {
     file: String,
     bytes: u64,
     chunks: usize,
+}
+
+impl From<&WrittenFile> for OtherFile {
+    fn from(file: &WrittenFile) -> Self {
+        OtherFile {
+            file: shown_file(&file.path),
+            bytes: file.size,
+            chunks: file.chunks,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -91,11 +102,7 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(removed) = &report.removed {
         output.note(format_args!("removed {removed}, which was in the way"));
     }
-    for removed in &report.removed_files {
-        output.note(format_args!(
-            "removed {removed}, which was of an earlier split"
-        ));
-    }
+    note_removed(&report.removed_files, output);
     output.report(args.json, &report, |report, _| report.text(args))?;
     Ok(Exit::Done)
 }
@@ -323,11 +330,6 @@ impl Job {
     }
 
     fn report_written(&self, written: &Written) -> Report {
-        let files = written.files.iter().map(|file| OtherFile {
-            file: shown_file(&file.path),
-            bytes: file.size,
-            chunks: file.chunks,
-        });
         let chunks = written.chunks.iter().map(|chunk| Chunk {
             index: chunk.index,
             kind: chunk.kind.to_string(),
@@ -354,7 +356,7 @@ impl Job {
                 .iter()
                 .map(|file| shown_file(file))
                 .collect(),
-            files: files.collect(),
+            files: written.files.iter().map(OtherFile::from).collect(),
         }
     }
 
@@ -441,6 +443,15 @@ impl Report {
             ]);
         }
         table.render()
+    }
+}
+
+/// Says which files of an earlier split in several were removed.
+pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
+    for removed in files {
+        output.note(format_args!(
+            "removed {removed}, which was of an earlier split"
+        ));
     }
 }
 

@@ -96,6 +96,10 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
     let in_files = "--profile extended --max-file-size 1500KiB --compression none";
     let replace = "--with value -o out/other --compression none";
+    let in_one = SPLIT.replace("out/graph", "extended");
+    let whole = limited(1_000_000, &format!("{in_one} --profile extended"));
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
+    let to_files = "--max-file-size 1500KiB";
     for command in [
         format!("{SPLIT} --compression none --threads 1"),
         format!("{SPLIT} --compression none --threads 3"),
@@ -106,7 +110,9 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         "merge graph.cpb -o out/graph.pb --threads 1".to_owned(),
         "merge graph.cpb -o out/graph.pb --threads 3".to_owned(),
         "recompress graph.cpb -o out/other.cpb --compression none".to_owned(),
+        format!("recompress extended.cpb -o out/other.cpb --compression none {to_files}"),
         format!("replace graph.cpb node[1].name {replace}"),
+        format!("replace extended.cpb node[1].name {replace} {to_files}"),
         format!("replace graph.pb node[1].name {replace} --message tensorflow.GraphDef"),
         "get graph.cpb '' -o out/part".to_owned(),
         "get graph.pb '' -o out/part".to_owned(),

@@ -26,11 +26,13 @@
 
 mod copy;
 mod edits;
+mod files;
 mod place;
 mod trailer;
 
 use std::fs::File;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use record_file::ReadAt;
 
@@ -38,7 +40,8 @@ use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, MergeOptions};
 use crate::path::FieldPath;
 use crate::progress::Progress;
-use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
+use crate::split::volumes::DonePart;
+use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE, WrittenFile};
 use crate::{Error, ErrorKind, Result};
 use copy::{Content, Copy};
 use edits::Edits;
@@ -49,6 +52,8 @@ use place::{check_value, enclosing_tag, enclosing_value};
 #[derive(Clone, Debug, Default)]
 pub struct RewriteOptions {
     compression: ChunkCompression,
+    max_file_size: Option<u64>,
+    force: bool,
     progress: Progress,
 }
 
@@ -66,6 +71,26 @@ impl RewriteOptions {
         self
     }
 
+    /// The most bytes that a file may have (any number), as
+    /// [of a split](crate::split::SplitOptions::max_file_size): what doesn't fit in one goes to
+    /// several, all beside the main file. At least
+    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and only for what was split in the
+    /// extended profile; no chunk is cut, so each has to have room in a file.
+    ///
+    /// Only [`recompress_to_file`] and [`replace_to_file`] can write several.
+    #[must_use]
+    pub fn max_file_size(mut self, bytes: Option<u64>) -> Self {
+        self.max_file_size = bytes;
+        self
+    }
+
+    /// Whether files that are in the way are replaced (no).
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
     /// Who is told how far the writing is, and who may stop it. Reading the new file is counted
     /// too.
     #[must_use]
@@ -76,15 +101,19 @@ impl RewriteOptions {
 }
 
 /// A file that was made from another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rewritten {
     /// Chunks of the new file.
     pub chunks: usize,
     /// How many of them were copied as they are stored.
     pub copied: usize,
-    /// Bytes of the new file.
+    /// Bytes of the new file, with those of the others that it names.
     pub size: u64,
+    /// The other files that chunks are in, in the order of their numbers.
+    pub files: Vec<WrittenFile>,
+    /// Files of an earlier split in several that were removed, as was asked for.
+    pub removed_files: Vec<PathBuf>,
 }
 
 /// Writes the chunks of a file with another compression to `target`, which is empty: same chunks,
@@ -94,15 +123,65 @@ pub struct Rewritten {
 ///
 /// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk that is read is damaged;
 /// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers take;
-/// [`ErrorKind::Io`] if writing fails; [`ErrorKind::Cancelled`].
+/// [`ErrorKind::InvalidConfig`] if there is a maximum file size; [`ErrorKind::Io`] if writing
+/// fails; [`ErrorKind::Cancelled`].
 pub fn recompress<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &File,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    let contents = (0..file.len()).map(Content::Recompressed).collect();
+    Ok(recompressed(Copy::new(file, target, None, options), file)?.0)
+}
+
+/// [`recompress`] to the file `target`, and if that is to be several, to others beside it: all
+/// appear complete, or none does.
+///
+/// ```
+/// use proto_splitter_core::container::ChunkedFile;
+/// use proto_splitter_core::merge::Merger;
+/// use proto_splitter_core::rewrite::{RewriteOptions, recompress_to_file};
+/// use proto_splitter_core::split::{ComposableSplitter, Profile, SizeSplitter, SplitOptions};
+/// use prost_reflect::prost_types::FileDescriptorProto;
+///
+/// let file = FileDescriptorProto { name: Some("n".repeat(9000)), ..Default::default() };
+/// let folder = tempfile::tempdir()?;
+/// let options = SplitOptions::new().max_chunk_size(1000)?.profile(Profile::Extended);
+/// let one = SizeSplitter.write_with(&file, folder.path().join("one"), &options)?;
+///
+/// let options = RewriteOptions::new().compression(record_file::Compression::None);
+/// let options = options.max_file_size(Some(4 << 10));
+/// let target = folder.path().join("several.cpb");
+/// let written = recompress_to_file(&ChunkedFile::open(one.path)?, &target, &options)?;
+/// assert!(written.files.len() > 1);
+/// assert!(written.files.iter().all(|file| file.size <= 4 << 10));
+/// let read: FileDescriptorProto = Merger::read(target)?;
+/// assert_eq!(read, file);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`recompress`]; [`ErrorKind::AlreadyExists`] if a file is in the way and may not be replaced;
+/// [`ErrorKind::InvalidConfig`] if the target is a file that is read, or the [maximum file
+/// size](RewriteOptions::max_file_size) is none that this file can have;
+/// [`ErrorKind::LimitExceeded`] if a chunk or the trailer has no room in a file of that size.
+pub fn recompress_to_file<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    target: impl AsRef<Path>,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    files::write(file, target.as_ref(), options, |copy| {
+        recompressed(copy, file)
+    })
+}
+
+fn recompressed<S: ReadAt>(
+    copy: Copy<'_, S>,
+    file: &ChunkedFile<S>,
+) -> Result<(Rewritten, Vec<DonePart>)> {
+    let contents: Vec<_> = (0..file.len()).map(Content::Recompressed).collect();
     let metadata = file.trailer().metadata().clone();
-    Copy::new(file, target, options).run(contents, &vec![true; file.len()], metadata, None)
+    copy.run(&contents, &vec![true; file.len()], metadata, None)
 }
 
 /// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk
@@ -118,8 +197,8 @@ pub fn recompress<S: ReadAt>(
 /// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
 /// [`ErrorKind::InvalidMessage`] if the new value is none of its kind; [`ErrorKind::Uncuttable`] if
 /// the message around it would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
-/// the file has no placeholders; what is wrong with the chunks that are read; [`ErrorKind::Io`] if
-/// writing fails.
+/// the file has no placeholders; [`ErrorKind::InvalidConfig`] if there is a maximum file size; what
+/// is wrong with the chunks that are read; [`ErrorKind::Io`] if writing fails.
 pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
     path: &FieldPath,
@@ -128,6 +207,36 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     reading: &MergeOptions,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
+    let copy = Copy::new(file, target, None, options);
+    Ok(replaced(copy, file, path, value, reading)?.0)
+}
+
+/// [`replace`] to the file `target`, and if that is to be several, to others beside it: all appear
+/// complete, or none does.
+///
+/// # Errors
+///
+/// As [`replace`] and [`recompress_to_file`].
+pub fn replace_to_file<S: ReadAt, V: ReadAt + ?Sized>(
+    file: &ChunkedFile<S>,
+    path: &FieldPath,
+    value: &V,
+    target: impl AsRef<Path>,
+    reading: &MergeOptions,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    files::write(file, target.as_ref(), options, |copy| {
+        replaced(copy, file, path, value, reading)
+    })
+}
+
+fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
+    copy: Copy<'_, S>,
+    file: &ChunkedFile<S>,
+    path: &FieldPath,
+    value: &V,
+    reading: &MergeOptions,
+) -> Result<(Rewritten, Vec<DonePart>)> {
     if !file.trailer().is_marked() {
         let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
@@ -159,12 +268,12 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
         }
     }
     let kept = trailer::without_below(&mut metadata, path, filler)?;
-    let contents = contents
+    let contents: Vec<_> = contents
         .into_iter()
         .zip(&kept)
         .filter_map(|(content, kept)| kept.then_some(content))
         .collect();
-    Copy::new(file, target, options).run(contents, &kept, metadata, Some(reading))
+    copy.run(&contents, &kept, metadata, Some(reading))
 }
 
 /// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it

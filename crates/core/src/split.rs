@@ -39,7 +39,7 @@ mod source;
 mod splitter;
 mod trailer;
 mod view;
-mod volumes;
+pub(crate) mod volumes;
 mod write;
 
 pub use compression::{AUTO_LEAST_SAVING, ChunkCompression};
@@ -53,4 +53,5 @@ pub use plan::{PlannedChunk, Segment, SplitPlan};
 pub use source::Source;
 pub use splitter::{ComposableSplitter, SizeSplitter};
 pub use view::{View, ViewKind};
+pub use volumes::parts_beside;
 pub use write::{Chunk, Split};

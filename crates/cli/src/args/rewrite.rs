@@ -7,27 +7,29 @@ use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
 use super::reading::{PartsArgs, ReadingArgs};
-use super::values::compression;
+use super::values::{compression, file_size};
 
 pub(super) const RECOMPRESS: &str = "\
 Writes a .cpb file with the same chunks in another compression. Nothing is merged;
-every checksum is verified, of what is read and of what was written. If the chunks are
-in several files, OUTPUT is one with all of them; a split of the merge makes several.
+every checksum is verified, of what is read and of what was written. OUTPUT is one file
+with all chunks, wherever they are in FILE, unless that is over --max-file-size: then the
+chunks are in OUTPUT.00001-89abcdef.cpb and so on beside it. Each chunk has to have room in
+a file, since none is cut; a split of the merge cuts them anew.
 
 FILE can be the folder of a SavedModel: then OUTPUT is a new folder.
 
 Examples:
   protosplit recompress graph.cpb -o small.cpb --compression zstd:19
   protosplit recompress small/ -o fast/ --compression none
-  protosplit merge trace.cpb -o - | protosplit split - -o small --message perf.Trace \\
-      --proto trace.proto --profile extended --max-file-size 4GiB --compression zstd:19
-      Into several files, which only a split makes.";
+  protosplit recompress trace.cpb -o small.cpb --compression zstd:19 --max-file-size 4GiB
+      Into several files, if trace.cpb was split with --profile extended.";
 
 pub(super) const REPLACE: &str = "\
 Writes a file with another value at one place. Of a .cpb file only the value's chunk is
 written anew, or the chunk of the message around it; all others are copied as they
-are stored, and nothing is merged. The new file is read once, with all checksums. If the
-chunks are in several files, OUTPUT is one with all of them.
+are stored, and nothing is merged. The new file is read once, with all checksums. OUTPUT
+is one file with all chunks, wherever they are in FILE, unless that is over
+--max-file-size: then the chunks are in OUTPUT.00001-89abcdef.cpb and so on beside it.
 
 The value is as `get` gives it: of a message its bytes, of a string or bytes the bytes
 themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the
@@ -81,6 +83,9 @@ pub(crate) struct ReplaceArgs {
 /// What holds for any file that is made from another.
 #[derive(Args, Debug)]
 pub(crate) struct RewriteArgs {
+    /// Largest size of a file; only if FILE has the profile extended [default: any size]
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
+    pub(crate) max_file_size: Option<u64>,
     /// Leave a SavedModel's fingerprint.pb as it is
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,

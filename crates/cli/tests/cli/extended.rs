@@ -81,9 +81,43 @@ fn a_message_goes_to_several_files_and_comes_back_from_them() {
     let new = dir.path("new.cpb");
     run([&"replace", &prefix, &node, &"--with", &name, &"-o", &new]).ok();
     assert_eq!(run([&"cat", &new, &node]).ok(), "another\n");
-    for made in [one, name, new] {
+    for made in [one, new] {
         fs::remove_file(made).unwrap();
     }
+
+    // Unless that is to be several again.
+    let several = dir.path("several");
+    fs::create_dir(&several).unwrap();
+    let target = several.join("m.cpb");
+    let (read, written) = (prefix.to_str().unwrap(), target.to_str().unwrap());
+    let new = name.to_str().unwrap();
+    for args in [
+        vec!["recompress", read, "--compression", "zstd"],
+        vec!["replace", read, node, "--with", new],
+    ] {
+        let out = ["-o", written, "--max-file-size", "6KiB", "--force", "-q"];
+        let mut args: Vec<_> = args.into_iter().chain(out).collect();
+        let text = run_all(args.iter().map(|arg| arg as _)).ok();
+        args.push("--json");
+        let ran = run_all(args.iter().map(|arg| arg as _));
+        let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+        let files = report["files"].as_array().unwrap().len() + 1;
+        assert!(text.contains(&format!("{files} files, together")), "{text}");
+        let found = fs::read_dir(&several).unwrap();
+        let sizes: Vec<u64> = found
+            .map(|f| f.unwrap().metadata().unwrap().len())
+            .collect();
+        assert_eq!(
+            sizes.len(),
+            files,
+            "the second replaces what the first left"
+        );
+        assert!(sizes.iter().all(|size| *size <= 6 << 10), "{sizes:?}");
+        run([&"verify", &target]).ok();
+    }
+    assert_eq!(run([&"cat", &target, &node]).ok(), "another\n");
+    fs::remove_dir_all(several).unwrap();
+    fs::remove_file(name).unwrap();
 
     run([&"verify", &prefix, &"--against", &input]).ok();
     run([&"merge", &prefix, &"-o", &dir.path("back.pb")]).ok();
@@ -141,6 +175,35 @@ fn what_the_extended_profile_is_needed_for_is_said() {
     let error = run([&"split", &input, &"--max-file-size", &"1MiB"]).failed(Exit::Usage);
     assert!(error.contains("only with --profile extended"), "{error}");
     let folder = dir.path("");
+    let rewritten = dir.path("rewritten");
+    let others = Dir::new();
+    let one = others.path("one.cpb");
+    let (out, size) = (others.path("one"), "8KiB");
+    run([&"split", &input, &"-o", &out, &"--max-chunk-size", &size]).ok();
+    for (read, why) in [
+        (&one, "for TensorFlow, which reads a single one"),
+        (&input, "one message, not in chunks"),
+        (
+            &folder,
+            "for TensorFlow, which reads a single file: give its file",
+        ),
+    ] {
+        let args: [&dyn AsRef<std::path::Path>; 9] = [
+            &"replace",
+            read,
+            &"meta_graphs[0].meta_info_def",
+            &"--with",
+            &dir.path("value"),
+            &"-o",
+            &rewritten,
+            &"--max-file-size",
+            &size,
+        ];
+        fs::write(dir.path("value"), "").unwrap();
+        let error = run(args).failed(Exit::Usage);
+        assert!(error.contains(why), "{error}");
+        fs::remove_file(dir.path("value")).unwrap();
+    }
     let error = run([
         &"split",
         &folder,

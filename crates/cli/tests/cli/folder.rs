@@ -145,3 +145,46 @@ fn a_folder_with_both_forms_is_refused() {
     let error = run([&"split", &model, &"-o", &dir.path("out")]).failed(Exit::Usage);
     assert!(error.contains("both"), "{error}");
 }
+
+#[test]
+fn a_model_in_several_files_leaves_none_of_them_in_what_is_made_of_its_folder() {
+    let dir = Dir::new();
+    let model = dir.path("model");
+    fs::create_dir(&model).unwrap();
+    let plain = fixture("functions_consts/saved_model.pb");
+    let prefix = model.join("saved_model");
+    let (profile, size) = ("extended", "16KiB");
+    run([
+        &"split",
+        &plain,
+        &"-o",
+        &prefix,
+        &"--profile",
+        &profile,
+        &"--max-file-size",
+        &size,
+    ])
+    .ok();
+    fs::write(model.join("beside"), "").unwrap();
+    assert!(files(&model).len() > 4, "{:?}", files(&model));
+    let [merged, converted, recompressed] = ["m", "c", "r"].map(|name| dir.path(name));
+    run([&"merge", &model, &"-o", &merged]).ok();
+    run([&"convert", &model, &converted, &"--to", &"pb"]).ok();
+    let how = ["--compression", "zstd"];
+    run([
+        &"recompress",
+        &model,
+        &"-o",
+        &recompressed,
+        &how[0],
+        &how[1],
+    ])
+    .ok();
+    run([&"verify", &recompressed, &"--against", &plain]).ok();
+    run([&"convert", &model, &"--in-place", &"--to", &"pb"]).ok();
+    assert_eq!(files(&recompressed), ["beside", "saved_model.cpb"]);
+    for folder in [merged, converted, model] {
+        assert_eq!(files(&folder), ["beside", "saved_model.pb"]);
+        assert!(fs::read(folder.join("saved_model.pb")).unwrap() == fs::read(&plain).unwrap());
+    }
+}

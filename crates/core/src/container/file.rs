@@ -1,7 +1,7 @@
 //! A chunked file that is open: its trailer, its records and what they are checked by.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
@@ -31,6 +31,8 @@ pub struct ChunkedFile<S = File> {
     /// Where the record chunks begin that the trailer is in, the last record's included.
     trailer_chunks: Vec<u64>,
     pub(super) cache: RecordChunkCache,
+    /// Without symbolic links; none if it wasn't opened by a path.
+    paths: Vec<PathBuf>,
 }
 
 /// One of the other files.
@@ -73,7 +75,13 @@ impl ChunkedFile<File> {
         let path = path.as_ref();
         let _span = tracing::debug_span!("open", path = %path.display()).entered();
         let siblings = Siblings::of(path, limits)?;
-        ChunkedFile::from_sources(open_file(path)?, limits, |file| siblings.open(file))
+        let mut paths = Vec::from_iter(fs::canonicalize(path).ok());
+        let file = ChunkedFile::from_sources(open_file(path)?, limits, |file| {
+            let (file, path) = siblings.open(file)?;
+            paths.push(path);
+            Ok(file)
+        })?;
+        Ok(ChunkedFile { paths, ..file })
     }
 
     /// Opens a `.cpb` file whose chunks are those that `metadata` says, whatever its own trailer
@@ -93,7 +101,7 @@ impl ChunkedFile<File> {
         let file = open_records(open_file(path)?)?;
         let cache = RecordChunkCache::new(limits.max_cached_size);
         ChunkedFile::complete(file, None, trailer, cache, limits, |file| {
-            siblings.open(file)
+            Ok(siblings.open(file)?.0)
         })
     }
 }
@@ -153,10 +161,20 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`from_source`](Self::from_source), but for the file's own trailer, which isn't read.
     pub fn with_metadata(source: S, metadata: ChunkMetadata, limits: &Limits) -> Result<Self> {
+        ChunkedFile::with_metadata_and(source, metadata, limits, |_| no_way_to_others())
+    }
+
+    /// [`with_metadata`](Self::with_metadata), some of whose chunks may be in other sources.
+    pub(crate) fn with_metadata_and(
+        source: S,
+        metadata: ChunkMetadata,
+        limits: &Limits,
+        open: impl FnMut(&ExternalFile) -> Result<S>,
+    ) -> Result<Self> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
         let file = open_records(source)?;
         let cache = RecordChunkCache::new(limits.max_cached_size);
-        ChunkedFile::complete(file, None, trailer, cache, limits, |_| no_way_to_others())
+        ChunkedFile::complete(file, None, trailer, cache, limits, open)
     }
 
     /// Opens the other files, and checks the trailer against the records of all.
@@ -195,6 +213,7 @@ impl<S: ReadAt> ChunkedFile<S> {
             records,
             trailer_chunks: Vec::new(),
             cache,
+            paths: Vec::new(),
         })
     }
 
@@ -245,6 +264,12 @@ impl<S: ReadAt> ChunkedFile<S> {
             None => error,
         };
         (part.map_or(&self.file, |part| &part.file), named)
+    }
+
+    /// The files that it was opened from, without symbolic links: the one with the trailer, and the
+    /// others that have chunks. None if it wasn't opened by a path.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// Plans the merge of the file's chunks.

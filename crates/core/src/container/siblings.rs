@@ -33,7 +33,8 @@ impl Siblings {
         })
     }
 
-    pub(super) fn open(&self, file: &ExternalFile) -> Result<File> {
+    /// Opens one, and says where it is, without symbolic links.
+    pub(super) fn open(&self, file: &ExternalFile) -> Result<(File, PathBuf)> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message = "it has chunks of the message, and is looked for in the folder of a file that is in none";
             Error::new(ErrorKind::Io, message)
@@ -53,7 +54,7 @@ impl Siblings {
         if !fs::metadata(&real)?.is_file() {
             return Err(Error::new(ErrorKind::Io, "it is no regular file"));
         }
-        open_file(&real)
+        Ok((open_file(&real)?, real))
     }
 
     /// What a trailer says as a path; inside the folder, as far as the text tells, unless others

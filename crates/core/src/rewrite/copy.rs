@@ -3,15 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
-use record_file::{Compression, ReadAt, RecordFile, RecordPosition, RecordWriter, WriterOptions};
+use record_file::{Compression, ReadAt, RecordFile, RecordPosition, WriterOptions};
 
 use super::edits::{Edits, Sequence};
+use super::files::{Files, check_max_size};
 use super::{RewriteOptions, Rewritten};
 use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, Limits, MergeOptions};
-use crate::progress::{Meter, Progress};
+use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
+use crate::split::volumes::{DonePart, check_size, most_stored};
 use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
 use crate::{Error, ErrorKind, Result};
 
@@ -41,64 +44,78 @@ impl Content<'_> {
 pub(super) struct Copy<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    compression: ChunkCompression,
-    progress: &'a Progress,
-    writer: Option<RecordWriter<&'a File>>,
-    /// Where the old files' record chunks are now, by file and where they began there.
-    moved: HashMap<(usize, u64), u64>,
-    /// Records of the old files that were written anew, by file and position.
-    anew: HashMap<(usize, u64), ChunkInfo>,
+    /// What the target will be called, if others can be beside it.
+    name: Option<&'a Path>,
+    options: &'a RewriteOptions,
 }
 
 impl<'a, S: ReadAt> Copy<'a, S> {
     pub(super) fn new(
         file: &'a ChunkedFile<S>,
         target: &'a File,
+        name: Option<&'a Path>,
         options: &'a RewriteOptions,
     ) -> Self {
         Copy {
             file,
             target,
-            compression: options.compression,
-            progress: &options.progress,
-            writer: None,
-            moved: HashMap::new(),
-            anew: HashMap::new(),
+            name,
+            options,
         }
     }
 
     /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its
     /// chunks; `kept` says which of the old chunks are among them. With options, the message is
-    /// another one than before.
+    /// another one than before. Gives the other files, if there are any, which have no names yet.
     pub(super) fn run(
-        mut self,
-        contents: Vec<Content<'_>>,
+        self,
+        contents: &[Content<'_>],
         kept: &[bool],
         mut metadata: ChunkMetadata,
         changed: Option<&MergeOptions>,
-    ) -> Result<Rewritten> {
-        let options = match self.file.record_file().metadata()? {
+    ) -> Result<(Rewritten, Vec<DonePart>)> {
+        let Copy { file, options, .. } = self;
+        if let Some(max) = options.max_file_size {
+            check_max_size(file, self.name, max)?;
+        }
+        let front = match file.record_file().metadata()? {
             Some(metadata) => WriterOptions::new().serialized_metadata(metadata),
             None => WriterOptions::new(),
         };
-        self.writer = Some(RecordWriter::new(self.target, options)?);
-        self.copy_unnamed()?;
-        let sizes = contents.iter().map(|content| content.size(self.file));
+        let mut copying = Copying {
+            file,
+            compression: options.compression,
+            files: Files::begin(self.target, front)?,
+            moved: HashMap::new(),
+            anew: HashMap::new(),
+        };
+        copying.copy_unnamed()?;
+        if let (Some(max), Some(name)) = (options.max_file_size, self.name) {
+            let most = copying.most_in_one(contents, kept, &metadata)?;
+            if most > max {
+                copying.files.go_beside(name, max);
+            }
+        }
+        let sizes = contents.iter().map(|content| content.size(file));
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
         // Once written and once read.
-        let meter = self.progress.meter(sizes.saturating_mul(2));
+        let meter = options.progress.meter(sizes.saturating_mul(2));
         let writing =
             tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
         let mut copied = 0;
         for (content, info) in contents.iter().zip(&mut metadata.chunks) {
-            copied += usize::from(self.write(content, info, &meter)?);
-            info.file = 0;
+            let most = copying.most_of(content)?;
+            copying.files.make_room(most)?;
+            copied += usize::from(copying.write(content, info, &meter)?);
+            copying.files.wrote(info);
         }
-        metadata.files.clear();
-        self.writer()?.flush()?;
+        copying.files.complete()?;
+        copying.files.main().flush()?;
         drop(writing);
-        self.check(&mut metadata, changed, &meter)?;
-        let trailer = self.file.trailer().encode_changed(metadata, kept)?;
+        metadata.files = copying.files.named();
+        copying.check(&mut metadata, changed, &meter)?;
+        let others: u64 = metadata.files.iter().map(|file| file.size).sum();
+        let trailer = file.trailer().encode_changed(metadata, kept)?;
         if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
             let message = format!(
                 "its trailer would have {} bytes in one piece: merge the file, and split the merge",
@@ -106,23 +123,84 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        let compression = self.compression.for_trailer();
-        let writer = self.writer()?;
+        let compression = options.compression.for_trailer();
+        let writer = copying.files.main();
+        let end = writer.position().numeric();
         writer.write_record_alone(&trailer, compression)?;
         writer.flush()?;
-        self.progress.check()?;
-        Ok(Rewritten {
+        check_size(self.target, end, options.max_file_size)?;
+        options.progress.check()?;
+        let rewritten = Rewritten {
             chunks: contents.len(),
             copied,
-            size: self.target.metadata()?.len(),
-        })
+            size: self.target.metadata()?.len() + others,
+            files: Vec::new(),
+            removed_files: Vec::new(),
+        };
+        Ok((rewritten, copying.files.into_parts()))
+    }
+}
+
+/// A writing that has begun.
+struct Copying<'a, S> {
+    file: &'a ChunkedFile<S>,
+    compression: ChunkCompression,
+    files: Files<'a>,
+    /// Where the old files' record chunks are now, by file and where they began there.
+    moved: HashMap<(usize, u64), (u32, u64)>,
+    /// Records of the old files that were written anew, by file and position.
+    anew: HashMap<(usize, u64), ChunkInfo>,
+}
+
+impl<'a, S: ReadAt> Copying<'a, S> {
+    /// Bytes that all may take in one file.
+    fn most_in_one(
+        &mut self,
+        contents: &[Content<'_>],
+        kept: &[bool],
+        metadata: &ChunkMetadata,
+    ) -> Result<u64> {
+        let mut largest = metadata.clone();
+        for (info, content) in largest.chunks.iter_mut().zip(contents) {
+            info.size = content.size(self.file);
+            (info.offset, info.crc32c) = (u64::MAX, Some(u32::MAX));
+        }
+        largest.files.clear();
+        let trailer = self.file.trailer().encode_changed(largest, kept)?.len();
+        // A change writes these of the whole message anew.
+        let of_message = 32;
+        let front = self.files.main().position().numeric();
+        let mut most = front.saturating_add(most_stored(trailer as u64 + of_message));
+        for content in contents {
+            most = most.saturating_add(self.most_of(content)?);
+        }
+        Ok(most)
     }
 
-    fn writer(&mut self) -> Result<&mut RecordWriter<&'a File>> {
-        let begun = "nothing was begun to be written";
-        self.writer
-            .as_mut()
-            .ok_or_else(|| Error::new(ErrorKind::InvalidConfig, begun))
+    /// Bytes that a chunk may take in a file: none if its record is there already.
+    fn most_of(&self, content: &Content<'_>) -> Result<u64> {
+        let size = content.size(self.file);
+        let is_there = match content {
+            Content::Stored(chunk) => {
+                let (number, records, position) = self.place(*chunk)?;
+                let begin = position.chunk_begin();
+                if self.file.trailer_chunks(number).contains(&begin.0) {
+                    self.anew.contains_key(&(number, position.numeric()))
+                } else if self.moved.contains_key(&(number, begin.0)) {
+                    true
+                } else {
+                    return Ok(most_stored(
+                        records.chunk_header_at(begin)?.header.data_size,
+                    ));
+                }
+            }
+            Content::Recompressed(chunk) => {
+                let (number, _, position) = self.place(*chunk)?;
+                self.anew.contains_key(&(number, position.numeric()))
+            }
+            Content::Spliced(..) | Content::Value(..) => false,
+        };
+        Ok(if is_there { 0 } else { most_stored(size) })
     }
 
     /// Copies the records that are no chunks of the message: they are someone's.
@@ -136,7 +214,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             for chunk in records.chunks() {
                 let chunk = chunk?;
                 if chunk.header.num_records > 0 && !named.contains(&chunk.begin().0) {
-                    self.writer()?.copy_chunk(records, &chunk)?;
+                    self.files.main().copy_chunk(records, &chunk)?;
                 }
             }
         }
@@ -189,16 +267,17 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             self.recompress(chunk, info, meter)?;
             return Ok(false);
         }
-        let moved = match self.moved.get(&(number, begin)) {
+        let (of, moved) = match self.moved.get(&(number, begin)) {
             Some(moved) => *moved,
             None => {
                 let at = records.chunk_header_at(position.chunk_begin())?;
-                let moved = self.writer()?.copy_chunk(records, &at)?.0;
+                let (of, writer) = self.files.current()?;
+                let moved = (of, writer.copy_chunk(records, &at)?.0);
                 self.moved.insert((number, begin), moved);
                 moved
             }
         };
-        info.offset = moved + position.record_index();
+        (info.file, info.offset) = (of, moved + position.record_index());
         meter.advance(self.file.size(chunk))?;
         Ok(true)
     }
@@ -210,7 +289,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         let file = self.file;
         let size = file.size(chunk);
         if let Some(written) = self.anew.get(&place) {
-            info.offset = written.offset;
+            (info.file, info.offset) = (written.file, written.offset);
             return meter.advance(size);
         }
         let compression = self
@@ -222,7 +301,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             let message = "the chunk's bytes are not those that the trailer has the crc32c of";
             return Err(Error::new(ErrorKind::ChecksumMismatch, message));
         }
-        info.offset = written.offset;
+        (info.file, info.offset) = (written.file, written.offset);
         self.anew.insert(place, written);
         Ok(())
     }
@@ -238,9 +317,8 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         let stream = meter.read(stream);
         let _span = tracing::trace_span!("write", bytes = size, %compression).entered();
         let mut summed = Summed { stream, crc32c: 0 };
-        let position = self
-            .writer()?
-            .write_record_from(&mut summed, size, compression)?;
+        let (file, writer) = self.files.current()?;
+        let position = writer.write_record_from(&mut summed, size, compression)?;
         // What is behind the last byte: the checks of the stream.
         if summed.stream.read(&mut [0])? != 0 {
             let message = "a chunk became longer while it was being read";
@@ -250,6 +328,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             size,
             offset: position.numeric(),
             crc32c: Some(summed.crc32c),
+            file,
             ..*info
         })
     }
@@ -274,7 +353,10 @@ impl<'a, S: ReadAt> Copy<'a, S> {
     ) -> Result<()> {
         let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();
         let limits = changed.map_or_else(Limits::default, |options| options.limits.clone());
-        let file = ChunkedFile::with_metadata(self.target, metadata.clone(), &limits)?;
+        let (target, metadata_so_far) = (self.files.target(), metadata.clone());
+        let file = ChunkedFile::with_metadata_and(target, metadata_so_far, &limits, |named| {
+            self.files.open(named)
+        })?;
         let Some(options) = changed else {
             for chunk in 0..file.len() {
                 let mut stream = meter.read(file.stream(chunk)?);

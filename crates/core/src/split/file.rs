@@ -10,7 +10,7 @@ use super::options::{Profile, SplitOptions};
 use super::plan::SplitPlan;
 use super::records::write_records;
 use super::source::Source;
-use super::volumes::{commit_all, parts_beside};
+use super::volumes::{commit_all, parts_beside, remove, remove_stale};
 use super::write::ChunkReader;
 use crate::atomic::{AtomicFile, check_absent, check_space, same_file, written_through};
 use crate::container::ChunkKind;
@@ -158,31 +158,14 @@ pub(super) fn write(
     }
     source.check_unchanged()?;
     options.get_progress().check()?;
-    written.files = parts
-        .iter()
-        .map(|part| WrittenFile {
-            path: part.path.clone(),
-            size: part.named.size,
-            chunks: part.chunk_count,
-        })
-        .collect();
+    written.files = parts.iter().map(WrittenFile::from).collect();
     commit_all(file, parts)?;
-    let kept = |path: &PathBuf| written.files.iter().any(|file| file.path == *path);
-    for path in stale.into_iter().filter(|path| !kept(path)) {
-        remove(&path)?;
-        written.removed_files.push(path);
-    }
+    written.removed_files = remove_stale(stale, &written.files)?;
     if !written.source_stays && sibling.exists() {
         remove(sibling)?;
         written.removed = Some(sibling.clone());
     }
     Ok(written)
-}
-
-fn remove(path: &Path) -> Result<()> {
-    fs::remove_file(path).map_err(|error| {
-        Error::from(error).context(format_args!("{} was not removed", path.display()))
-    })
 }
 
 fn with_extension(prefix: &Path, extension: &str) -> PathBuf {

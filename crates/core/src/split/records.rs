@@ -105,7 +105,7 @@ pub(super) fn write_records(
             filled.end,
             infos.collect(),
         )?;
-        check_size(part.file.as_file(), filled.end, options)?;
+        check_size(part.file.as_file(), filled.end, options.get_max_file_size())?;
         written.extend(records(number, &filled.stored));
         parts.push(part);
     }
@@ -133,7 +133,7 @@ pub(super) fn write_records(
     let mut writer = RecordWriter::starting_at(&mut *file, end)?;
     write_trailer(&mut writer, trailer, options)?;
     writer.finish()?;
-    check_size(file, end, options)?;
+    check_size(file, end, options.get_max_file_size())?;
     let others = parts.iter().map(|part| part.file.as_file());
     let described = describe(plan, &all, std::iter::once(&*file).chain(others))?;
     Ok((described, parts))

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use record_file::{Compression, RecordWriter};
 
+use super::file::WrittenFile;
 use super::metadata::part_metadata;
-use super::options::SplitOptions;
 use super::plan::{PlannedChunk, SplitPlan};
 use crate::atomic::{AtomicFile, folder};
 use crate::proto::ChunkInfo;
@@ -18,12 +18,12 @@ use crate::{Error, ErrorKind, Result};
 
 /// Bytes that a record may take in a file: what headers add, and what compression can add to what
 /// doesn't shrink.
-fn most_stored(size: u64) -> u64 {
+pub(crate) fn most_stored(size: u64) -> u64 {
     size.saturating_add(size / 64).saturating_add(512)
 }
 
 /// Bytes of a file's own last record, with this many chunks before it.
-fn most_of_trailer(chunks: usize) -> u64 {
+pub(crate) fn most_of_trailer(chunks: usize) -> u64 {
     most_stored(64 + 48 * chunks as u64)
 }
 
@@ -38,17 +38,33 @@ pub(super) fn fit_in_one(chunks: &[PlannedChunk], trailer: u64, max: u64) -> boo
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
-/// The name of the file after the first `count` others, with these last bytes:
-/// `MAIN.00001-89abcdef.cpb`.
+/// The name of the file after the first `count` others, of these many bytes and with this last
+/// record: `MAIN.00001-89abcdef.cpb`.
 ///
 /// What is in it gives it its name, so that it never takes the place of one that the main file of
-/// an earlier split needs.
-fn part_name(stem: &str, count: usize, crc32c: u32) -> String {
+/// an earlier split needs: that knows it by its size and its last record, too.
+fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
+    let crc32c = crc32c::crc32c_append(crc32c::crc32c(trailer), &size.to_le_bytes());
     format!("{stem}.{:05}-{crc32c:08x}.cpb", count + 1)
 }
 
-/// The files of any split to `main` that are beside it, in the order of their names.
-pub(super) fn parts_beside(main: &Path) -> Result<Vec<PathBuf>> {
+/// The files beside `main` that a split to it in several has chunks in, as far as their names tell,
+/// in the order of these names.
+///
+/// ```
+/// use proto_splitter_core::split::parts_beside;
+/// let folder = tempfile::tempdir()?;
+/// let part = folder.path().join("model.00001-89abcdef.cpb");
+/// std::fs::write(&part, "")?;
+/// assert_eq!(parts_beside(folder.path().join("model.cpb"))?, [part]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`] if the folder can't be read.
+pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+    let main = main.as_ref();
     let stem = stem(main);
     let failed = |error: std::io::Error| Error::from(error).context(folder(main).display());
     let mut parts = Vec::new();
@@ -98,16 +114,16 @@ pub(super) fn assign(plan: &SplitPlan, chunks: &[usize], max: u64) -> Vec<Vec<us
 
 /// A file that is complete, but not yet in its place.
 #[derive(Debug)]
-pub(super) struct DonePart {
-    pub(super) file: AtomicFile,
-    pub(super) path: PathBuf,
-    pub(super) named: ExternalFile,
-    pub(super) chunk_count: usize,
+pub(crate) struct DonePart {
+    pub(crate) file: AtomicFile,
+    pub(crate) path: PathBuf,
+    pub(crate) named: ExternalFile,
+    pub(crate) chunk_count: usize,
 }
 
 /// Completes the file that comes after `count` others beside `main`: writes its last record at
 /// `end`, behind these chunks.
-pub(super) fn complete_part(
+pub(crate) fn complete_part(
     main: &Path,
     count: usize,
     mut file: AtomicFile,
@@ -129,7 +145,7 @@ pub(super) fn complete_part(
     writer.finish()?;
     let size = file.as_file().metadata()?.len();
     let trailer_crc32c = crc32c::crc32c(&trailer);
-    let name = part_name(&stem, count, trailer_crc32c);
+    let name = part_name(&stem, count, size, &trailer);
     Ok(DonePart {
         file,
         path: folder(main).join(&name),
@@ -144,9 +160,9 @@ pub(super) fn complete_part(
 
 /// Fails if a file has more than the maximum. What is in it from `trailer` on is the trailer, which
 /// has to be in one file.
-pub(super) fn check_size(file: &File, trailer: u64, options: &SplitOptions) -> Result<()> {
+pub(crate) fn check_size(file: &File, trailer: u64, max: Option<u64>) -> Result<()> {
     let size = file.metadata()?.len();
-    match options.get_max_file_size() {
+    match max {
         Some(max) if size > max => {
             let of_trailer = size.saturating_sub(trailer);
             let message = format!(
@@ -158,11 +174,38 @@ pub(super) fn check_size(file: &File, trailer: u64, options: &SplitOptions) -> R
     }
 }
 
+impl From<&DonePart> for WrittenFile {
+    fn from(part: &DonePart) -> Self {
+        WrittenFile {
+            path: part.path.clone(),
+            size: part.named.size,
+            chunks: part.chunk_count,
+        }
+    }
+}
+
+/// Removes those files of an earlier split that aren't among what was written, and names them.
+pub(crate) fn remove_stale(stale: Vec<PathBuf>, written: &[WrittenFile]) -> Result<Vec<PathBuf>> {
+    let kept = |path: &PathBuf| written.iter().any(|file| file.path == *path);
+    let mut removed = Vec::new();
+    for path in stale.into_iter().filter(|path| !kept(path)) {
+        remove(&path)?;
+        removed.push(path);
+    }
+    Ok(removed)
+}
+
+pub(super) fn remove(path: &Path) -> Result<()> {
+    fs::remove_file(path).map_err(|error| {
+        Error::from(error).context(format_args!("{} was not removed", path.display()))
+    })
+}
+
 /// Puts all files in their place: the main one last, so that it never names one that isn't there.
 ///
 /// If one can't be, those before it are taken back, but for what has been there before with the
 /// same name and so the same content.
-pub(super) fn commit_all(main: AtomicFile, parts: Vec<DonePart>) -> Result<()> {
+pub(crate) fn commit_all(main: AtomicFile, parts: Vec<DonePart>) -> Result<()> {
     let mut placed = Vec::new();
     let commit = || -> Result<()> {
         for DonePart { file, path, .. } in parts {
@@ -203,13 +246,24 @@ mod tests {
         for name in names {
             fs::write(folder.path().join(name), "").unwrap();
         }
-        let found = parts_beside(&folder.path().join("m.cpb")).unwrap();
+        let found = parts_beside(folder.path().join("m.cpb")).unwrap();
         let expected: Vec<_> = names[..3]
             .iter()
             .map(|name| folder.path().join(name))
             .collect();
         assert_eq!(found, expected);
-        assert_eq!(part_name("m", 0, 0x89ab_cdef), names[0]);
+    }
+
+    #[test]
+    fn files_that_differ_in_size_or_in_their_last_record_have_other_names() {
+        let name = part_name("m", 0, 5000, b"trailer");
+        assert_eq!(name, part_name("m", 0, 5000, b"trailer"));
+        for other in [
+            part_name("m", 0, 5001, b"trailer"),
+            part_name("m", 0, 5000, b"other"),
+        ] {
+            assert!(other.starts_with("m.00001-") && other != name, "{other}");
+        }
     }
 
     #[test]

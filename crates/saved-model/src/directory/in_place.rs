@@ -13,6 +13,7 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::copy::is_temporary;
 use super::model::Model;
+use super::rebuild::parts_of_model;
 use super::save::{
     FingerprintOutcome, SaveOptions, Saved, TargetForm, sync_folder, update_fingerprint,
 };
@@ -71,7 +72,14 @@ impl SavedModelDir {
         // The old one goes for good: not before the new one is known to say the same.
         check_same(path, old, new)?;
         let fingerprint = update_fingerprint(path, new, options)?;
+        let parts = match old {
+            ModelForm::Chunked => parts_of_model(path)?,
+            ModelForm::Plain | ModelForm::Text => Vec::new(),
+        };
         fs::remove_file(model_path(path, old))?;
+        for part in parts {
+            fs::remove_file(part)?;
+        }
         sync_folder(path)?;
         Ok(saved(new, fingerprint, true))
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::check_folder;
+use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
@@ -51,7 +52,8 @@ pub fn rebuild<T, E: From<Error>>(
     // What can fail for the data's sake goes first: copying may take long.
     let filled = fill(&folder.join(MODEL_STEM))?;
     let finish = || -> Result<FingerprintOutcome> {
-        let models = ModelForm::ALL.map(|form| model_path(from, form));
+        let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
+        models.extend(parts_of_model(from)?);
         copy_folder(from, folder, &models, &options.progress)?;
         let written = |form: &&ModelForm| model_path(folder, **form).is_file();
         let fingerprint = match ModelForm::ALL.iter().find(written) {
@@ -68,6 +70,15 @@ pub fn rebuild<T, E: From<Error>>(
         filled,
         fingerprint,
     })
+}
+
+/// The other files that chunks of a folder's model are in.
+pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
+    let model = model_path(folder, ModelForm::Chunked);
+    match model.is_file() {
+        true => parts_beside(model),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// Where the result may go: nowhere that would lose something.
