@@ -143,7 +143,8 @@ pub fn recompress<S: ReadAt>(
 /// use proto_splitter_core::split::{ComposableSplitter, Profile, SizeSplitter, SplitOptions};
 /// use prost_reflect::prost_types::FileDescriptorProto;
 ///
-/// let file = FileDescriptorProto { name: Some("n".repeat(9000)), ..Default::default() };
+/// let name: String = (0..3000).map(|number| number.to_string()).collect();
+/// let file = FileDescriptorProto { name: Some(name), ..Default::default() };
 /// let folder = tempfile::tempdir()?;
 /// let options = SplitOptions::new().max_chunk_size(1000)?.profile(Profile::Extended);
 /// let one = SizeSplitter.write_with(&file, folder.path().join("one"), &options)?;
