@@ -1,7 +1,8 @@
 //! What each way to compress makes of weights, quantised weights, text and graph nodes: `cargo
 //! bench --bench compression`.
 //!
-//! Each message is split to a file, synced, and merged into memory that was touched before. The
+//! Weights that a training came to take part if `benches/trained/setup.sh` has got them; others are
+//! drawn. Each message is split to a file, synced, and merged into memory that was touched before. The
 //! ways take turns. `-- --quick` makes the messages 16 times smaller, to see that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
@@ -14,6 +15,7 @@ use std::thread;
 use std::time::Instant;
 
 use bytes::Bytes;
+use prost::Message;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitOptions};
@@ -42,13 +44,20 @@ const WAYS: [&str; 7] = [
     "auto", "none", "snappy", "zstd:1", "zstd:3", "zstd:9", "brotli:6",
 ];
 
-/// The deviation of the weights from 0, as of a trained layer.
+/// Where the setup script puts the models.
+const TRAINED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/.interop/trained");
+
+/// The deviation of the drawn weights from 0, as of a trained layer.
 const DEVIATION: f64 = 0.05;
 
 fn main() -> Outcome<()> {
     let scale = scale(QUICK);
     let folder = scratch_folder()?;
     println!("On {} threads.\n", thread::available_parallelism()?);
+    let models = trained()?;
+    if models.is_empty() {
+        println!("No trained weights: benches/trained/setup.sh gets them.\n");
+    }
     println!("| message | compression | bytes | of the message | split s | merge s |");
     println!("| --- | --- | --- | --- | --- | --- |");
     let times_less = usize::try_from(scale)?;
@@ -65,13 +74,14 @@ fn main() -> Outcome<()> {
                 all.extend(written(graph));
                 all
             });
-    for (name, message) in [
-        ("float32 weights", written(&weights)),
-        ("int8 weights", written(&quantised)),
+    let drawn = [
+        ("drawn float32 weights", written(&weights)),
+        ("drawn int8 weights", written(&quantised)),
         ("text", written(&text)),
         ("graph nodes", written(&nodes)),
-        ("all of them", all),
-    ] {
+        ("the four above", all),
+    ];
+    for (name, message) in models.into_iter().chain(drawn) {
         let options = SplitOptions::new()
             .max_chunk_size(MAX_CHUNK_SIZE / scale)?
             .value_chunk_size(Some(constant as u64));
@@ -127,10 +137,64 @@ fn written(message: &Parts) -> Vec<u8> {
     bytes
 }
 
+/// What is read of a model in ONNX: a field for each step from the model to a tensor.
+#[derive(Message)]
+struct Model {
+    #[prost(message, optional, tag = "7")]
+    graph: Option<Graph>,
+}
+
+#[derive(Message)]
+struct Graph {
+    #[prost(message, repeated, tag = "5")]
+    initializer: Vec<Tensor>,
+}
+
+#[derive(Message)]
+struct Tensor {
+    #[prost(int32, tag = "2")]
+    data_type: i32,
+    #[prost(bytes = "bytes", tag = "9")]
+    raw_data: Bytes,
+}
+
+/// ONNX's numbers of types.
+const FLOAT: i32 = 1;
+const UINT8: i32 = 2;
+const INT8: i32 = 3;
+
+/// The weights of the trained models, if they are there: as graphs whose constants are the models'
+/// tensors.
+fn trained() -> Outcome<Vec<(&'static str, Vec<u8>)>> {
+    let mut tensors = Vec::new();
+    for name in ["common.onnx", "common_det.onnx", "common_old.onnx"] {
+        let path = Path::new(TRAINED).join(name);
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let model = Model::decode(Bytes::from(fs::read(path)?))?;
+        tensors.extend(model.graph.unwrap_or_default().initializer);
+    }
+    let of_types = |name, types: &[i32]| {
+        let tensors = tensors.iter().filter(|t| types.contains(&t.data_type));
+        let graph = graph("trained", tensors.map(|tensor| &tensor.raw_data[..]));
+        (name, written(&graph))
+    };
+    Ok(vec![
+        of_types("trained float32 weights", &[FLOAT]),
+        of_types("trained 8-bit weights", &[UINT8, INT8]),
+    ])
+}
+
 /// A graph with the data in constants of so many bytes.
 fn constants(name: &str, data: &[u8], bytes: usize) -> Parts {
+    graph(name, data.chunks(bytes))
+}
+
+/// A graph of constants.
+fn graph<'a>(name: &str, contents: impl Iterator<Item = &'a [u8]>) -> Parts {
     let mut graph = Parts::new();
-    for (at, content) in data.chunks(bytes).enumerate() {
+    for (at, content) in contents.enumerate() {
         let value = Parts::new().message(8, Parts::new().bytes(4, content));
         let attribute = Parts::new().text(1, "value").message(2, value);
         let node = Parts::new()
