@@ -73,7 +73,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
         File::open(original).map_err(failed)?;
     }
-    let options = options(&input, &args.reading)?.progress(output.reading("verifying"));
+    let mut options = options(&input, &args.reading)?.progress(output.reading("verifying"));
+    options.threads = args.threads.threads;
     let known = options.descriptor.as_ref();
     let deep = match (args.deep, known) {
         (true, None) => {

@@ -21,6 +21,7 @@ mod memory;
 mod merger;
 mod options;
 mod parallel;
+mod pass;
 mod peek;
 mod plan;
 mod planner;

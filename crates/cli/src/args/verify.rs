@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::reading::ReadingArgs;
+use super::running::ThreadsArgs;
 
 pub(super) const HELP: &str = "\
 Checks a .cpb file: every hash, size, position and path, and the size and
@@ -33,6 +34,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) deep: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

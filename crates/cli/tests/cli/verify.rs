@@ -56,6 +56,38 @@ fn a_flipped_bit_anywhere_is_found() {
 }
 
 #[test]
+fn what_is_found_does_not_depend_on_the_threads() {
+    let dir = Dir::new();
+    let whole = fs::read(split(&dir, "functions_consts")).unwrap();
+    let mut most_problems = 0;
+    for step in [
+        whole.len(),
+        whole.len() / 2,
+        whole.len() / 7,
+        whole.len() / 60,
+    ] {
+        let mut damaged = whole.clone();
+        // Not in the signature, nor in the trailer.
+        let last = whole.len() - whole.len() / 8;
+        (100..last)
+            .skip(step)
+            .step_by(step)
+            .for_each(|at| damaged[at] ^= 4);
+        let file = dir.file("damaged.cpb", damaged);
+        for format in ["--json", "--deep"] {
+            let [one, two, many] = ["1", "2", "9"].map(|threads| {
+                let ran = run([&"verify", &file, &format, &"--threads", &threads]);
+                (ran.exit, ran.out, ran.err)
+            });
+            most_problems = most_problems.max(one.2.lines().count());
+            assert_eq!(one, two, "a byte in {step}");
+            assert_eq!(one, many, "a byte in {step}");
+        }
+    }
+    assert!(most_problems > 2, "{most_problems}");
+}
+
+#[test]
 fn a_merge_can_be_equal_as_a_message_without_being_byte_exact() {
     let dir = Dir::new();
     // A tensor whose content has a length of two bytes where one would do, in a message of five.

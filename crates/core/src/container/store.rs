@@ -1,6 +1,7 @@
 //! The chunks of an open file, read and checked.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::io::Read;
 
 use record_file::{PairStep, ReadAt, RecordFile, RecordPair, WantedRecord, Watch};
@@ -43,6 +44,25 @@ impl<S: ReadAt> ChunkedFile<S> {
     fn alone(&self, chunk: usize) -> Option<(&Record, &ChunkInfo)> {
         let record = self.records.get(chunk).filter(|record| !record.shared)?;
         Some((record, self.trailer.metadata().chunks.get(chunk)?))
+    }
+
+    /// The chunks, each with those whose records share its record chunk: one reader for all of them
+    /// has that decoded once.
+    pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
+        let (mut groups, mut shared) = (Vec::new(), HashMap::new());
+        for (chunk, record) in self.records.iter().enumerate() {
+            if !record.shared {
+                groups.push(vec![chunk]);
+                continue;
+            }
+            let place = (record.file, record.position.chunk_begin());
+            let group = *shared.entry(place).or_insert(groups.len());
+            match groups.get_mut(group) {
+                Some(group) => group.push(chunk),
+                None => groups.push(vec![chunk]),
+            }
+        }
+        groups
     }
 
     /// An error of the record file that a chunk is in.

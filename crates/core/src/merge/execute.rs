@@ -124,7 +124,7 @@ pub(super) fn execute_into<S: ChunkStore + ?Sized>(
 }
 
 /// Compares a merge with what was split, as far as the file says what that was.
-fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
+pub(super) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();
     if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)

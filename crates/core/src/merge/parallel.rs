@@ -15,11 +15,11 @@ use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result, crc, threads};
 
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
-const COPY_LEN: usize = 256 << 10;
+pub(super) const COPY_LEN: usize = 256 << 10;
 
 /// Chunks up to this size are read at once, whole: they stay in the cache until they are where they
 /// belong.
-const WHOLE_UP_TO: u64 = 1 << 20;
+pub(super) const WHOLE_UP_TO: u64 = 1 << 20;
 
 /// How many segments' checksums a thread puts together at the least: fewer take less time than the
 /// thread.
@@ -366,7 +366,7 @@ fn copy<S: ChunkStore + ?Sized, P: Place>(
 }
 
 /// The crc32c of the message, from those of its chunks' segments.
-fn combined(plan: &MergePlan, crcs: &[u32], threads: NonZeroUsize) -> Result<u32> {
+pub(super) fn combined(plan: &MergePlan, crcs: &[u32], threads: NonZeroUsize) -> Result<u32> {
     let segments = plan.segments();
     let share = segments.len().div_ceil(threads.get()).max(LEAST_COMBINED);
     let shares = segments.len().div_ceil(share);

@@ -164,11 +164,16 @@ impl MergePlan {
     /// The segments that copy from this chunk, in the order of its bytes: what has to be written
     /// once it is read.
     pub fn chunk_segments(&self, chunk: usize) -> impl DoubleEndedIterator<Item = &Segment> {
-        let range = match (self.starts.get(chunk), self.starts.get(chunk + 1)) {
-            (Some(&start), Some(&end)) => start..end,
-            _ => 0..0,
-        };
-        self.by_chunk[range].iter().map(|&at| &self.segments[at])
+        let segments = self.segments_of_chunk(chunk).iter();
+        segments.map(|&at| &self.segments[at])
+    }
+
+    /// The indices of these.
+    pub(super) fn segments_of_chunk(&self, chunk: usize) -> &[usize] {
+        match (self.starts.get(chunk), self.starts.get(chunk + 1)) {
+            (Some(&start), Some(&end)) => &self.by_chunk[start..end],
+            _ => &[],
+        }
     }
 }
 

@@ -5,9 +5,12 @@ use std::io;
 
 use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordFile, RecordPosition};
 
-use super::execute::{check_size, execute};
+use super::execute::{check_size, compared};
+use super::parallel::combined;
+use super::pass::{Pass, read_all};
 use super::peek::first_field;
 use super::store::ChunkStore;
+use super::walked::with_walked;
 use super::{MergeOptions, MergePlan};
 use crate::container::ChunkedFile;
 use crate::{Error, ErrorKind};
@@ -73,8 +76,9 @@ impl Verification {
 }
 
 impl<S: ReadAt> ChunkedFile<S> {
-    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums; then
-    /// merges it, keeping nothing, and compares with what was split.
+    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums, and
+    /// compares what a merge would be with what was split. Each chunk is read once, but for large
+    /// ones that others are spliced into; on several threads, which the result doesn't depend on.
     ///
     /// Problems are collected, so that one damaged chunk doesn't hide another. What
     /// [`open`](ChunkedFile::open) refuses doesn't get here: without a sound trailer there is
@@ -106,22 +110,19 @@ impl<S: ReadAt> ChunkedFile<S> {
         let sizes = (0..self.len()).map(|chunk| self.size(chunk));
         let bytes = sizes.fold(0, u64::saturating_add);
         let meter = options.progress.meter(bytes);
-        let reading = tracing::debug_span!("read", chunks = self.len(), bytes).entered();
-        for chunk in 0..self.len() {
-            let bytes = self.size(chunk);
-            let _span = tracing::trace_span!("read", chunk, bytes).entered();
-            let read = self.stream(chunk).and_then(|stream| {
-                io::copy(&mut meter.read(stream), &mut io::sink()).map_err(Error::from)
-            });
-            match read {
-                Ok(bytes) => report.bytes += bytes,
-                Err(error) => report.problems.push(error.in_chunk(chunk as u64)),
-            }
-        }
-        drop(reading);
-        // The trailer's places are checked even if a chunk that lies in the way is damaged: that
-        // fails by itself.
-        let plan = match self.plan(options) {
+        let threads = options.thread_count();
+        let read = with_walked(self.trailer(), self, |chunks| {
+            // The trailer's places are checked even if a chunk that lies in the way is damaged:
+            // that fails by itself.
+            let plan = chunks.plan(self.trailer(), options);
+            let _span = tracing::debug_span!("read", chunks = self.len(), bytes).entered();
+            let pass = read_all(chunks, self.groups(), plan.as_ref().ok(), threads, &meter);
+            Ok((plan, pass))
+        });
+        let (plan, pass) = read.unwrap_or_else(|error| (Err(error), Pass::default()));
+        report.bytes = pass.bytes;
+        report.problems.extend(pass.problems);
+        let plan = match plan {
             Ok(plan) => plan,
             Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
                 report.merge = MergeCheck::NeedsType(error);
@@ -133,7 +134,7 @@ impl<S: ReadAt> ChunkedFile<S> {
             }
         };
         let checked = match report.problems.is_empty() {
-            true => self.check_merge(&plan, options),
+            true => self.check_merge(&plan, &pass.crcs, options),
             false => check_size(self.trailer(), plan.total_len()).map(|()| MergeCheck::Failed),
         };
         match checked {
@@ -158,8 +159,18 @@ impl<S: ReadAt> ChunkedFile<S> {
         })
     }
 
-    fn check_merge(&self, plan: &MergePlan, options: &MergeOptions) -> Result<MergeCheck, Error> {
-        let merged = execute(self.trailer(), self, plan, &mut io::sink(), options)?;
+    /// Compares what the segments of these checksums make with what was split.
+    fn check_merge(
+        &self,
+        plan: &MergePlan,
+        crcs: &[u32],
+        options: &MergeOptions,
+    ) -> Result<MergeCheck, Error> {
+        if self.trailer().is_whole() {
+            check_size(self.trailer(), plan.total_len())?;
+        }
+        let crc32c = combined(plan, crcs, options.thread_count())?;
+        let merged = compared(self.trailer(), plan.total_len(), crc32c)?;
         let source = merged.byte_exact.map(|exact| match exact {
             true => SourceCheck::Same,
             false => SourceCheck::EqualAsMessage,

@@ -30,12 +30,22 @@ pub(super) fn with_plan<S: ChunkStore + ?Sized, T>(
     options: &MergeOptions,
     execute: impl FnOnce(&Walked<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
+    with_walked(trailer, store, |walked| {
+        let plan = walked.plan(trailer, options)?;
+        execute(walked, &plan)
+    })
+}
+
+/// As [`with_plan`], with the plan left to `work`.
+pub(super) fn with_walked<S: ChunkStore + ?Sized, T>(
+    trailer: &Trailer,
+    store: &S,
+    work: impl FnOnce(&Walked<'_, S>) -> Result<T>,
+) -> Result<T> {
     let chunks = chosen(trailer, store);
     let size = chunks.iter().map(|&chunk| store.size(chunk)).sum();
     let mut memory = Memory::of(size)?;
-    let walked = Walked::new(store, &chunks, &mut memory);
-    let plan = walked.plan(trailer, options)?;
-    execute(&walked, &plan)
+    work(&Walked::new(store, &chunks, &mut memory))
 }
 
 /// Which chunks are kept, in the order in which they are walked over.
@@ -99,7 +109,7 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
     }
 
     /// Plans a merge, while other threads read ahead.
-    fn plan(&self, trailer: &Trailer, options: &MergeOptions) -> Result<MergePlan> {
+    pub(super) fn plan(&self, trailer: &Trailer, options: &MergeOptions) -> Result<MergePlan> {
         let others = (options.thread_count().get() - 1).min(self.kept.len() / 2);
         thread::scope(|scope| {
             for _ in 0..others {
