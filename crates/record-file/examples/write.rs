@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..RecordsMetadata::default()
     };
     let file = File::create_new(&path)?;
-    let mut writer = RecordWriter::new(file, options.clone().metadata(&metadata))?;
+    // Large records stream to a file, since the headers in front of them can be filled in later.
+    let mut writer = RecordWriter::new(file, options.clone().metadata(&metadata))?.seekable();
     writer.write_record(b"one")?;
     // In slices, which are one record.
     writer.write_record_slices(&[b"tw", b"o"])?;
@@ -42,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     writer.finish()?;
 
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    let mut writer = RecordWriter::append(file, options)?;
+    let mut writer = RecordWriter::append(file, options)?.seekable();
     writer.write_record(b"four")?;
     let last = writer.last_position().ok_or("a record was written")?;
     writer.finish()?;

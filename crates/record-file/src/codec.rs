@@ -3,6 +3,7 @@
 //! Brotli is the C library, through its binding `brotlic`: the crate `brotli`, a translation to
 //! Rust, takes 1.4 times as long to decode what compresses well, as long for what doesn't, and
 //! stores 4 to 14 % more at level 6.
+mod compressor;
 mod decode;
 mod encode;
 mod frame;
@@ -13,7 +14,7 @@ mod stream;
 mod tests;
 
 pub(crate) use decode::{Decoders, resize};
-pub(crate) use encode::{Encoders, StreamEncoder};
+pub(crate) use encode::Encoders;
 pub(crate) use memory::Memory;
 pub(crate) use stream::StreamDecoder;
 

@@ -55,11 +55,13 @@
 //! too](RecordReader::read_record_stream), or [read into a buffer](RecordFile::read_record_into).
 //! Of an uncompressed one there is no copy in between.
 //!
-//! Large records are written from where they are, and only their compressed form is held (with
-//! `parallelism`, those of [up to 64 MiB](WriterOptions::max_copied) are copied for a thread); to
-//! hold neither, they are written [from a source](RecordWriter::write_record_from) or, where the
-//! underlying writer can't seek, [from one that is read
-//! twice](RecordWriter::write_record_from_seekable).
+//! Large records are written from where they are (with `parallelism`, those of [up to 64
+//! MiB](WriterOptions::max_copied) are copied for a thread). What they are compressed to is held,
+//! since the header in front of it tells its length and hash, unless a writer is told that the
+//! underlying one is [seekable](RecordWriter::seekable) and the header can be filled in later: then
+//! those of [8 MiB and more](WriterOptions::stream_from) stream. To hold not even the record, it is
+//! written [from a source](RecordWriter::write_record_from) or, where the underlying writer can't
+//! seek, [from one that is read twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format
 //!

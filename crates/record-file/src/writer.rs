@@ -28,12 +28,21 @@ use crate::position::RecordPosition;
 use encode::{Encoder, Format, Gathered, encode_alone};
 use later::Begin;
 use pool::Pool;
-use sink::BlockSink;
+use sink::{BlockSink, Patch};
+use streamed::Source;
 
 /// Writes records to a file, many small ones to a chunk.
 ///
 /// [`finish`](Self::finish) completes the file; a writer that is dropped before leaves it cut
 /// short. After an error nothing more can be written.
+///
+/// # Memory
+///
+/// A writer holds the records of a chunk and what they are compressed to, as many times as it has
+/// [threads](WriterOptions::parallelism), and a few MiB. A record that has a chunk for itself isn't
+/// copied, unless it is for a thread; but what it is compressed to is held, because the header in
+/// front of that tells its length and its hash. For files and the like, which can be gone back in
+/// to fill in a header, say [`seekable`](Self::seekable): then large records stream.
 ///
 /// # Examples
 ///
@@ -51,6 +60,8 @@ use sink::BlockSink;
 #[derive(Debug)]
 pub struct RecordWriter<W> {
     sink: BlockSink<W>,
+    /// How headers are filled in later, if it was said that they can be.
+    patch: Option<Patch<W>>,
     options: WriterOptions,
     format: Format,
     chunk_size: u64,
@@ -107,6 +118,7 @@ impl<W: Write> RecordWriter<W> {
         RecordWriter {
             begin: Begin::Known(sink.pos()),
             sink,
+            patch: None,
             format,
             chunk_size: options.effective_chunk_size(),
             encoder: Encoder::default(),
@@ -151,8 +163,7 @@ impl<W: Write> RecordWriter<W> {
 
     /// Writes a record that is the concatenation of `parts`. A large one is not copied on its way.
     ///
-    /// The file is the same however a record is cut, but for large ones with brotli's levels 0 and
-    /// 1, which compress each part by itself.
+    /// The file is the same however a record is cut.
     ///
     /// # Errors
     ///
@@ -449,6 +460,13 @@ impl<W: Write> RecordWriter<W> {
 
     /// Writes a chunk of one record, from where it is.
     fn write_alone(&mut self, parts: &[&[u8]], compression: &Compression) -> Result<()> {
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        if let Some(patch) = self.patch
+            && *compression != Compression::None
+            && len >= self.options.stream_from
+        {
+            return self.stream_compressed(Source::Parts(parts), len, compression, patch);
+        }
         let mut data = std::mem::take(&mut self.data);
         let header = encode_alone(&mut self.encoder, compression, parts, &mut data)?;
         let values = match compression {

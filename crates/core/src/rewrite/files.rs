@@ -90,7 +90,7 @@ impl<'a> Files<'a> {
     pub(super) fn begin(target: &'a File, options: WriterOptions) -> Result<Self> {
         Ok(Files {
             target,
-            main: RecordWriter::new(target.try_clone()?, options)?,
+            main: RecordWriter::new(target.try_clone()?, options)?.seekable(),
             several: None,
             open: None,
             done: Vec::new(),

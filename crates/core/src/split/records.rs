@@ -130,7 +130,7 @@ pub(super) fn write_records(
     trailer.files = parts.iter().map(|part| part.named.clone()).collect();
     let file = main.as_file_mut();
     file.seek(SeekFrom::Start(end))?;
-    let mut writer = RecordWriter::starting_at(&mut *file, end)?;
+    let mut writer = RecordWriter::starting_at(&mut *file, end)?.seekable();
     write_trailer(&mut writer, trailer, options)?;
     writer.finish()?;
     check_size(file, end, options.get_max_file_size())?;

@@ -1,13 +1,14 @@
 //! Compressing what is given up piece by piece.
-use super::encode::{Encoders, MAX_SNAPPY, StreamEncoder};
+use super::compressor::Compressor;
+use super::encode::{Encoders, MAX_SNAPPY, SNAPPY_FRAGMENT, Snappy};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::{Blocks, Piece, Pieces};
 use crate::varint;
 
-/// What snappy compresses at once: its stream is a size, and then what becomes of each such part by
-/// itself. Brotli gets as much at once, since its lowest levels look at nothing but what they get.
-const FRAGMENT: usize = 64 << 10;
+/// What is compressed at once: by snappy, whose stream is a size and then what becomes of each such
+/// part by itself, and by brotli, since its lowest levels look at nothing but what they get.
+const FRAGMENT: usize = SNAPPY_FRAGMENT;
 
 /// Compresses pieces, and gives up each as soon as the compressor has had it.
 ///
@@ -23,9 +24,9 @@ pub(crate) struct PieceEncoder<'a> {
 
 enum By {
     /// The last piece waits, to be told that it is the last.
-    Zstd(StreamEncoder, Option<Piece>),
-    Brotli(StreamEncoder, Vec<u8>),
-    Snappy(Vec<u8>),
+    Zstd(Compressor, Option<Piece>),
+    Brotli(Compressor, Vec<u8>),
+    Snappy(Box<Snappy>, Vec<u8>),
     Nothing,
 }
 
@@ -41,17 +42,17 @@ impl Encoders {
         let by = match compression {
             Compression::None => By::Nothing,
             Compression::Snappy { .. } if size > MAX_SNAPPY => return Err(too_large(size)),
-            Compression::Snappy { .. } => By::Snappy(self.take_fragment()),
+            Compression::Snappy { .. } => By::Snappy(self.take_snappy(), self.take_fragment()),
             Compression::Brotli { .. } => {
-                By::Brotli(self.stream(compression, size)?, self.take_fragment())
+                By::Brotli(self.compressor(compression, size)?, self.take_fragment())
             }
-            Compression::Zstd { .. } => By::Zstd(self.stream(compression, size)?, None),
+            Compression::Zstd { .. } => By::Zstd(self.compressor(compression, size)?, None),
         };
         let mut prefix = Vec::with_capacity(2 * varint::MAX_LEN);
         if !matches!(by, By::Nothing) {
             varint::push(&mut prefix, size);
         }
-        if matches!(by, By::Snappy(_)) {
+        if matches!(by, By::Snappy(..)) {
             // Its stream begins with the size, too.
             varint::push(&mut prefix, size);
         }
@@ -82,9 +83,10 @@ impl PieceEncoder<'_> {
                 })?;
                 self.blocks.give(piece.into_block());
             }
-            By::Snappy(fragment) => {
+            By::Snappy(snappy, fragment) => {
                 fill(fragment, piece.as_slice(), |fragment| {
-                    snappy(fragment, self.out, self.blocks)
+                    self.out.append(snappy.compress(fragment)?, self.blocks);
+                    Ok(())
                 })?;
                 self.blocks.give(piece.into_block());
             }
@@ -114,8 +116,9 @@ impl PieceEncoder<'_> {
                 run(&mut stream, &fragment, out, blocks, true)?;
                 encoders.keep_fragment(fragment);
             }
-            By::Snappy(fragment) => {
-                snappy(&fragment, out, blocks)?;
+            By::Snappy(mut snappy, fragment) => {
+                out.append(snappy.compress(&fragment)?, blocks);
+                encoders.keep_snappy(snappy);
                 encoders.keep_fragment(fragment);
             }
         }
@@ -143,7 +146,7 @@ fn fill(
 }
 
 fn run(
-    stream: &mut StreamEncoder,
+    stream: &mut Compressor,
     mut input: &[u8],
     out: &mut Pieces,
     blocks: &mut Blocks,
@@ -156,20 +159,6 @@ fn run(
             return Ok(());
         }
     }
-}
-
-fn snappy(fragment: &[u8], out: &mut Pieces, blocks: &mut Blocks) -> Result<()> {
-    if fragment.is_empty() {
-        return Ok(());
-    }
-    let stream = snap::raw::Encoder::new()
-        .compress_vec(fragment)
-        .map_err(|error| Error::plain(ErrorKind::LimitExceeded, error.to_string()))?;
-    // Without the size of this fragment.
-    let mut rest = &stream[..];
-    varint::take(&mut rest);
-    out.append(rest, blocks);
-    Ok(())
 }
 
 /// What snappy can't compress at once.

@@ -115,12 +115,7 @@ fn round_trips_whole_and_in_parts() {
 fn streams_in_small_steps() {
     for compression in [Compression::ZSTD, Compression::brotli(1)] {
         for sample in samples() {
-            let mut encoder = StreamEncoder::new(&compression, sample.len() as u64).unwrap();
-            let mut stored = Vec::new();
-            for piece in sample.chunks(70_001) {
-                encoder.run(piece, &mut stored, false).unwrap();
-            }
-            encoder.run(&[], &mut stored, true).unwrap();
+            let stored = stream(&compression, &sample.chunks(70_001).collect::<Vec<_>>());
             let mut decoder = StreamDecoder::new(compression.kind(), 27).unwrap();
             let mut out = Vec::<u8>::new();
             let mut piece = [0; 997];

@@ -97,8 +97,13 @@ impl Encoder {
             values.iter().for_each(|part| hasher.update(part));
             data_size += decoded_data_size;
         } else {
-            self.codecs.compress(compression, values, out)?;
-            hasher.update(out);
+            // While it is still in the cache.
+            let mut hashed = 0;
+            self.codecs
+                .compress_along(compression, values, out, |out| {
+                    hasher.update(&out[hashed..]);
+                    hashed = out.len();
+                })?;
         }
         data_size += out.len() as u64;
         Ok(ChunkHeader {

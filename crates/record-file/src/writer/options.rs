@@ -5,6 +5,7 @@ use crate::chunk::MAX_RECORDS;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::metadata::RecordsMetadata;
+use crate::options::DEFAULT_STREAM_FROM;
 
 /// The compression of a writer, unless told otherwise.
 pub const DEFAULT_COMPRESSION: Compression = Compression::BROTLI;
@@ -62,6 +63,7 @@ pub struct WriterOptions {
     pub(crate) parallelism: u32,
     pub(crate) metadata: Option<Vec<u8>>,
     pub(crate) max_copied: u64,
+    pub(crate) stream_from: u64,
 }
 
 impl WriterOptions {
@@ -78,6 +80,7 @@ impl WriterOptions {
             parallelism: 0,
             metadata: None,
             max_copied: DEFAULT_MAX_COPIED,
+            stream_from: DEFAULT_STREAM_FROM,
         }
     }
 
@@ -200,6 +203,18 @@ impl WriterOptions {
     #[must_use]
     pub const fn max_copied(mut self, bytes: u64) -> Self {
         self.max_copied = bytes;
+        self
+    }
+
+    /// From how many bytes on a record is streamed that is compressed and in a chunk of its own
+    /// ([`DEFAULT_STREAM_FROM`]), by a writer that is [`seekable`](crate::RecordWriter::seekable):
+    /// what it is compressed to isn't held.
+    ///
+    /// A record that a thread compresses isn't streamed (see [`max_copied`](Self::max_copied)), nor
+    /// is one in a transposed chunk. The file is the same; it isn't part of the string.
+    #[must_use]
+    pub const fn stream_from(mut self, bytes: u64) -> Self {
+        self.stream_from = bytes;
         self
     }
 

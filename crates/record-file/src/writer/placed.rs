@@ -2,7 +2,7 @@
 use std::io::{Read, Write};
 
 use super::sink::BlockSink;
-use super::streamed::{encode_record, plain_header, read_pieces, too_long};
+use super::streamed::{Source, encode_record, plain_header, read_pieces, too_long};
 use super::{RecordWriter, WriterOptions};
 use crate::block::is_chunk_boundary;
 use crate::chunk::ChunkHeader;
@@ -81,6 +81,7 @@ impl EncodedRecord {
         compression.validate()?;
         let mut write = |data: &[u8]| out.write_all(data).map_err(|error| Error::io(None, error));
         let encoders = &mut Encoders::default();
+        let source = Source::Read(source);
         let header = encode_record(encoders, source, len, &compression, &mut write)?;
         Ok(EncodedRecord { header })
     }

@@ -37,6 +37,9 @@ impl Frame {
     }
 }
 
+/// What goes back to fill in headers, for underlying writers that can: [`BlockSink::patch`].
+pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, bool) -> io::Result<()>;
+
 #[derive(Debug)]
 pub(crate) struct BlockSink<W> {
     inner: W,
@@ -242,6 +245,7 @@ impl<W: Write + Seek> BlockSink<W> {
         self.write_buffer()?;
         let end = self.pos;
         let encoded = header.encode();
+        let mut distance = None;
         let mut done = 0;
         while done < CHUNK_HEADER_LEN {
             let at = payload_position(begin, done as u64);
@@ -249,32 +253,40 @@ impl<W: Write + Seek> BlockSink<W> {
             let n = usize::try_from(room)
                 .unwrap_or(CHUNK_HEADER_LEN)
                 .min(CHUNK_HEADER_LEN - done);
-            self.write_back(at, &encoded[done..done + n])?;
+            self.write_back(at, &encoded[done..done + n], &mut distance)?;
             done += n;
         }
         if block_headers {
             let mut block = next_boundary(begin);
             while block < end {
-                self.write_back(block, &BlockHeader::within(block, begin, end).encode())?;
+                let header = BlockHeader::within(block, begin, end).encode();
+                self.write_back(block, &header, &mut distance)?;
                 block += BLOCK;
             }
         }
-        self.seek_to(end)
+        self.seek_to(end, &mut distance)
     }
 
+    /// Goes to `target`, and looks whether that is as far as ever from where `inner` then says it
+    /// is: a file that was opened for appending goes to its end with every write.
     // Relative, because the file needn't begin where the underlying stream does.
-    fn seek_to(&mut self, target: u64) -> io::Result<()> {
-        let distance = i64::try_from(i128::from(target) - i128::from(self.pos))
+    fn seek_to(&mut self, target: u64, distance: &mut Option<i128>) -> io::Result<()> {
+        let by = i64::try_from(i128::from(target) - i128::from(self.pos))
             .map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))?;
-        if distance != 0 {
-            self.inner.seek(SeekFrom::Current(distance))?;
-        }
+        let now = self.inner.seek(SeekFrom::Current(by))?;
         self.pos = target;
+        let found = i128::from(now) - i128::from(target);
+        if *distance.get_or_insert(found) != found {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "what was written back went elsewhere, as in a file that was opened for appending",
+            ));
+        }
         Ok(())
     }
 
-    fn write_back(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.seek_to(at)?;
+    fn write_back(&mut self, at: u64, bytes: &[u8], distance: &mut Option<i128>) -> io::Result<()> {
+        self.seek_to(at, distance)?;
         self.inner.write_all(bytes)?;
         self.pos += bytes.len() as u64;
         Ok(())

@@ -1,10 +1,10 @@
-//! Writing a record that never is in memory as a whole.
+//! Writing a record that never is in memory as a whole, or not a second time.
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
-use super::sink::Frame;
+use super::sink::{BlockSink, Frame, Patch};
 use crate::chunk::{ChunkHeader, ChunkKind};
-use crate::codec::{Encoders, StreamEncoder};
+use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Hasher;
@@ -16,12 +16,44 @@ use crate::varint;
 const STEP: usize = 1 << 20;
 
 impl<W: Write + Seek> RecordWriter<W> {
+    /// Has large records [streamed](WriterOptions::stream_from) that are given in memory and
+    /// compressed: a few MiB are held of what they are compressed to, and the header in front of it
+    /// is filled in afterwards.
+    ///
+    /// The file is the same. So that its headers can be filled in, it must not have been opened for
+    /// appending only (with `O_APPEND`, which [`append`](Self::append) doesn't need): that is an
+    /// error of the first record that is streamed. Where writing is cut off before one is complete,
+    /// what is there of it is damage to readers, rather than a file that was cut short.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Cursor;
+    ///
+    /// use record_file::{RecordWriter, WriterOptions};
+    ///
+    /// let options: WriterOptions = "zstd:1".parse()?;
+    /// let record = vec![7; 10_000_000];
+    /// let file = Cursor::new(Vec::new());
+    /// let mut writer = RecordWriter::new(file, options.clone())?.seekable();
+    /// writer.write_record(&record)?;
+    ///
+    /// let mut held = RecordWriter::new(Vec::new(), options)?;
+    /// held.write_record(&record)?;
+    /// assert_eq!(writer.finish()?.into_inner(), held.finish()?);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub fn seekable(mut self) -> Self {
+        self.patch = Some(BlockSink::patch);
+        self
+    }
+
     /// Writes a record of `len` bytes read from `source`, in a chunk of its own, and returns its
     /// position.
     ///
-    /// The record is streamed: a few MiB are held, whatever its length (except with snappy, which
-    /// has no streams). What the source has beyond `len` bytes is not read. For an underlying
-    /// writer that can't seek there is
+    /// The record is streamed: a few MiB are held, whatever its length. What the source has beyond
+    /// `len` bytes is not read. For an underlying writer that can't seek there is
     /// [`write_record_from_seekable`](Self::write_record_from_seekable), or an
     /// [`EncodedRecord`](crate::EncodedRecord).
     ///
@@ -63,16 +95,9 @@ impl<W: Write + Seek> RecordWriter<W> {
             let begin = writer.sink.pos();
             match compression {
                 Compression::None => writer.stream_plain(source, len)?,
-                Compression::Snappy { .. } => {
-                    let mut record = Vec::new();
-                    read_pieces(source, len, |piece| {
-                        record.extend_from_slice(piece);
-                        Ok(())
-                    })?;
-                    writer.write_alone(&[&record], &compression)?;
-                }
-                Compression::Zstd { .. } | Compression::Brotli { .. } => {
-                    writer.stream_compressed(source, len, &compression)?;
+                _ => {
+                    let source = Source::Read(source);
+                    writer.stream_compressed(source, len, &compression, BlockSink::patch)?;
                 }
             }
             Ok(writer.wrote_alone(begin))
@@ -99,33 +124,6 @@ impl<W: Write + Seek> RecordWriter<W> {
         header.data_hash = hasher.finish();
         self.sink
             .patch(begin, &header, false)
-            .map_err(|error| self.io(error))
-    }
-
-    /// How long the chunk gets shows at its end, so block headers are filled in then as well.
-    fn stream_compressed(
-        &mut self,
-        source: &mut dyn Read,
-        len: u64,
-        compression: &Compression,
-    ) -> Result<()> {
-        let begin = self.sink.pos();
-        let empty = ChunkHeader {
-            kind: ChunkKind::Simple,
-            data_size: 0,
-            data_hash: 0,
-            num_records: 1,
-            decoded_data_size: len,
-        };
-        self.emit(Frame::Open, &[&empty.encode()])?;
-        let mut encoders = std::mem::take(&mut self.encoder.codecs);
-        let emit = &mut |data: &[u8]| self.emit(Frame::Open, &[data]);
-        let header = encode_record(&mut encoders, source, len, compression, emit)?;
-        self.encoder.codecs = encoders;
-        let end = header.end(begin);
-        self.sink
-            .pad(Frame::Known { begin, end }, end)
-            .and_then(|()| self.sink.patch(begin, &header, true))
             .map_err(|error| self.io(error))
     }
 }
@@ -171,15 +169,46 @@ impl<W: Write> RecordWriter<W> {
             let read = |error| Error::io(None, error);
             let start = source.stream_position().map_err(read)?;
             let mut encoders = std::mem::take(&mut writer.encoder.codecs);
-            let planned = encode_record(&mut encoders, source, len, &compression, &mut |_| Ok(()))?;
+            let mut encode = |source: &mut R, emit: &mut dyn FnMut(&[u8]) -> Result<()>| {
+                encode_record(&mut encoders, Source::Read(source), len, &compression, emit)
+            };
+            let planned = encode(source, &mut |_| Ok(()))?;
             source.seek(SeekFrom::Start(start)).map_err(read)?;
             let position = writer.write_framed(&planned, |emit| {
-                encode_record(&mut encoders, source, len, &compression, emit)?;
+                encode(source, emit)?;
                 Ok(())
             })?;
             writer.encoder.codecs = encoders;
             Ok(position)
         })
+    }
+
+    /// How long the chunk gets shows at its end, so block headers are filled in then as well.
+    pub(super) fn stream_compressed(
+        &mut self,
+        source: Source<'_>,
+        len: u64,
+        compression: &Compression,
+        patch: Patch<W>,
+    ) -> Result<()> {
+        let begin = self.sink.pos();
+        let empty = ChunkHeader {
+            kind: ChunkKind::Simple,
+            data_size: 0,
+            data_hash: 0,
+            num_records: 1,
+            decoded_data_size: len,
+        };
+        self.emit(Frame::Open, &[&empty.encode()])?;
+        let mut encoders = std::mem::take(&mut self.encoder.codecs);
+        let emit = &mut |data: &[u8]| self.emit(Frame::Open, &[data]);
+        let header = encode_record(&mut encoders, source, len, compression, emit)?;
+        self.encoder.codecs = encoders;
+        let end = header.end(begin);
+        self.sink
+            .pad(Frame::Known { begin, end }, end)
+            .and_then(|()| patch(&mut self.sink, begin, &header, true))
+            .map_err(|error| self.io(error))
     }
 
     /// Writes a chunk whose header is known: `data` gives its data to what it is called with, and
@@ -239,10 +268,26 @@ pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHe
     Ok((header, front))
 }
 
-/// Encodes a chunk with one record, read from `source`, and gives its data to `emit` as it comes.
+/// Where the bytes of a record come from.
+pub(super) enum Source<'a> {
+    Read(&'a mut dyn Read),
+    Parts(&'a [&'a [u8]]),
+}
+
+impl Source<'_> {
+    /// Gives `len` bytes, which are all of them if they are in parts.
+    fn pieces(self, len: u64, each: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+        match self {
+            Source::Read(source) => read_pieces(source, len, each),
+            Source::Parts(parts) => parts.iter().copied().try_for_each(each),
+        }
+    }
+}
+
+/// Encodes a chunk with one record of `len` bytes, and gives its data to `emit` as it comes.
 pub(super) fn encode_record(
     encoders: &mut Encoders,
-    source: &mut dyn Read,
+    source: Source<'_>,
     len: u64,
     compression: &Compression,
     emit: &mut dyn FnMut(&[u8]) -> Result<()>,
@@ -255,44 +300,28 @@ pub(super) fn encode_record(
         decoded_data_size: len,
     };
     let mut hasher = Hasher::new();
-    let mut write = |data: &mut Vec<u8>| {
+    let mut write = |data: &[u8]| {
         hasher.update(data);
         header.data_size += data.len() as u64;
-        emit(data)?;
-        data.clear();
-        Ok::<_, Error>(())
+        emit(data)
     };
     let mut sizes = Vec::new();
     varint::push(&mut sizes, len);
     let mut stored = Vec::new();
     encode_front(encoders, compression, &sizes, &mut stored)?;
-    match compression {
-        Compression::None => {
-            read_pieces(source, len, |piece| {
-                stored.extend_from_slice(piece);
-                write(&mut stored)
-            })?;
-        }
-        // It has no streams.
-        Compression::Snappy { .. } => {
-            let mut record = Vec::new();
-            read_pieces(source, len, |piece| {
-                record.extend_from_slice(piece);
-                Ok(())
-            })?;
-            encoders.compress(compression, &[&record], &mut stored)?;
-        }
-        Compression::Zstd { .. } | Compression::Brotli { .. } => {
-            varint::push(&mut stored, len);
-            let mut stream = StreamEncoder::new(compression, len)?;
-            read_pieces(source, len, |piece| {
-                stream.run(piece, &mut stored, false)?;
-                write(&mut stored)
-            })?;
-            stream.run(&[], &mut stored, true)?;
-        }
+    if *compression == Compression::None {
+        write(&stored)?;
+        source.pieces(len, write)?;
+    } else {
+        let mut take = |stored: &mut Vec<u8>| {
+            write(stored)?;
+            stored.clear();
+            Ok(())
+        };
+        let mut stream = encoders.start(compression, len, &mut stored)?;
+        source.pieces(len, |piece| stream.run(piece, &mut stored, &mut take))?;
+        encoders.finish(stream, &mut stored, &mut take)?;
     }
-    write(&mut stored)?;
     header.data_hash = hasher.finish();
     Ok(header)
 }

@@ -47,6 +47,22 @@ fn streams(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
+/// The same for what is in memory, where that was asked for.
+fn streams_slices(sink: Sink) -> Result<Sink, Error> {
+    let options = WriterOptions::new()
+        .compression(Compression::zstd(1))
+        .chunk_size(100)
+        .stream_from(0);
+    let mut writer = RecordWriter::new(sink, options)?.seekable();
+    for compression in compressions() {
+        writer.write_record(b"between")?;
+        let record = noise(140_000, 8);
+        writer.write_record_slices(&[&record[..7], &record[7..]])?;
+        writer.write_record_alone(&record, compression)?;
+    }
+    writer.finish()
+}
+
 fn copied(sink: Sink) -> Result<Sink, Error> {
     let bytes = existing();
     let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
@@ -104,8 +120,9 @@ fn placed(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 8] = [
     ("write_record_from", streams),
+    ("seekable", streams_slices),
     ("copy_chunk", copied),
     ("append", appended),
     ("append_at", appended_where_no_chunk_can_begin),
@@ -172,14 +189,23 @@ fn a_sink_that_fails_after_any_number_of_bytes_is_an_error_in_every_way_of_writi
 #[test]
 fn a_header_that_could_not_be_written_back_leads_to_no_other_record() {
     let record = noise(140_000, 8);
-    for compression in compressions() {
+    let ways = compressions()
+        .into_iter()
+        .flat_map(|compression| [(compression, true), (compression, false)]);
+    // What isn't compressed has its header first, where it is in memory.
+    for (compression, from_source) in ways.filter(|way| *way != (Compression::None, false)) {
         let write = |from| {
             let mut file = Cursor::new(Vec::new());
             let sink = Hostile::new(&mut file, Manner::failing_from(from, Fault::Error));
-            let mut writer = RecordWriter::new(sink, WriterOptions::new()).unwrap();
+            let options = WriterOptions::new().stream_from(0);
+            let mut writer = RecordWriter::new(sink, options).unwrap().seekable();
             writer.write_record(b"before").unwrap();
             writer.flush().unwrap();
-            let written = writer.write_record_from(&mut &record[..], 140_000, compression);
+            let written = if from_source {
+                writer.write_record_from(&mut &record[..], 140_000, compression)
+            } else {
+                writer.write_record_alone(&record, compression)
+            };
             let counts = writer.get_ref().counts();
             if written.is_err() {
                 let error = writer.flush().unwrap_err();

@@ -6,6 +6,7 @@
 //! | when a writer closes a chunk; its failures, its options | `writing`, `flushing`, `options`, `hostile_io`, `failing_calls` |
 //! | padding, appending, concatenated files | `padding`, `appending`, `walking` |
 //! | records of any size and number, chunks without records, files that grow | `reading`, `streams`, `one_by_one`, `large`, `walking`, `properties` |
+//! | the same file by every way of writing, streamed or held | `routes`, `streams`, `parallel` |
 //! | positions, seeking, the last record | `positions`, `seeking`, `walking` |
 //! | search | `seeking`, `walking`, `properties` |
 //! | recovery | `reading`, `recovering`, `damage` |
@@ -14,7 +15,7 @@
 //! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
 //! | `array_record` files | `fixtures`; the package `record-file-peers` asks `array_record` itself |
-//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, and `tests/memory.rs` |
+//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, and `tests/memory` |
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod appending;
@@ -43,6 +44,7 @@ mod projection;
 mod properties;
 mod reading;
 mod recovering;
+mod routes;
 mod seeking;
 mod streams;
 mod support;

@@ -118,6 +118,40 @@ fn copied_records(noise: &[u8], compression: Compression) {
     }
 }
 
+/// A record in memory is compressed without another copy of it, nor of what it is compressed to.
+#[test]
+fn large_records_in_memory_stream_to_what_can_seek() {
+    let _alone = alone();
+    let noise = noise(LARGE, 1);
+    for compression in [
+        Compression::zstd(1),
+        Compression::brotli(1),
+        Compression::brotli(2),
+        Compression::SNAPPY,
+    ] {
+        for threads in [0, 2] {
+            let options = WriterOptions::new()
+                .compression(compression)
+                .parallelism(threads)
+                .max_copied(CHUNK as u64);
+            for parts in [1, 3] {
+                let parts: Vec<_> = noise.chunks(LARGE / parts).collect();
+                let used = most(|| {
+                    let writer = RecordWriter::new(Counted::default(), options.clone());
+                    let mut writer = writer.unwrap().seekable();
+                    writer.write_record_slices(&parts).unwrap();
+                    writer
+                        .write_record_slices_alone(&parts, compression)
+                        .unwrap();
+                    writer.finish().unwrap();
+                });
+                let what = format!("streaming {} parts, {options}", parts.len());
+                check(&what, used, FIXED);
+            }
+        }
+    }
+}
+
 fn check(what: &str, used: usize, bound: usize) {
     assert!(used <= bound, "{what}: {used} bytes, not {bound}");
 }
