@@ -9,6 +9,9 @@
 //! among the messages and among the ways to compress.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+#[path = "peers/limit.rs"]
+mod limit;
+
 use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -26,6 +29,8 @@ use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::turns::{Contestant, Times, in_turns};
 use proto_splitter_testkit::workloads::Workload;
 
+use limit::Limit;
+
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: u64 = 5;
@@ -40,16 +45,18 @@ const TENSORFLOW: &str = "TensorFlow";
 const TOUCHED: &str = "to touched memory";
 const FRESH: &str = "to fresh memory";
 const TYPED: &str = "to a typed message";
+const LIMIT: &str = "limit";
 const PARSE: &str = "Python parse";
 const SERIALIZE: &str = "Python serialize";
 
 /// What is measured, and whether it is compared with TensorFlow: what Python does is another thing,
 /// which begins with the whole message.
-const COLUMNS: [(&str, bool); 6] = [
+const COLUMNS: [(&str, bool); 7] = [
     (TENSORFLOW, false),
     (TOUCHED, true),
     (FRESH, true),
     (TYPED, true),
+    (LIMIT, true),
     (PARSE, false),
     (SERIALIZE, false),
 ];
@@ -164,6 +171,7 @@ fn merges(
     let kind = if is_model { "savedmodel" } else { "graphdef" };
     let [tf_job, python_job] = [(prefix, "\t-"), (source, "")]
         .map(|(path, rest)| format!("{}\t{kind}{rest}", path.display()));
+    let mut limit = Limit::of(&chunked)?;
     let mut contestants = vec![
         Contestant::timed([TENSORFLOW], || tensorflow.ask(&tf_job, 1)),
         Contestant::new(TOUCHED, || {
@@ -183,6 +191,9 @@ fn merges(
         },
         Contestant::timed([PARSE, SERIALIZE], || python.ask(&python_job, 2)),
     ];
+    if let Some(limit) = &mut limit {
+        contestants.push(Contestant::new(LIMIT, || limit.run()));
+    }
     in_turns(ROUNDS, &mut contestants)
 }
 
@@ -191,7 +202,10 @@ fn print(workload: Workload, compression: &str, times: &[Times]) {
     let theirs = time(TENSORFLOW).map_or(f64::NAN, Times::best);
     print!("| {} {compression} |", workload.name());
     for (name, is_compared) in COLUMNS {
-        let Some(time) = time(name) else { continue };
+        let Some(time) = time(name) else {
+            print!(" |");
+            continue;
+        };
         print!(" {:.3} ({:.3})", time.best(), time.median());
         if is_compared {
             print!(", {:.1}x", theirs / time.best());

@@ -1,0 +1,154 @@
+//! What any merge of a file has to do: read all that is stored, hash it, and decode it if it is
+//! compressed. No layout is computed, nothing is compared, and nothing lands where it belongs.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use highway::{HighwayHash, HighwayHasher, Key};
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::ChunkStore;
+use proto_splitter::record_file::{CompressionKind, ReadAt};
+
+use super::Outcome;
+
+/// How much is read at a time: with as much of another record it stays in a core's cache until it
+/// is hashed.
+const WINDOW: usize = 128 << 10;
+
+/// Two hashes take turns after so many bytes: each waits for itself most of the time.
+const TURN: usize = 256;
+
+const ZSTD_LEVEL: i32 = 3;
+
+/// A record: where it is stored with all headers, and what it is decoded from.
+struct Record {
+    stored: Range<u64>,
+    frame: Vec<u8>,
+    len: usize,
+}
+
+/// The records of a file that is open, and memory that was touched, for all that is read and all
+/// that is decoded.
+pub(crate) struct Limit {
+    file: File,
+    records: Vec<Record>,
+    read: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+impl Limit {
+    /// Nothing, if the file is compressed by anything but zstd.
+    pub(crate) fn of(chunked: &Path) -> Outcome<Option<Self>> {
+        let file = ChunkedFile::open(chunked)?;
+        let mut records = Vec::new();
+        for chunk in 0..file.len() {
+            let position = file.position(chunk).ok_or("one file has all chunks")?;
+            let stored = file.record_file().stored(position)?;
+            let frame = match stored.compression {
+                CompressionKind::None => Vec::new(),
+                CompressionKind::Zstd => {
+                    let mut record = vec![0; usize::try_from(file.size(chunk))?];
+                    file.read_into(chunk, &mut record)?;
+                    zstd::bulk::compress(&record, ZSTD_LEVEL)?
+                }
+                _ => return Ok(None),
+            };
+            let len = match frame.is_empty() {
+                true => 0,
+                false => usize::try_from(file.size(chunk))?,
+            };
+            records.push(Record {
+                stored: stored.chunk.begin().0..stored.chunk.end().0,
+                frame,
+                len,
+            });
+        }
+        // The largest is taken first, so that no thread is left with it in the end.
+        records.sort_by_key(|record| record.stored.end - record.stored.start);
+        let read: u64 = records.iter().map(|r| r.stored.end - r.stored.start).sum();
+        let decoded = records.iter().map(|record| record.len).sum();
+        Ok(Some(Limit {
+            file: File::open(chunked)?,
+            read: vec![1; usize::try_from(read)?],
+            decoded: vec![1; decoded],
+            records,
+        }))
+    }
+
+    /// Does it on all cores.
+    pub(crate) fn run(&mut self) -> Outcome<()> {
+        let mut jobs = Vec::with_capacity(self.records.len());
+        let (mut read, mut decoded) = (&mut self.read[..], &mut self.decoded[..]);
+        for record in &self.records {
+            let len = usize::try_from(record.stored.end - record.stored.start)?;
+            let (stored, behind) = read.split_at_mut(len);
+            let (place, after) = decoded.split_at_mut(record.len);
+            (read, decoded) = (behind, after);
+            jobs.push((record, stored, place));
+        }
+        let jobs = &Mutex::new(jobs);
+        let file = &self.file;
+        let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || -> Result<(), String> {
+            let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
+            loop {
+                let mut pair = [next(), next()];
+                if pair.iter().all(Option::is_none) {
+                    return Ok(());
+                }
+                let lanes = pair.each_mut().map(Option::as_mut);
+                let lanes = lanes.map(|lane| {
+                    lane.map(|(record, stored, _)| (record.stored.start, &mut **stored))
+                });
+                read_and_hash(file, lanes).map_err(|error| error.to_string())?;
+                for (record, _, place) in pair.into_iter().flatten() {
+                    if !record.frame.is_empty() {
+                        let decoded = decoder.decompress_to_buffer(&record.frame, place);
+                        decoded.map_err(|error| error.to_string())?;
+                    }
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+            for thread in threads {
+                thread.join().map_err(|_| "a thread panicked")??;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Reads up to two records from where they begin, and hashes them.
+fn read_and_hash(file: &File, lanes: [Option<(u64, &mut [u8])>; 2]) -> Outcome<()> {
+    let mut hashers = [(); 2].map(|()| HighwayHasher::new(Key::default()));
+    let [a, b] = lanes.map(Option::unwrap_or_default);
+    let longest = a.1.len().max(b.1.len());
+    let mut lanes = [a, b];
+    for at in (0..longest).step_by(WINDOW) {
+        let mut windows: [&[u8]; 2] = [&[], &[]];
+        for (window, (begin, place)) in windows.iter_mut().zip(lanes.each_mut()) {
+            let end = place.len().min(at + WINDOW);
+            if at < end {
+                file.read_exact_at(*begin + at as u64, &mut place[at..end])?;
+                *window = &place[at..end];
+            }
+        }
+        let most = windows[0].len().max(windows[1].len());
+        for turn in (0..most).step_by(TURN) {
+            for (hasher, window) in hashers.iter_mut().zip(windows) {
+                let end = window.len().min(turn + TURN);
+                if turn < end {
+                    hasher.append(&window[turn..end]);
+                }
+            }
+        }
+    }
+    black_box(hashers.map(HighwayHash::finalize64));
+    Ok(())
+}
