@@ -113,9 +113,7 @@ impl Walk {
         let steps: Vec<_> = states.iter().map(|state| Step::new(state, none)).collect();
         cursors.push(Cursor { at: 0, end: 0 });
         Ok(Walk {
-            free: steps
-                .get(first as usize)
-                .map_or(0, |step| u32::from(step.implicit)),
+            free: 0,
             steps,
             cursors,
             num_records,
@@ -202,9 +200,14 @@ impl Walk {
                 Kind::SubmessageStart => {
                     let open = self.open.pop().ok_or(NOT_OPEN)?;
                     let len = memory.len() - start - open.behind;
-                    if len < 0x80 {
-                        start -= 1;
-                        memory[start] = len.to_le_bytes()[0];
+                    if len < 0x4000 {
+                        // Whether it is one byte or two is as good as chance, so nothing branches on
+                        // it.
+                        let long = usize::from(len >= 0x80);
+                        let two = len & 0x7f | long << 7 | len >> 7 << 8;
+                        let word = (two as u64) << (56 - 8 * long);
+                        memory[start - 8..start].copy_from_slice(&word.to_le_bytes());
+                        start -= 1 + long;
                     } else {
                         start = push_length(memory, start, len)?;
                     }
@@ -225,21 +228,23 @@ impl Walk {
             memory[start - 8..start].copy_from_slice(&step.tag.to_le_bytes());
             start -= usize::from(step.tag_len);
 
-            // Whether a byte is due is as good as chance, so nothing branches on it.
-            let due = free == 0;
-            let byte = match transitions.get(transition) {
-                Some(&byte) => byte,
-                None if due => {
+            at = step.next;
+            if step.implicit {
+                step = steps.get(at as usize).ok_or(LEFT_MACHINE)?;
+                continue;
+            }
+            if free == 0 {
+                let Some(&byte) = transitions.get(transition) else {
                     self.filled = memory.len() - start;
                     return Ok(Stop::Done);
-                }
-                None => 0,
-            };
-            let byte = u32::from(if due { byte } else { 0 });
-            transition += usize::from(due);
-            at = step.next + (byte >> 2);
+                };
+                transition += 1;
+                at += u32::from(byte >> 2);
+                free = u32::from(byte & 3);
+            } else {
+                free -= 1;
+            }
             step = steps.get(at as usize).ok_or(LEFT_MACHINE)?;
-            free = free - u32::from(!due) + (byte & 3) + u32::from(step.implicit);
         };
         self.step = at;
         self.transition = transition;

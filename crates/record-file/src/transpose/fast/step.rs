@@ -34,8 +34,8 @@ pub(super) struct Step {
     pub(super) advance: u8,
     /// Brings the value to the upper end.
     pub(super) shift: u8,
-    /// 1 if the next state follows without a transition.
-    pub(super) implicit: u8,
+    /// Whether the next state follows without a transition.
+    pub(super) implicit: bool,
 }
 
 impl Step {
@@ -54,7 +54,7 @@ impl Step {
             len: 0,
             advance: 0,
             shift: 0,
-            implicit: u8::from(state.implicit),
+            implicit: state.implicit,
         };
         let mut from_buffer = |buffer: u32, len: u8| {
             step.buffer = buffer;
