@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use decode::{Decoders, resize};
 pub(crate) use encode::Encoders;
-pub(crate) use memory::Memory;
+pub(crate) use memory::{Memory, SMALL_CHUNK};
 pub(crate) use stream::StreamDecoder;
 
 use crate::error::{Error, ErrorKind};

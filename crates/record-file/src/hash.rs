@@ -114,7 +114,7 @@ pub(crate) fn hash_in_step<F: FnMut(&[u8])>(both: &mut [Option<InStep<'_, F>>; 2
 }
 
 /// Takes at most `most` bytes off the front.
-fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
+pub(crate) fn take<'a>(bytes: &mut &'a [u8], most: usize) -> &'a [u8] {
     let (front, rest) = bytes.split_at(most.min(bytes.len()));
     *bytes = rest;
     front

@@ -156,6 +156,25 @@ impl Payload {
         Ok((piece, self.hasher.as_mut()))
     }
 
+    /// The next piece, as far as a block goes, out of all bytes of the file, and not hashed; empty
+    /// only if none are left.
+    pub(crate) fn piece_of<'a>(&mut self, all: &'a [u8]) -> Result<&'a [u8], Fault> {
+        if self.left == 0 {
+            return Ok(&[]);
+        }
+        let short = || Fault::ends_inside(&self.chunk, all.len() as u64);
+        if is_boundary(self.pos) {
+            let stored = slice(all, self.pos, BLOCK_HEADER).and_then(<[u8]>::first_chunk);
+            self.check_block(stored.ok_or_else(short)?)?;
+            self.pos += BLOCK_HEADER;
+        }
+        let want = self.left.min(BLOCK - self.pos % BLOCK);
+        let piece = slice(all, self.pos, want).ok_or_else(short)?;
+        self.left -= want;
+        self.pos += want;
+        Ok(piece)
+    }
+
     /// Fills `buf`; the caller has made sure that so much data is left.
     pub(crate) fn read<I: Input + ?Sized>(
         &mut self,

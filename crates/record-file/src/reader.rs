@@ -5,6 +5,7 @@ mod one;
 mod recover;
 mod search;
 mod seek;
+mod two;
 
 use std::io::Read;
 
@@ -14,6 +15,7 @@ use bytes::Bytes;
 pub use one::StreamedRecord;
 pub use recover::SkippedRegion;
 pub use search::{Found, Guide};
+use two::Verified;
 
 use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
 use crate::codec::{Decoders, TRUSTED_SIZE};
@@ -78,6 +80,10 @@ pub struct RecordReader<I> {
     unread: Option<Chunk>,
     failed: Option<Failed>,
     ahead: Option<Ahead>,
+    /// Where the record chunk ends that was read last.
+    follows: u64,
+    /// The chunk behind it, if it was read and verified with it.
+    verified: Option<Verified>,
 }
 
 /// What a plain stream ended with, which it can't come back to.
@@ -139,6 +145,8 @@ impl<I: Input> RecordReader<I> {
             unread: None,
             failed: None,
             ahead: None,
+            follows: 0,
+            verified: None,
         }
     }
 
@@ -198,6 +206,7 @@ impl<I: Input> RecordReader<I> {
         self.unload();
         (self.index, self.passed) = (index, passed);
         self.ahead = None;
+        self.verified = None;
     }
 
     /// Gives the input back.
@@ -412,7 +421,7 @@ impl<I: Input> RecordReader<I> {
             self.check_reached(chunk)?;
             return Ok(records);
         }
-        let data = self.read_data(Payload::hashed(*chunk))?;
+        let data = self.read_verified(chunk)?;
         decoded::decode(
             chunk,
             data,

@@ -1,7 +1,7 @@
 //! The data of a chunk, in memory that may have room for more.
 use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::{Decoders, resize};
-use crate::error::Error;
+use crate::compression::CompressionKind;
 use crate::fault::Fault;
 use crate::input::Input;
 use crate::options::ReaderOptions;
@@ -66,18 +66,15 @@ impl Stored {
         self.memory
     }
 
-    /// Reads the data of a transposed chunk to where it can be decoded in one memory: at its end,
-    /// so that what is decompressed comes to the front; or at its front, if nothing has to be.
-    /// `None` if that memory is not to be had on the word of the chunk's header, of whose
-    /// data so many bytes are known to be there.
-    pub(crate) fn read_with_room<I: Input + ?Sized>(
-        payload: &mut Payload,
-        input: &mut I,
+    /// Memory for all data of a chunk, which isn't read yet: with room to decode it in, if it is
+    /// transposed. `None` if that memory is not to be had on the word of the chunk's header, of
+    /// whose data so many bytes are known to be there.
+    pub(crate) fn with_room(
+        chunk: &Chunk,
         decoders: &mut Decoders,
         known: u64,
         options: &ReaderOptions,
     ) -> Result<Option<Self>, Fault> {
-        let chunk: Chunk = *payload.chunk();
         let Ok(len) = usize::try_from(chunk.header.data_size) else {
             return Ok(None);
         };
@@ -94,25 +91,59 @@ impl Stored {
             let spare = (room / SPARE_PART).min(MOST_SPARE);
             memory = vec![0; room.saturating_add(spare)];
         }
-        let no_room = |error: Error| Fault::in_data(&chunk, error.or_at(chunk.begin));
         if memory.len() < room {
-            resize(&mut memory, room as u64).map_err(no_room)?;
-        }
-        let mut kind = [0];
-        let mut begin = 0;
-        if len > 0 {
-            payload.read(input, &mut kind)?;
-            if kind != [0] {
-                begin = memory.len() - len;
-            }
-            memory[begin] = kind[0];
-            payload.read(input, &mut memory[begin + 1..begin + len])?;
+            resize(&mut memory, room as u64)
+                .map_err(|error| Fault::in_data(chunk, error.or_at(chunk.begin)))?;
         }
         Ok(Some(Stored {
             memory,
-            begin,
+            begin: 0,
             len,
-            ends: decoders.memory.take_ends(),
+            ends: Vec::new(),
         }))
+    }
+
+    /// Memory for all data of a chunk that is decoded in other memory.
+    pub(crate) fn without_room(chunk: &Chunk, decoders: &mut Decoders) -> Result<Self, Fault> {
+        let size = chunk.header.data_size;
+        let mut memory = decoders.memory.take(size);
+        resize(&mut memory, size)
+            .map_err(|error| Fault::in_data(chunk, error.or_at(chunk.begin)))?;
+        Ok(memory.into())
+    }
+
+    /// Where the data is to be read to that begins with this byte.
+    ///
+    /// That of a transposed chunk can be decoded in one memory: it comes to its end, so that what
+    /// is decompressed comes to the front; or to its front, if nothing has to be.
+    pub(crate) fn place(&mut self, kind: u8) -> &mut [u8] {
+        if kind != CompressionKind::None.byte() {
+            self.begin = self.memory.len() - self.len;
+        }
+        &mut self.memory[self.begin..self.begin + self.len]
+    }
+
+    /// Reads the data of a transposed chunk to where it can be decoded in one memory. `None` if
+    /// that memory is not to be had on the word of the chunk's header, of whose data so many bytes
+    /// are known to be there.
+    pub(crate) fn read_with_room<I: Input + ?Sized>(
+        payload: &mut Payload,
+        input: &mut I,
+        decoders: &mut Decoders,
+        known: u64,
+        options: &ReaderOptions,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(mut stored) = Self::with_room(payload.chunk(), decoders, known, options)? else {
+            return Ok(None);
+        };
+        if stored.len > 0 {
+            let mut kind = [0];
+            payload.read(input, &mut kind)?;
+            let place = stored.place(kind[0]);
+            place[0] = kind[0];
+            payload.read(input, &mut place[1..])?;
+        }
+        stored.ends = decoders.memory.take_ends();
+        Ok(Some(stored))
     }
 }

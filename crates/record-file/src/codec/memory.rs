@@ -2,6 +2,9 @@
 
 /// How many buffers are kept: of a chunk's stored data, and of what it is decompressed to.
 const BUFFERS: usize = 2;
+/// The most bytes of a chunk, stored or decoded, that is read along with the one before: a third
+/// buffer is kept where none is larger.
+pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
 /// Buffers up to here are as good as ones of the right size.
 const SMALL: u64 = 64 << 10;
 
@@ -36,7 +39,9 @@ impl Memory {
 
     /// Keeps a buffer, unless the ones there are are larger.
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
-        if self.buffers.len() < BUFFERS {
+        let small = |buffer: &Vec<u8>| buffer.capacity() as u64 <= SMALL_CHUNK;
+        let most = BUFFERS + usize::from(small(&buffer) && self.buffers.iter().all(small));
+        if self.buffers.len() < most {
             self.buffers.push(buffer);
             return;
         }

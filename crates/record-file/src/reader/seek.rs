@@ -54,6 +54,9 @@ impl<S: ReadAt> RecordReader<S> {
             ));
         }
         self.last = None;
+        if begin != self.begin {
+            self.drop_verified();
+        }
         if begin != self.begin || self.loaded.is_none() {
             self.unload();
             self.begin = begin;

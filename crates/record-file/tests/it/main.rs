@@ -15,7 +15,7 @@
 //! | transposed chunks, projection | `transposed_writing`, `projection`, `hostile_transposed` |
 //! | metadata | `metadata`, `reading`, `recovering`, `damage` |
 //! | `array_record` files | `fixtures`; the package `record-file-peers` asks `array_record` itself |
-//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, and `tests/memory` |
+//! | levels, windows, threads, pairs | `codecs`, `streams`, `parallel`, `parallel_reading`, `pairs`, `two_at_once`, and `tests/memory` |
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod appending;
@@ -51,5 +51,6 @@ mod support;
 mod targets;
 mod transposed_reading;
 mod transposed_writing;
+mod two_at_once;
 mod walking;
 mod writing;

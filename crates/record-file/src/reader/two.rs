@@ -1,0 +1,176 @@
+//! Chunks of a file in memory, verified two at a time.
+//!
+//! Every step of a hash waits for the one before: two that take turns take little longer than one.
+//! So the chunk behind the current one is read along with it, where records are read in their order
+//! and both chunks are small. Nothing is known of it until the reader gets there: if anything is
+//! wrong with it, it is read again then, and what is wrong said as of any chunk.
+use super::RecordReader;
+use crate::chunk::{Chunk, ChunkKind};
+use crate::codec::{Decoders, SMALL_CHUNK};
+use crate::fault::Fault;
+use crate::hash::{Hasher, InStep, hash_in_step, take};
+use crate::headers::read_header;
+use crate::input::Input;
+use crate::options::ReaderOptions;
+use crate::payload::Payload;
+use crate::stored::Stored;
+
+/// A chunk whose data is in memory and has the right hash.
+#[derive(Debug)]
+pub(super) struct Verified {
+    chunk: Chunk,
+    data: Stored,
+}
+
+impl<I: Input> RecordReader<I> {
+    /// All data of the current chunk, verified.
+    pub(super) fn read_verified(&mut self, chunk: &Chunk) -> Result<Stored, Fault> {
+        let in_order = std::mem::replace(&mut self.follows, chunk.end) == chunk.begin;
+        match self.verified.take() {
+            Some(verified) if verified.chunk == *chunk => {
+                let ends = self.decoders.memory.take_ends();
+                return Ok(Stored {
+                    ends,
+                    ..verified.data
+                });
+            }
+            Some(other) => self.decoders.memory.give(other.data.memory),
+            None => {}
+        }
+        if in_order && let Some(data) = self.read_two(chunk) {
+            return Ok(data);
+        }
+        self.read_data(Payload::hashed(*chunk))
+    }
+
+    /// Lets go of the chunk that was read along with the one before.
+    pub(super) fn drop_verified(&mut self) {
+        if let Some(verified) = self.verified.take() {
+            self.decoders.memory.give(verified.data.memory);
+        }
+    }
+
+    /// As [`read_verified`](Self::read_verified), with the chunk behind it; `None` if that isn't to
+    /// be, or if anything is wrong.
+    fn read_two(&mut self, chunk: &Chunk) -> Option<Stored> {
+        self.input.as_slice()?;
+        let next = read_header(&mut self.input, chunk.end).ok()??;
+        let all = self.input.as_slice()?;
+        let chunks = [*chunk, next];
+        if !chunks.iter().all(|chunk| self.is_small(chunk, all)) {
+            return None;
+        }
+        let with_room = self.projection.is_all();
+        let mut begin =
+            |chunk| Lane::begin(chunk, all, &mut self.decoders, &self.options, with_room);
+        let mut lanes = [begin(chunks[0])?, begin(next)?];
+        read_in_step(&mut lanes, all).ok()?;
+        let [data, next] = lanes.map(Lane::end);
+        self.verified = next;
+        let ends = self.decoders.memory.take_ends();
+        data.map(|verified| Stored {
+            ends,
+            ..verified.data
+        })
+    }
+
+    /// Whether a chunk may be read along with another: those that are decoded as they are read
+    /// can't.
+    fn is_small(&self, chunk: &Chunk, all: &[u8]) -> bool {
+        let header = &chunk.header;
+        let most = SMALL_CHUNK
+            .min(self.options.stream_from)
+            .min(self.options.max_chunk_memory);
+        matches!(header.kind, ChunkKind::Simple | ChunkKind::Transposed)
+            && header.data_size > 0
+            && header.data_size.max(header.decoded_data_size) <= most
+            && chunk.end <= all.len() as u64
+    }
+}
+
+/// A chunk on its way to memory.
+struct Lane {
+    payload: Payload,
+    hasher: Hasher,
+    data: Stored,
+    /// How much of the data is there.
+    filled: usize,
+}
+
+impl Lane {
+    fn begin(
+        chunk: Chunk,
+        mut all: &[u8],
+        decoders: &mut Decoders,
+        options: &ReaderOptions,
+        with_room: bool,
+    ) -> Option<Self> {
+        let mut payload = Payload::hashed(chunk);
+        let mut kind = [0];
+        payload.read(&mut all, &mut kind).ok()?;
+        let known = chunk.header.data_size;
+        let roomy = if with_room {
+            Stored::with_room(&chunk, decoders, known, options).ok()?
+        } else {
+            None
+        };
+        let data = if let Some(mut data) = roomy {
+            data.place(kind[0])[0] = kind[0];
+            data
+        } else {
+            let mut data = Stored::without_room(&chunk, decoders).ok()?;
+            data.memory[0] = kind[0];
+            data
+        };
+        Some(Lane {
+            hasher: payload.take_hasher(),
+            payload,
+            data,
+            filled: kind.len(),
+        })
+    }
+
+    /// The next part of the data, to be hashed and copied.
+    fn fill<'a>(&'a mut self, part: &'a [u8]) -> InStep<'a, impl FnMut(&[u8])> {
+        let begin = self.data.begin + self.filled;
+        self.filled += part.len();
+        let mut place = &mut self.data.memory[begin..begin + part.len()];
+        InStep::new(&mut self.hasher, part, move |piece: &[u8]| {
+            let (filled, rest) = std::mem::take(&mut place).split_at_mut(piece.len());
+            filled.copy_from_slice(piece);
+            place = rest;
+        })
+    }
+
+    fn end(self) -> Option<Verified> {
+        let chunk = *self.payload.chunk();
+        Payload::check_hash(&chunk, self.hasher.finish()).ok()?;
+        Some(Verified {
+            chunk,
+            data: self.data,
+        })
+    }
+}
+
+/// Reads the data of both chunks.
+fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
+    let mut pieces: [&[u8]; 2] = [&[]; 2];
+    loop {
+        for (lane, piece) in lanes.iter_mut().zip(&mut pieces) {
+            if piece.is_empty() {
+                *piece = lane.payload.piece_of(all)?;
+            }
+        }
+        // As far as there is one beside the other.
+        let lens = pieces.iter().map(|piece| piece.len());
+        let Some(len) = lens.filter(|&len| len > 0).min() else {
+            return Ok(());
+        };
+        let mut both = lanes.iter_mut().zip(&mut pieces);
+        hash_in_step(&mut [(); 2].map(|()| {
+            let (lane, piece) = both.next()?;
+            let part = take(piece, len);
+            (!part.is_empty()).then(|| lane.fill(part))
+        }));
+    }
+}
