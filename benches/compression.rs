@@ -83,7 +83,7 @@ fn main() -> Outcome<()> {
     ];
     for (name, message) in models.into_iter().chain(drawn) {
         let options = SplitOptions::new()
-            .max_chunk_size(MAX_CHUNK_SIZE / scale)?
+            .max_chunk_size(MAX_CHUNK_SIZE / scale)
             .value_chunk_size(Some(constant as u64));
         measure(name, &message.into(), &options, folder.path())?;
     }

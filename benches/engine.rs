@@ -108,7 +108,7 @@ fn plans(folder: &Path, scale: u64) -> Outcome<()> {
 fn fixtures() -> Outcome<()> {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/tensorflow");
     let options = SplitOptions::new()
-        .max_chunk_size(FIXTURES_MAX)?
+        .max_chunk_size(FIXTURES_MAX)
         .value_chunk_size(None);
     for (file, message) in MESSAGES {
         let bytes = fs::read(data.join(file))?;

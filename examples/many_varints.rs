@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let size = write_numbers(&source, packed)?;
         for profile in [Profile::TensorFlow, Profile::Extended] {
             let options = SplitOptions::new()
-                .max_chunk_size(MAX_CHUNK_SIZE)?
+                .max_chunk_size(MAX_CHUNK_SIZE)
                 .profile(profile)
                 .force(true);
             let written = SizeSplitter.write_with(

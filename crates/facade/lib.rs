@@ -15,7 +15,7 @@
 //!
 //! let folder = tempfile::tempdir()?;
 //! let prefix = folder.path().join("saved_model");
-//! let options = SplitOptions::new().max_chunk_size(4000)?;
+//! let options = SplitOptions::new().max_chunk_size(4000);
 //! let written = SavedModelSplitter.write_with(&model, &prefix, &options)?;
 //! assert_eq!(written.path, folder.path().join("saved_model.cpb"));
 //! assert!(written.chunks.iter().all(|chunk| chunk.size <= 4000));

@@ -70,7 +70,7 @@ fn the_place_of_a_change_is_told_in_chunks_or_in_one_piece() {
         &mut Random::new(3),
         &habits(Order::Ascending, false, 6000),
     );
-    let options = SplitOptions::new().max_chunk_size(3000).unwrap();
+    let options = SplitOptions::new().max_chunk_size(3000);
     let folder = tempfile::tempdir().unwrap();
     let dynamic = DynamicMessage::decode(kitchen_sink(), &model[..]).unwrap();
     let written = SizeSplitter
@@ -159,8 +159,7 @@ fn messages_are_compared_as_deep_as_the_limit_says_and_never_end_the_stack() {
                 (201, usize::MAX, false),
             ] {
                 let (a, b) = (nested(levels, b'a'), nested(levels, b'b'));
-                let mut limits = Limits::default();
-                limits.max_message_depth = limit;
+                let limits = Limits::new().max_message_depth(limit);
                 let view =
                     |bytes| MessageView::of_plain(bytes, reading().limits(limits.clone())).unwrap();
                 let said = compare(&view(&a), &view(&b), 1);

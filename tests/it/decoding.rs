@@ -74,7 +74,7 @@ fn a_chunked_model_is_read_in_parts() {
     let expected = SavedModel::decode(&bytes[..]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("saved_model");
-    let options = SplitOptions::new().max_chunk_size(50_000).unwrap();
+    let options = SplitOptions::new().max_chunk_size(50_000);
     let written = SavedModelSplitter.write_with(&expected, &prefix, &options);
     assert!(written.unwrap().is_split);
     for threads in [1, 3] {

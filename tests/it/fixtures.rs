@@ -36,7 +36,6 @@ fn every_model_goes_through_split_and_merge_byte_for_byte() {
             for value in [None, Some(64), Some(1 << 20)] {
                 let options = SplitOptions::new()
                     .max_chunk_size(max)
-                    .unwrap()
                     .value_chunk_size(value);
                 let Outcome::Split(split) = check(message, &source, &bytes, &options) else {
                     panic!("{file} at {max} can be cut");
@@ -53,7 +52,7 @@ fn every_model_goes_through_split_and_merge_byte_for_byte() {
 fn what_can_not_be_cut_is_named_with_its_path_and_size() {
     let bytes = std::fs::read(data("tensorflow/keras_mlp/saved_model.pb")).unwrap();
     let source = Source::from_bytes(bytes, descriptor(SAVED_MODEL));
-    let options = SplitOptions::new().max_chunk_size(1000).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1000);
     let error = SavedModelSplitter.plan(source, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable);
     assert_eq!(
@@ -67,7 +66,7 @@ fn what_can_not_be_cut_is_named_with_its_path_and_size() {
 fn no_chunk_is_put_at_a_meta_graph() {
     for (file, message) in MODELS.iter().filter(|(_, message)| *message == SAVED_MODEL) {
         let source = Source::open(data("tensorflow").join(file), descriptor(message)).unwrap();
-        let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
+        let options = SplitOptions::new().max_chunk_size(1 << 10);
         let plan = SavedModelSplitter.plan(source, &options).unwrap();
         for chunk in plan.chunks() {
             let steps = chunk.path().steps().len();
@@ -88,7 +87,6 @@ fn the_sources_of_a_file_and_of_memory_are_split_alike() {
         let path = data("tensorflow").join(file);
         let options = SplitOptions::new()
             .max_chunk_size(10 << 10)
-            .unwrap()
             .value_chunk_size(Some(100));
         let plan = |source: Source| match message {
             SAVED_MODEL => SavedModelSplitter.plan(source, &options).unwrap(),

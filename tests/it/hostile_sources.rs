@@ -17,7 +17,6 @@ use crate::fixtures::{data, descriptor};
 fn options() -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(40)
-        .unwrap()
         .value_chunk_size(None)
 }
 
@@ -97,7 +96,7 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
 #[test]
 fn a_model_that_is_cut_short_is_refused() {
     let bytes = fs::read(data("tensorflow/keras_mlp/saved_model.pb")).unwrap();
-    let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 10);
     for len in [1, 3, 100, 1000, 10_000, bytes.len() - 1] {
         let source = Source::from_bytes(bytes[..len].to_vec(), descriptor(SAVED_MODEL));
         let error = SavedModelSplitter.plan(source, &options).unwrap_err();
@@ -123,7 +122,7 @@ fn a_model_given_as_another_type_is_refused_and_nothing_is_written() {
         for max in [1 << 10, 1 << 30] {
             let folder = tempfile::tempdir().unwrap();
             let source = Source::open(data("tensorflow").join(file), descriptor(message)).unwrap();
-            let options = SplitOptions::new().max_chunk_size(max).unwrap();
+            let options = SplitOptions::new().max_chunk_size(max);
             let prefix = folder.path().join("out");
             let result = SizeSplitter.write_with(source, prefix, &options);
             assert_eq!(
@@ -168,7 +167,7 @@ fn a_file_that_shrinks_while_it_is_read_is_an_error_of_its_own() {
             reads_before,
         };
         let source = Source::from_reader(Arc::new(shrinking), bytes.len() as u64, kitchen_sink());
-        let options = SplitOptions::new().max_chunk_size(2000).unwrap();
+        let options = SplitOptions::new().max_chunk_size(2000);
         let result = SizeSplitter.write_with(source, folder.path().join("out"), &options);
         let Err(error) = result else {
             assert_eq!(reads_before, 500, "it was read before it shrank");
@@ -206,7 +205,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_of_its_own() {
     )
     .unwrap();
     let source = Source::open(&path, kitchen_sink()).unwrap();
-    let options = SplitOptions::new().max_chunk_size(1000).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1000);
     let error = Touching(&path)
         .write_with(source, folder.path().join("out"), &options)
         .unwrap_err();
@@ -261,7 +260,7 @@ fn a_source_that_is_no_file_is_refused() {
 /// None of these ends in a test's time if the work grows with the square of the size.
 #[test]
 fn many_of_anything_cost_no_more_than_their_number() {
-    let options = SplitOptions::new().max_chunk_size(1 << 10).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 10);
     // A singular submessage in very many pieces: nothing inside it is named by a path.
     let pieces = b"\x22\x02\x3a\x00".repeat(50_000);
     let error = SizeSplitter
@@ -275,7 +274,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
             proto_splitter::wire::put_varint(&mut fields, number << 3);
             fields.push(1);
         }
-        let options = SplitOptions::new().max_chunk_size(200 << 10).unwrap();
+        let options = SplitOptions::new().max_chunk_size(200 << 10);
         let result = SizeSplitter.plan(Source::from_bytes(fields, kitchen_sink()), &options);
         let expected = kind.unwrap_or(ErrorKind::Uncuttable);
         assert_eq!(result.unwrap_err().kind(), expected);
@@ -288,7 +287,7 @@ fn many_of_anything_cost_no_more_than_their_number() {
             fields.push(1);
         }
     }
-    let options = SplitOptions::new().max_chunk_size(300 << 10).unwrap();
+    let options = SplitOptions::new().max_chunk_size(300 << 10);
     let source = Source::from_bytes(fields, kitchen_sink());
     assert!(SizeSplitter.plan(source, &options).unwrap().is_split());
     // Chunks of one size that are alike but for a few bytes where no sample is taken.
@@ -302,7 +301,6 @@ fn many_of_anything_cost_no_more_than_their_number() {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
         .max_chunk_size(64 << 10)
-        .unwrap()
         .value_chunk_size(Some(400));
     let source = Source::from_bytes(nodes, kitchen_sink());
     let written = SizeSplitter

@@ -32,7 +32,6 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         let value = (!random.one_in(2)).then(|| 1 + random.below(400));
         let options = SplitOptions::new()
             .max_chunk_size(max)
-            .unwrap()
             .value_chunk_size(value)
             .profile(profile);
         let source = Source::from_bytes(bytes.clone(), descriptor.clone());
@@ -163,7 +162,6 @@ fn a_message_cut_anywhere_is_refused_or_split_but_never_a_panic() {
             let source = Source::from_bytes(damaged.clone(), descriptor.clone());
             let options = SplitOptions::new()
                 .max_chunk_size(60)
-                .unwrap()
                 .value_chunk_size(Some(20));
             match proto_splitter::split::ComposableSplitter::split_with(
                 &SizeSplitter,

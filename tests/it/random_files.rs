@@ -70,10 +70,8 @@ fn options(random: &mut Random) -> SplitOptions {
     SplitOptions::new()
         .profile(profile)
         .max_chunk_size(max)
-        .unwrap()
         .value_chunk_size((!random.one_in(2)).then(|| 1 + random.below(400)))
         .max_file_size(files.then(|| LEAST_MAX_FILE_SIZE + random.below(4000)))
-        .unwrap()
         .compression(compression.parse::<ChunkCompression>().unwrap())
         .threads(threads(random))
 }

@@ -81,16 +81,12 @@ fn options(random: &mut Random, size: usize) -> SplitOptions {
     let value = (!random.one_in(2)).then(|| 1 + random.below(400));
     let options = SplitOptions::new()
         .max_chunk_size(max)
-        .unwrap()
         .value_chunk_size(value);
     if !random.one_in(3) {
         return options;
     }
     let value = (!random.one_in(3)).then(|| 1 + random.below(100));
-    options
-        .profile(Profile::Extended)
-        .max_value_size(value)
-        .unwrap()
+    options.profile(Profile::Extended).max_value_size(value)
 }
 
 /// The chunks, merged with or without their type, are the message: the same bytes if that was said.

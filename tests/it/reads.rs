@@ -70,7 +70,7 @@ fn three_gib_of_constants_are_planned_by_reading_less_than_a_mib() {
     let size = model.len();
     let (watched, reads) = Watched::new(model);
     let source = Source::from_reader(Arc::new(watched), size, descriptor());
-    let options = SplitOptions::new().max_chunk_size(64 << 20).unwrap();
+    let options = SplitOptions::new().max_chunk_size(64 << 20);
     let plan = SavedModelSplitter.plan(source, &options).unwrap();
     assert_eq!(plan.chunks().len(), 13);
     let reads = reads.take();
@@ -90,7 +90,7 @@ fn small_nodes_are_planned_by_reading_each_once() {
     let size = bytes.len() as u64;
     let (watched, reads) = Watched::new(bytes);
     let source = Source::from_reader(Arc::new(watched), size, descriptor());
-    let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 20);
     let plan = SavedModelSplitter.plan(source, &options).unwrap();
     assert!(plan.chunks().len() > 8);
     let reads = reads.take();
@@ -120,7 +120,6 @@ fn chunked() -> (ChunkedFile<Watched<Vec<u8>>>, Reads, u64) {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
         .max_chunk_size(1 << 20)
-        .unwrap()
         .compression(Compression::None);
     let source = Source::from_bytes(with_constants(), descriptor());
     let written = SavedModelSplitter
@@ -156,7 +155,6 @@ fn a_scalar_of_three_gib_is_read_by_reading_less_than_two_mib() {
     let folder = tempfile::tempdir().unwrap();
     let options = SplitOptions::new()
         .max_chunk_size(64 << 20)
-        .unwrap()
         .compression(Compression::None);
     let source = Source::from_reader(Arc::new(model), size, descriptor());
     let written = SavedModelSplitter
@@ -223,7 +221,6 @@ fn a_split_reads_every_byte_of_the_source_about_once() {
         let folder = tempfile::tempdir().unwrap();
         let options = SplitOptions::new()
             .max_chunk_size(1 << 20)
-            .unwrap()
             .compression(compression.parse::<ChunkCompression>().unwrap());
         let (watched, reads) = Watched::new(bytes.clone());
         let source = Source::from_reader(Arc::new(watched), size, descriptor());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::lazy::MessageView;
-use proto_splitter::merge::{ChunkStore, MergeOptions};
+use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::record_file::{
     CompressionKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
@@ -27,7 +27,7 @@ fn split(model: &[u8], folder: &Path, max: u64) -> ChunkedFile {
     let (input, prefix) = (folder.join("in.pb"), folder.join("out"));
     fs::write(&input, model).unwrap();
     let mut tried = (0..4).map(|more| {
-        let options = SplitOptions::new().max_chunk_size(max << more).unwrap();
+        let options = SplitOptions::new().max_chunk_size(max << more);
         let options = options.value_chunk_size(Some(max / 4)).force(true);
         let source = Source::open(&input, kitchen_sink()).unwrap();
         SizeSplitter.write_with(source, &prefix, &options)
@@ -131,7 +131,7 @@ pub(crate) fn values(target: &Target) -> Vec<Vec<u8>> {
 }
 
 fn merged(file: &File) -> Vec<u8> {
-    let file = ChunkedFile::from_source(file, &MergeOptions::new().limits).unwrap();
+    let file = ChunkedFile::from_source(file, &Limits::new()).unwrap();
     let checked = file.verify(&MergeOptions::new());
     assert!(checked.problems().is_empty(), "{checked:?}");
     file.merge_to_bytes(&MergeOptions::new()).unwrap().into()
@@ -260,7 +260,7 @@ fn recompressing_changes_nothing_but_how_chunks_are_stored() {
             (file.trailer().kinds().len(), 0)
         );
         assert!(merged(&target) == model, "{text}");
-        let other = ChunkedFile::from_source(&target, &MergeOptions::new().limits).unwrap();
+        let other = ChunkedFile::from_source(&target, &Limits::new()).unwrap();
         let (ours, theirs) = (other.trailer().metadata(), file.trailer().metadata());
         assert_eq!(ours.message, theirs.message);
         assert_eq!(

@@ -9,7 +9,7 @@ use prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter::ErrorKind;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{ChunkStore, MergeOptions};
+use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::proto::proto_splitter::ChunkMetadata;
@@ -46,7 +46,7 @@ fn split(model: &FileDescriptorProto, folder: &Path, options: &SplitOptions) -> 
 }
 
 fn small_chunks() -> SplitOptions {
-    SplitOptions::new().max_chunk_size(1000).unwrap()
+    SplitOptions::new().max_chunk_size(1000)
 }
 
 fn extended() -> SplitOptions {
@@ -77,7 +77,7 @@ fn made(file: &ChunkedFile) -> Vec<u8> {
 }
 
 fn open(file: &File) -> ChunkedFile<&File> {
-    ChunkedFile::from_source(file, &MergeOptions::new().limits).unwrap()
+    ChunkedFile::from_source(file, &Limits::new()).unwrap()
 }
 
 fn merged(file: &File) -> Vec<u8> {
@@ -98,7 +98,7 @@ fn chunks_in_several_files_come_to_one() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
     let options = small_chunks().profile(Profile::Extended);
-    let options = options.max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let options = options.max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &options);
     assert!(file.trailer().metadata().files.len() > 2);
 
@@ -110,7 +110,7 @@ fn chunks_in_several_files_come_to_one() {
     assert!(open(&target).trailer().metadata().files.is_empty());
 
     for place in [0, 7, 39].map(|at| format!("message_type[{at}]")) {
-        let path = FieldPath::parse(&place, reading().descriptor.as_ref().unwrap()).unwrap();
+        let path = FieldPath::parse(&place, reading().get_descriptor().unwrap()).unwrap();
         let target = tempfile::tempfile().unwrap();
         let rewritten = replace(&file, &path, b"", &target, &reading(), &options).unwrap();
         assert!(rewritten.copied > 0);
@@ -126,7 +126,7 @@ fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
     // From one file, and from several of another size.
     for from in [None, Some(LEAST_MAX_FILE_SIZE)] {
         let folder = tempfile::tempdir().unwrap();
-        let options = extended().max_file_size(from).unwrap();
+        let options = extended().max_file_size(from);
         let file = split(&model, folder.path(), &options);
         let others = folder.path().join("others");
         fs::create_dir(&others).unwrap();
@@ -163,9 +163,9 @@ fn chunks_go_to_several_files_of_at_most_what_was_asked_for() {
 fn a_value_is_replaced_in_several_files_with_the_others_copied() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
-    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &options);
-    let path = FieldPath::parse("message_type[7]", reading().descriptor.as_ref().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[7]", reading().get_descriptor().unwrap()).unwrap();
     let target = folder.path().join("new.cpb");
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None);
     let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
@@ -188,7 +188,7 @@ fn a_value_is_replaced_in_several_files_with_the_others_copied() {
 fn what_fits_in_one_file_is_rewritten_to_one() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
-    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &options);
     let others = folder.path().join("others");
     fs::create_dir(&others).unwrap();
@@ -207,7 +207,7 @@ fn what_cannot_be_in_several_files_says_why_and_leaves_none() {
     fs::create_dir(&ours).unwrap();
     let model = model(40);
     let for_tensorflow = split(&model, &theirs, &small_chunks());
-    let larger_chunks = SplitOptions::new().max_chunk_size(6000).unwrap();
+    let larger_chunks = SplitOptions::new().max_chunk_size(6000);
     let file = split(&model, &ours, &larger_chunks.profile(Profile::Extended));
     let target = folder.path().join("target.cpb");
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None);
@@ -245,7 +245,7 @@ fn what_cannot_be_in_several_files_says_why_and_leaves_none() {
 fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
-    let in_files = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE)).unwrap();
+    let in_files = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &in_files);
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD).force(true);
     let before = names(folder.path());
@@ -344,7 +344,7 @@ fn what_a_trailer_says_that_is_not_known_is_kept() {
     recompress(&file, &target, &RewriteOptions::new()).unwrap();
     assert!(check(&target) == model.encode_to_vec());
 
-    let path = FieldPath::parse("message_type[3]", reading().descriptor.as_ref().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[3]", reading().get_descriptor().unwrap()).unwrap();
     let target = tempfile::tempfile().unwrap();
     let options = RewriteOptions::new();
     replace(&file, &path, b"", &target, &reading(), &options).unwrap();

@@ -26,10 +26,15 @@ fn model(name: &str) -> PathBuf {
     data("tensorflow").join(name)
 }
 
-/// Splits of at most this many bytes, with values of a hundred on their own.
+/// Chunks of at most this many bytes, with values of a hundred on their own.
+fn small_chunks(max: u64) -> SplitOptions {
+    SplitOptions::new()
+        .max_chunk_size(max)
+        .value_chunk_size(Some(100))
+}
+
 fn options(max: u64) -> SaveOptions {
-    let split = SplitOptions::new().max_chunk_size(max).unwrap();
-    SaveOptions::new().split(split.value_chunk_size(Some(100)))
+    SaveOptions::new().split(small_chunks(max))
 }
 
 /// All files below a folder, by their relative paths.
@@ -94,8 +99,7 @@ fn a_model_shows_the_same_in_chunks_as_in_one_piece() {
             .enumerate()
         {
             let to = temp.path().join(at.to_string());
-            let mut options = options(5000);
-            options.split = options.split.compression(compression);
+            let options = SaveOptions::new().split(small_chunks(5000).compression(compression));
             let saved = plain.save_as_chunked(&to, &options).unwrap();
             assert_eq!(saved.form, ModelForm::Chunked, "{name}");
             let chunked = SavedModelDir::open(&to).unwrap();

@@ -23,7 +23,6 @@ fn it_makes_no_more_chunks_of_tensorflow_s_models_than_their_own_splitters() {
             for value in [None, Some(64), Some(1 << 10), Some(1 << 20)] {
                 let options = SplitOptions::new()
                     .max_chunk_size(max)
-                    .unwrap()
                     .value_chunk_size(value);
                 let own = match message {
                     SAVED_MODEL => SavedModelSplitter.plan(&source, &options),
@@ -58,7 +57,6 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
         let source = Source::from_bytes(nested(levels), kitchen_sink());
         let options = SplitOptions::new()
             .max_chunk_size(20)
-            .unwrap()
             .value_chunk_size(None)
             .depth_limit(limit);
         SizeSplitter.split_with(source, &options)
@@ -72,9 +70,7 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(plan(100_000, 100).is_err());
     assert!(plan(100_000, u32::MAX).is_err());
     let split = plan(195, u32::MAX).unwrap();
-    let mut limits = Limits::default();
-    limits.max_message_depth = 200;
-    let options = MergeOptions::new().limits(limits);
+    let options = MergeOptions::new().limits(Limits::new().max_message_depth(200));
     let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
     assert!(merged == nested(195));
 }

@@ -34,7 +34,7 @@ fn bytes_chunk(split: &Split) -> &Bytes {
 #[test]
 fn the_bytes_of_a_typed_message_are_not_copied() {
     let content = Bytes::from(vec![7; 5 << 20]);
-    let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 20);
     let typed = tensor(&content);
     let split = SizeSplitter.split_with(&typed, &options).unwrap();
     assert_eq!(bytes_chunk(&split).as_ptr(), content.as_ptr());
@@ -63,7 +63,6 @@ fn what_is_split_of_a_typed_message_is_what_encode_writes() {
         for max in [1 << 30, 100 << 10, 20 << 10] {
             let options = SplitOptions::new()
                 .max_chunk_size(max)
-                .unwrap()
                 .value_chunk_size(Some(1000));
             let typed = SavedModelSplitter.split_with(&model, &options).unwrap();
             let bytes = Source::from_bytes(encoded.clone(), model.descriptor());
@@ -83,7 +82,6 @@ fn a_typed_message_goes_to_a_file_as_its_bytes_do() {
     let tensor = tensor(&Bytes::from(vec![3; 100_000]));
     let options = SplitOptions::new()
         .max_chunk_size(1000)
-        .unwrap()
         .value_chunk_size(Some(1000));
     SizeSplitter.write_with(&tensor, &typed, &options).unwrap();
     let source = Source::from_bytes(tensor.encode_to_vec(), tensor.descriptor());

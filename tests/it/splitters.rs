@@ -121,7 +121,7 @@ fn a_splitter_that_cuts_nothing_leaves_one_chunk_that_is_the_message() {
 #[test]
 fn splitting_twice_gives_the_same_chunks() {
     let source = text_format(NESTED);
-    let options = SplitOptions::new().max_chunk_size(40).unwrap();
+    let options = SplitOptions::new().max_chunk_size(40);
     let [a, b] = [(); 2].map(|()| SizeSplitter.split_with(&source, &options).unwrap());
     assert_eq!(a.chunks, b.chunks);
     assert_eq!(a.metadata, b.metadata);
@@ -134,7 +134,7 @@ fn sizes_go_on_where_a_splitter_has_cut_by_hand() {
         cx.cut(&cx.message().get("child")?.unwrap())?;
         cx.fit()
     });
-    let options = SplitOptions::new().max_chunk_size(60).unwrap();
+    let options = SplitOptions::new().max_chunk_size(60);
     let split = splitter.split_with(&source, &options).unwrap();
     assert!(
         split
@@ -150,7 +150,7 @@ fn sizes_go_on_where_a_splitter_has_cut_by_hand() {
 #[test]
 fn a_message_may_be_fitted_by_its_splitter_and_its_parent_s_in_any_order() {
     let source = text_format(NESTED);
-    let options = SplitOptions::new().max_chunk_size(40).unwrap();
+    let options = SplitOptions::new().max_chunk_size(40);
     let children = |cx: &mut SplitContext<'_>| {
         let root = cx.message();
         let mut children = root.repeated("children")?;
@@ -191,7 +191,6 @@ fn rules_for_a_message_hold_when_its_parent_is_fitted_too() {
     ));
     let options = SplitOptions::new()
         .max_chunk_size(100)
-        .unwrap()
         .value_chunk_size(None);
     let keeping = By(|cx: &mut SplitContext<'_>| {
         let pair = cx.message().get("pair")?.unwrap();
@@ -313,7 +312,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
 #[test]
 fn a_splitter_that_leaves_too_much_is_told_where() {
     let source = text_format(NESTED);
-    let options = SplitOptions::new().max_chunk_size(20).unwrap();
+    let options = SplitOptions::new().max_chunk_size(20);
     let splitter = By(|cx: &mut SplitContext<'_>| cx.cut(&cx.message().get("child")?.unwrap()));
     let error = splitter.plan(&source, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncuttable);
@@ -360,7 +359,7 @@ fn a_packed_field_is_cut_between_its_elements() {
     message.set_field_by_name("packed_doubles", Value::List(doubles));
     let source = Source::from(&message);
     for max in [20, 50, 100, 333] {
-        let options = SplitOptions::new().max_chunk_size(max).unwrap();
+        let options = SplitOptions::new().max_chunk_size(max);
         let split = SizeSplitter.split_with(&source, &options).unwrap();
         assert!(split.byte_exact());
         let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
@@ -368,7 +367,7 @@ fn a_packed_field_is_cut_between_its_elements() {
         let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
         assert!(reflected == message, "at {max}");
     }
-    let options = SplitOptions::new().max_chunk_size(8).unwrap();
+    let options = SplitOptions::new().max_chunk_size(8);
     let error = SizeSplitter.split_with(&source, &options).unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -403,7 +402,7 @@ fn a_refusal_says_what_is_too_large_and_how_much_is_allowed() {
              the largest part that can't be cut is child.texts[0] with 14",
         ),
     ] {
-        let options = SplitOptions::new().max_chunk_size(max).unwrap();
+        let options = SplitOptions::new().max_chunk_size(max);
         let error = SizeSplitter
             .plan(text_format(message), &options)
             .unwrap_err();
@@ -420,7 +419,7 @@ fn a_packed_field_that_only_its_long_length_makes_too_large_is_cut() {
     // One element of `packed_fixed`, behind a length of ten bytes.
     let bytes = b"\xca\x01\x84\x80\x80\x80\x80\x80\x80\x80\x80\x00\x01\x02\x03\x04";
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
-    let options = SplitOptions::new().max_chunk_size(15).unwrap();
+    let options = SplitOptions::new().max_chunk_size(15);
     let split = SizeSplitter.split_with(&source, &options).unwrap();
     let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
     assert_eq!(merged, &b"\xca\x01\x04\x01\x02\x03\x04"[..]);
@@ -437,7 +436,7 @@ fn a_map_of_scalars_is_cut_between_its_entries() {
     let names = (0..300).map(|n| (MapKey::String(format!("name {n}")), Value::U64(n)));
     traces.set_field_by_name("name_to_trace_id", Value::Map(names.collect()));
     for message in [message, traces] {
-        let options = SplitOptions::new().max_chunk_size(500).unwrap();
+        let options = SplitOptions::new().max_chunk_size(500);
         let split = SizeSplitter.split_with(&message, &options).unwrap();
         assert!(split.byte_exact() && split.chunks.len() > 5);
         let reflected = reference::merge(
@@ -452,7 +451,7 @@ fn a_map_of_scalars_is_cut_between_its_entries() {
 #[test]
 fn what_holds_a_type_that_contains_itself_can_be_shown() {
     let source = text_format(NESTED);
-    let options = SplitOptions::new().max_chunk_size(60).unwrap();
+    let options = SplitOptions::new().max_chunk_size(60);
     let plan = SizeSplitter.plan(&source, &options).unwrap();
     assert!(format!("{plan:?}").contains("testkit.Sink"));
     let target = "4"

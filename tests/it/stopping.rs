@@ -42,7 +42,6 @@ fn descriptor() -> MessageDescriptor {
 fn options(threads: usize, compression: Compression) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(64 << 10)
-        .unwrap()
         .value_chunk_size(Some(50_000))
         .compression(compression)
         .threads(NonZeroUsize::new(threads).unwrap())
@@ -93,7 +92,7 @@ fn ways() -> [SplitOptions; 4] {
         options(1, Compression::None),
         options(3, Compression::None),
         options(2, Compression::zstd(1)),
-        several.max_file_size(Some(2 << 20)).unwrap(),
+        several.max_file_size(Some(2 << 20)),
     ]
 }
 

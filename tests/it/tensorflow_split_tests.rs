@@ -44,7 +44,7 @@ fn written(parts: &Parts) -> Vec<u8> {
 
 fn split(splitter: &impl ComposableSplitter, bytes: &[u8], message: &str, max: u64) -> Split {
     let source = Source::from_bytes(bytes.to_vec(), descriptor(message));
-    let options = SplitOptions::new().max_chunk_size(max).unwrap();
+    let options = SplitOptions::new().max_chunk_size(max);
     let split = splitter.split_with(source, &options).unwrap();
     for chunk in &split.chunks {
         let size = chunk.bytes.len() as u64;

@@ -57,7 +57,6 @@ fn model() -> Bytes {
 fn split_options(how: ChunkCompression, count: usize) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(64 << 10)
-        .unwrap()
         .value_chunk_size(Some(10_000))
         .compression(how)
         .threads(threads(count))
@@ -226,7 +225,6 @@ fn messages_made_at_random_give_the_same_file_and_the_same_merge_on_any_number_o
         let source = Source::from_bytes(bytes, descriptor.clone());
         let options = SplitOptions::new()
             .max_chunk_size(30 + random.below(2000))
-            .unwrap()
             .value_chunk_size(Some(1 + random.below(400)))
             .force(true);
         let files = THREADS.map(|count| {

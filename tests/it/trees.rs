@@ -55,7 +55,7 @@ fn a_model_in_chunks_has_the_tree_of_the_model_and_says_where_its_parts_are() {
 
         let prefix = folder.path().join(message).join(file.replace('/', "_"));
         std::fs::create_dir_all(prefix.parent().unwrap()).unwrap();
-        let split = SplitOptions::new().max_chunk_size(4 << 10).unwrap();
+        let split = SplitOptions::new().max_chunk_size(4 << 10);
         let source = Source::from_bytes(bytes, descriptor(message));
         let written = match message {
             SAVED_MODEL => SavedModelSplitter.write_with(source, &prefix, &split),
@@ -75,7 +75,6 @@ fn a_large_constant_is_in_the_chunk_that_it_was_cut_to() {
     let folder = tempfile::tempdir().unwrap();
     let split = SplitOptions::new()
         .max_chunk_size(100 << 10)
-        .unwrap()
         .value_chunk_size(Some(500 << 10));
     let source = Source::from_bytes(bytes, descriptor(GRAPH_DEF));
     let written = proto_splitter::GraphDefSplitter
@@ -150,7 +149,7 @@ fn chunks_of_large_constants_are_not_read() {
     let mut bytes = Vec::new();
     saved_model(&size).write_to(&mut bytes).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let split = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+    let split = SplitOptions::new().max_chunk_size(1 << 20);
     let source = Source::from_bytes(bytes, descriptor(SAVED_MODEL));
     let written = SavedModelSplitter
         .write_with(source, folder.path().join("model"), &split)
@@ -228,7 +227,7 @@ fn damaged_messages_have_a_tree_or_an_error_however_they_are_read() {
                         trees += 1;
                         assert_eq!(at_once.root.size, bytes.len() as u64);
                         check_sums(&at_once.root);
-                        if merging.descriptor.is_some() {
+                        if merging.get_descriptor().is_some() {
                             assert_eq!(flat(&at_once), flat(&in_windows));
                         }
                     }

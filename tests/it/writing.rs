@@ -1,10 +1,13 @@
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
-use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions, Written};
+use proto_splitter::split::{
+    ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitOptions, Written,
+};
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Random, kitchen_sink, message};
 
@@ -14,7 +17,7 @@ fn model() -> Vec<u8> {
 }
 
 fn options() -> SplitOptions {
-    SplitOptions::new().max_chunk_size(3000).unwrap()
+    SplitOptions::new().max_chunk_size(3000)
 }
 
 fn write(model: &Path, prefix: &Path, options: &SplitOptions) -> Result<Written> {
@@ -158,12 +161,33 @@ fn a_folder_that_is_not_there_is_an_error_and_nothing_is_left() {
 }
 
 #[test]
-fn options_out_of_range_are_refused() {
-    for bytes in [0, 2_147_483_148, u64::MAX] {
-        let error = SplitOptions::new().max_chunk_size(bytes).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+fn options_out_of_range_are_refused_where_they_are_used() {
+    let source = Source::from_bytes(model(), kitchen_sink());
+    let extended = SplitOptions::new().profile(Profile::Extended);
+    for options in [
+        SplitOptions::new().max_chunk_size(0),
+        SplitOptions::new().max_chunk_size(2_147_483_148),
+        SplitOptions::new().max_chunk_size(u64::MAX),
+        SplitOptions::new().max_value_size(Some(0)),
+        SplitOptions::new().max_file_size(Some(1 << 20)),
+        extended.clone().max_file_size(Some(4095)),
+        SplitOptions::new().compression(Compression::zstd(23)),
+        SplitOptions::new().compression(ChunkCompression::Auto { level: 23 }),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let error = SizeSplitter.plan(source.clone(), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+        let prefix = folder.path().join("out");
+        let error = SizeSplitter.write_with(source.clone(), prefix, &options);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidConfig);
+        assert!(names(folder.path()).is_empty());
     }
-    assert!(SplitOptions::new().max_chunk_size(2_147_483_147).is_ok());
+    for options in [
+        SplitOptions::new().max_chunk_size(2_147_483_147),
+        extended.max_file_size(Some(4096)),
+    ] {
+        assert!(SizeSplitter.plan(source.clone(), &options).is_ok());
+    }
 }
 
 /// Two texts that don't shrink by much, twice, and one that does.
@@ -230,7 +254,7 @@ fn merges_are_the_same_whatever_the_number_of_threads() {
     let large: Vec<u8> = [(); 12].iter().flat_map(|()| repetitive()).collect();
     for compression in [Compression::None, Compression::ZSTD] {
         let source = Source::from_bytes(large.clone(), kitchen_sink());
-        let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+        let options = SplitOptions::new().max_chunk_size(1 << 20);
         let options = options
             .compression(compression)
             .value_chunk_size(None)
@@ -238,7 +262,7 @@ fn merges_are_the_same_whatever_the_number_of_threads() {
         let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
         assert!(written.chunks.len() > 3);
         for threads in [1, 2, 3, 16] {
-            let options = MergeOptions::new().threads(threads.try_into().unwrap());
+            let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
             let options = options.force(true);
             let merged = folder.path().join("merged.pb");
             let report = Merger::merge_to_file(&merged, &prefix, &options).unwrap();
@@ -263,7 +287,7 @@ fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
     let prefix = folder.path().join("out");
     let large: Vec<u8> = [(); 12].iter().flat_map(|()| repetitive()).collect();
     let source = Source::from_bytes(large, kitchen_sink());
-    let options = SplitOptions::new().max_chunk_size(1 << 20).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 20);
     let options = options
         .compression(Compression::None)
         .value_chunk_size(None);
@@ -273,7 +297,7 @@ fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
     bytes[usize::try_from(last.position).unwrap() + 5000] ^= 4;
     fs::write(&written.path, bytes).unwrap();
     for threads in [1, 2, 16] {
-        let options = MergeOptions::new().threads(threads.try_into().unwrap());
+        let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
         let merged = folder.path().join("merged.pb");
         let error = Merger::merge_to_file(&merged, &prefix, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Record, "{error}");

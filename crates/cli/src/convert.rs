@@ -32,14 +32,10 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     let failed = |error| Failure::of(&args.input, &error);
     let split = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)
-        .map_err(|error| Failure::usage(error.to_string()))?
         .value_chunk_size(args.value_chunk_size.0)
         .compression(args.compression)
+        .threads(args.threads.threads)
         .progress(output.writing("converting"));
-    let split = match args.threads.threads {
-        Some(threads) => split.threads(threads),
-        None => split,
-    };
     let options = SaveOptions::new()
         .split(split)
         .force(args.force)

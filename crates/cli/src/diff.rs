@@ -36,16 +36,12 @@ struct Shown {
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
     let inputs = [input::find(&args.first)?, input::find(&args.second)?];
-    let mut known = [
+    let known = [
         options(&inputs[0], &args.reading)?,
         options(&inputs[1], &args.reading)?,
     ];
-    let name = |message: &Option<MessageDescriptor>| {
-        message
-            .as_ref()
-            .map(|message| message.full_name().to_owned())
-    };
-    let names = [0, 1].map(|side| name(&known[side].descriptor));
+    let name = |message: &MessageDescriptor| message.full_name().to_owned();
+    let names = [0, 1].map(|side| known[side].get_descriptor().map(name));
     if let [Some(a), Some(b)] = &names
         && a != b
     {
@@ -54,17 +50,12 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         return Err(Failure::usage(message));
     }
     // What one says goes for both.
-    let message = known[0]
-        .descriptor
-        .clone()
-        .or_else(|| known[1].descriptor.clone());
-    for options in &mut known {
-        options.descriptor = message.clone();
-    }
     let [a, b] = known;
+    let message = a.get_descriptor().or(b.get_descriptor()).cloned();
+    let [a, b] = [a, b].map(|options| options.descriptor(message.clone()));
     let sources = [
-        Source::open(&inputs[0], &a.limits)?,
-        Source::open(&inputs[1], &b.limits)?,
+        Source::open(&inputs[0], a.get_limits())?,
+        Source::open(&inputs[1], b.get_limits())?,
     ];
     // Of the two only the first is followed.
     let a = a.progress(output.reading("comparing"));
@@ -89,7 +80,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let report = Report {
         first,
         second,
-        message: name(&message),
+        message: message.as_ref().map(name),
         result,
         differences: differences.iter().map(show).collect(),
         limited: differences.len() >= args.limit.max(1),

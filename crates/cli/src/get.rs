@@ -34,8 +34,8 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         Some(_) => output.writing("reading"),
     });
     let failed = |error: &Error| failure(&input.file, &args.path, &options, error);
-    let path = parse(&args.path, options.descriptor.as_ref()).map_err(|error| failed(&error))?;
-    let source = Source::open(&input, &options.limits)?;
+    let path = parse(&args.path, options.get_descriptor()).map_err(|error| failed(&error))?;
+    let source = Source::open(&input, options.get_limits())?;
     let view = source.view(options.clone());
     view.and_then(|view| get(&view, &path, args, output))
         .map_err(|error| failed(&error))?;
@@ -54,7 +54,7 @@ pub(crate) fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<Fiel
 /// What went wrong with a path in a file, and what was meant, if that can be guessed.
 pub(crate) fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
-    match (error.kind(), &options.descriptor) {
+    match (error.kind(), options.get_descriptor()) {
         (ErrorKind::InvalidPath, None) => Failure::bad(format!(
             "{} (without --message TYPE a path is in numbers)",
             failure.message()

@@ -39,9 +39,9 @@ struct Report {
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.input)?;
-    let mut options = options(&input, &args.reading)?;
-    options.threads = args.threads.threads;
-    options.progress = output.writing("merging");
+    let options = options(&input, &args.reading)?
+        .threads(args.threads.threads)
+        .progress(output.writing("merging"));
     if args.output == Path::new(STANDARD) {
         if args.json {
             let message = "--json: standard output is where the message goes";
@@ -94,7 +94,7 @@ fn to_standard_output(
 ) -> Result<Exit, Failure> {
     let failed = |error: &Error| Failure::of(&input.file, error);
     match input.form {
-        Form::Chunked => source::chunked(input, &options.limits)?
+        Form::Chunked => source::chunked(input, options.get_limits())?
             .merge_to(output, options)
             .map(drop)
             .map_err(|error| failed(&error))?,
@@ -115,9 +115,9 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
     let types = Types::load(&args.schema)?;
     let known = types.asked_or_of_file(&input.file);
     if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
-        return Ok(with_type(options, known));
+        return Ok(options.descriptor(known));
     }
-    let file = source::chunked(input, &options.limits)?;
+    let file = source::chunked(input, options.get_limits())?;
     let said = file.trailer().message_type();
     if let (Some(known), Some(said)) = (&known, said)
         && known.full_name() != said
@@ -132,17 +132,7 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
         Some(known) => Some(known),
         None => types.of_chunked(&input.file, &file)?,
     };
-    Ok(with_type(options, known))
-}
-
-fn with_type(
-    options: MergeOptions,
-    known: Option<prost_reflect::MessageDescriptor>,
-) -> MergeOptions {
-    match known {
-        Some(known) => options.descriptor(known),
-        None => options,
-    }
+    Ok(options.descriptor(known))
 }
 
 /// What to say about a result that is too large for others.
@@ -159,8 +149,7 @@ fn warning(target: &Path, bytes: u64) -> Option<String> {
 impl Report {
     fn new(target: &Path, input: &Input, merged: Merged, options: &MergeOptions) -> Self {
         let known = options
-            .descriptor
-            .as_ref()
+            .get_descriptor()
             .map(|known| known.full_name().to_owned());
         Report {
             output: target.display().to_string(),

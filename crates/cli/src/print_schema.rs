@@ -34,7 +34,7 @@ struct ProtoFile {
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
     let options = merge::options(&input, &args.reading)?;
-    let Some(message) = &options.descriptor else {
+    let Some(message) = options.get_descriptor() else {
         let name = input.file.display();
         return Err(Failure::usage(format!(
             "{name}: doesn't say its type: --message TYPE does"

@@ -83,10 +83,9 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     check_several(&args.out, &input)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
-    let path =
-        get::parse(&args.path, reading.descriptor.as_ref()).map_err(|error| failed(&error))?;
+    let path = get::parse(&args.path, reading.get_descriptor()).map_err(|error| failed(&error))?;
     let value = value(&args.with)?;
-    let source = Source::open(&input, &reading.limits)?;
+    let source = Source::open(&input, reading.get_limits())?;
     let progress = output.writing("replacing");
     let options = RewriteOptions::new()
         .compression(args.compression)

@@ -4,7 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::Error;
 use proto_splitter::SaveOptions;
 use proto_splitter::directory::rebuild;
 use proto_splitter::path::FieldPath;
@@ -207,7 +206,6 @@ impl Job {
         output: &Output<'_>,
     ) -> Result<Job, Failure> {
         let descriptor = descriptor(args, &file)?;
-        let wrong = |error: Error| Failure::usage(error.to_string());
         let extended = args.profile == Profile::Extended;
         if args.max_file_size.is_some() && !extended {
             let message =
@@ -223,20 +221,16 @@ impl Job {
         }
         let options = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)
-            .and_then(|options| options.max_value_size(args.max_value_size))
-            .and_then(|options| options.max_file_size(args.max_file_size))
-            .map_err(wrong)?
+            .max_value_size(args.max_value_size)
+            .max_file_size(args.max_file_size)
             .profile(args.profile)
             .value_chunk_size(args.value_chunk_size.0)
             .depth_limit(args.depth.max_depth)
             .compression(args.compression)
             .force(args.force)
             .embed_schema(args.embed_schema)
+            .threads(args.threads.threads)
             .progress(output.writing("splitting"));
-        let options = match args.threads.threads {
-            Some(threads) => options.threads(threads),
-            None => options,
-        };
         let splitter = Splitter::of(&descriptor);
         let source = Source::open(&file, descriptor).map_err(|error| Failure::of(&file, &error))?;
         Ok(Job {

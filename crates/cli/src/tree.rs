@@ -90,11 +90,11 @@ fn measure(
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<SizeTree, Failure> {
     let text = args.path.as_deref().unwrap_or_default();
-    let root = options.descriptor.as_ref();
+    let root = options.get_descriptor();
     let failed = |error: &Error| failure(&input.file, text, root, error);
     let place = TreePlace::parse(text, root);
     let place = place.map_err(|error| failed(&error))?;
-    let source = Source::open(input, &options.limits)?;
+    let source = Source::open(input, options.get_limits())?;
     let view = source.view(options.clone());
     let tree = view.and_then(|view| walk(&view, &place, keep));
     tree.map_err(|error| failed(&error))

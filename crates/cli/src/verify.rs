@@ -73,9 +73,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
         File::open(original).map_err(failed)?;
     }
-    let mut options = options(&input, &args.reading)?.progress(output.reading("verifying"));
-    options.threads = args.threads.threads;
-    let known = options.descriptor.as_ref();
+    let options = options(&input, &args.reading)?
+        .threads(args.threads.threads)
+        .progress(output.reading("verifying"));
+    let known = options.get_descriptor();
     let deep = match (args.deep, known) {
         (true, None) => {
             let name = input.file.display();
@@ -144,7 +145,7 @@ impl Report {
             return Ok(malformed.into_iter().collect());
         }
         let failed = |error: &_| Failure::of(&input.file, error);
-        let file = source::chunked(input, &options.limits)?;
+        let file = source::chunked(input, options.get_limits())?;
         if self.message.is_none() {
             self.message = file.trailer().message_type().map(str::to_owned);
         }
@@ -247,11 +248,11 @@ impl Against {
             return Ok(against);
         }
         against.result = "different";
-        let merged = Source::open(input, &options.limits)?;
+        let merged = Source::open(input, options.get_limits())?;
         let merged = merged.view(options.clone());
         let merged = merged.map_err(|error| Failure::of(&input.file, &error))?;
         let file = File::open(original).map_err(|error| Failure::io(original, &error))?;
-        let known = options.descriptor.as_ref();
+        let known = options.get_descriptor();
         let reading = match known {
             Some(known) => MergeOptions::new().descriptor(known.clone()),
             None => MergeOptions::new(),

@@ -25,40 +25,38 @@ pub const DEFAULT_BLOCK_SIZE: usize = 64 << 10;
 
 /// How a message is decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct DecodeOptions {
-    /// How many threads decode; as many as there are cores if `None`. The result is the same.
-    pub threads: Option<NonZeroUsize>,
-    /// How many bytes of elements a thread takes at once. A message that isn't larger than that is
-    /// decoded on one thread.
-    pub block_size: usize,
+    threads: Option<NonZeroUsize>,
+    block_size: usize,
 }
 
 impl Default for DecodeOptions {
     fn default() -> Self {
+        DecodeOptions::new()
+    }
+}
+
+impl DecodeOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
         DecodeOptions {
             threads: None,
             block_size: DEFAULT_BLOCK_SIZE,
         }
     }
-}
 
-impl DecodeOptions {
-    /// On as many threads as there are cores.
-    pub fn new() -> Self {
-        DecodeOptions::default()
-    }
-
-    /// How many threads decode.
+    /// How many threads decode (as many as there are cores). The result is the same.
     #[must_use]
-    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
-    /// How many bytes of elements a thread takes at once.
+    /// How many bytes of elements a thread takes at once ([`DEFAULT_BLOCK_SIZE`]). A message that
+    /// isn't larger than that is decoded on one thread.
     #[must_use]
-    pub fn block_size(mut self, block_size: usize) -> Self {
+    pub const fn block_size(mut self, block_size: usize) -> Self {
         self.block_size = block_size;
         self
     }

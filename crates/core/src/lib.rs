@@ -14,7 +14,7 @@
 //! let folder = tempfile::tempdir()?;
 //! let prefix = folder.path().join("file");
 //!
-//! let options = SplitOptions::new().max_chunk_size(1000)?;
+//! let options = SplitOptions::new().max_chunk_size(1000);
 //! let written = SizeSplitter.write_with(&file, &prefix, &options)?;
 //! assert_eq!(written.path, folder.path().join("file.cpb"));
 //!

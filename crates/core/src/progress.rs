@@ -15,7 +15,7 @@
 //!     let seen = Arc::clone(&seen);
 //!     move |done, _total| _ = seen.fetch_max(done, Ordering::Relaxed)
 //! });
-//! let options = SplitOptions::new().max_chunk_size(1000)?.progress(progress);
+//! let options = SplitOptions::new().max_chunk_size(1000).progress(progress);
 //! SizeSplitter.write_with(&file, folder.path().join("file"), &options)?;
 //! assert!(seen.load(Ordering::Relaxed) > 5000);
 //!
@@ -82,6 +82,15 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Nobody is told, and nobody may stop it.
+    #[must_use]
+    pub const fn none() -> Self {
+        Progress {
+            report: None,
+            cancel: None,
+        }
+    }
+
     /// Reports bytes done and bytes in all, about once a MiB and at the end, from whatever thread
     /// did them.
     pub fn new(report: impl Fn(u64, u64) + Send + Sync + 'static) -> Self {

@@ -13,7 +13,7 @@
 //!
 //! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
 //! let folder = tempfile::tempdir()?;
-//! let options = SplitOptions::new().max_chunk_size(1000)?;
+//! let options = SplitOptions::new().max_chunk_size(1000);
 //! SizeSplitter.write_with(&file, folder.path().join("file"), &options)?;
 //!
 //! let chunked = ChunkedFile::open(folder.path().join("file.cpb"))?;
@@ -41,7 +41,9 @@ use crate::merge::{ChunkStore, MergeOptions};
 use crate::path::FieldPath;
 use crate::progress::Progress;
 use crate::split::volumes::DonePart;
-use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE, WrittenFile};
+use crate::split::{
+    ChunkCompression, DEFAULT_CHUNK_COMPRESSION, LARGEST_MAX_CHUNK_SIZE, WrittenFile,
+};
 use crate::{Error, ErrorKind, Result};
 use copy::{Content, Copy};
 use edits::Edits;
@@ -49,7 +51,7 @@ pub(crate) use place::{Place, enclosing_range};
 use place::{check_value, enclosing_tag, enclosing_value};
 
 /// How what changes is written.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct RewriteOptions {
     compression: ChunkCompression,
     max_file_size: Option<u64>,
@@ -57,14 +59,25 @@ pub struct RewriteOptions {
     progress: Progress,
 }
 
+impl Default for RewriteOptions {
+    fn default() -> Self {
+        RewriteOptions::new()
+    }
+}
+
 impl RewriteOptions {
-    /// What changes is compressed where that pays.
+    /// The defaults, which the setters name in parentheses.
     #[must_use]
-    pub fn new() -> Self {
-        RewriteOptions::default()
+    pub const fn new() -> Self {
+        RewriteOptions {
+            compression: DEFAULT_CHUNK_COMPRESSION,
+            max_file_size: None,
+            force: false,
+            progress: Progress::none(),
+        }
     }
 
-    /// How what changes is compressed.
+    /// How what changes is compressed ([where it pays](DEFAULT_CHUNK_COMPRESSION)).
     #[must_use]
     pub fn compression(mut self, compression: impl Into<ChunkCompression>) -> Self {
         self.compression = compression.into();
@@ -79,20 +92,20 @@ impl RewriteOptions {
     ///
     /// Only [`recompress_to_file`] and [`replace_to_file`] can write several.
     #[must_use]
-    pub fn max_file_size(mut self, bytes: Option<u64>) -> Self {
+    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
         self
     }
 
     /// Whether files that are in the way are replaced (no).
     #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
+    pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
 
-    /// Who is told how far the writing is, and who may stop it. Reading the new file is counted
-    /// too.
+    /// Who is told how far the writing is, and who may stop it (nobody). Reading the new file is
+    /// counted too.
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -146,7 +159,7 @@ pub fn recompress<S: ReadAt>(
 /// let name: String = (0..3000).map(|number| number.to_string()).collect();
 /// let file = FileDescriptorProto { name: Some(name), ..Default::default() };
 /// let folder = tempfile::tempdir()?;
-/// let options = SplitOptions::new().max_chunk_size(1000)?.profile(Profile::Extended);
+/// let options = SplitOptions::new().max_chunk_size(1000).profile(Profile::Extended);
 /// let one = SizeSplitter.write_with(&file, folder.path().join("one"), &options)?;
 ///
 /// let options = RewriteOptions::new().compression(record_file::Compression::None);

@@ -10,7 +10,7 @@
 //!
 //! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
 //! let source = Source::from(&file);
-//! let options = SplitOptions::new().max_chunk_size(1000)?;
+//! let options = SplitOptions::new().max_chunk_size(1000);
 //!
 //! let plan = SizeSplitter.plan(&source, &options)?;
 //! assert_eq!(plan.to_string(), "0 MESSAGE 2 B\n1 BYTES 5000 B name\n");
@@ -42,9 +42,10 @@ mod view;
 pub(crate) mod volumes;
 mod write;
 
-pub use compression::{AUTO_LEAST_SAVING, ChunkCompression};
+pub use compression::{AUTO_LEAST_SAVING, ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
 pub use context::{AddedChunk, SplitContext};
 pub use file::{Written, WrittenChunk, WrittenFile};
+pub(crate) use options::check_max_file_size;
 pub use options::{
     DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_DEPTH_LIMIT,
     LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile, SizeRules, SplitOptions,

@@ -72,8 +72,9 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// [`DEFAULT_TOP`] members of any size, called by fields that sound like names.
-    pub fn new() -> Self {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
         TreeOptions {
             top: DEFAULT_TOP,
             min_member_size: 0,
@@ -81,22 +82,23 @@ impl TreeOptions {
         }
     }
 
-    /// Keeps this many of a field's largest members. Each takes some hundred bytes of memory, for
-    /// every path that repeats.
+    /// Keeps this many of a field's largest members ([`DEFAULT_TOP`]). Each takes some hundred bytes
+    /// of memory, for every path that repeats.
     #[must_use]
-    pub fn top(mut self, members: usize) -> Self {
+    pub const fn top(mut self, members: usize) -> Self {
         self.top = members;
         self
     }
 
-    /// Keeps only members of at least this many bytes.
+    /// Keeps only members of at least this many bytes (0: of any size).
     #[must_use]
-    pub fn min_member_size(mut self, bytes: u64) -> Self {
+    pub const fn min_member_size(mut self, bytes: u64) -> Self {
         self.min_member_size = bytes;
         self
     }
 
-    /// Adds rules for what the messages of some types are called. The first rule of a type counts.
+    /// Adds rules for what the messages of some types are called (none: by fields that sound like
+    /// names). The first rule of a type counts.
     #[must_use]
     pub fn names(mut self, rules: &[NameRule]) -> Self {
         self.names.extend_from_slice(rules);

@@ -24,7 +24,6 @@ fn file(name: usize, dependencies: &[usize]) -> FileDescriptorProto {
 fn options(max: u64) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
-        .unwrap()
         .value_chunk_size(None)
         .profile(Profile::Extended)
 }
@@ -57,7 +56,7 @@ fn a_value_over_the_maximum_is_cut_into_chunks_that_follow_each_other() {
 #[test]
 fn a_maximum_for_values_cuts_them_smaller_than_messages() {
     let message = file(250, &[]);
-    let options = options(200).max_value_size(Some(90)).unwrap();
+    let options = options(200).max_value_size(Some(90));
     let plan = SizeSplitter.plan(&message, &options).unwrap();
     let sizes: Vec<u64> = plan.chunks().iter().map(|chunk| chunk.size()).collect();
     assert_eq!(sizes, [2, 90, 90, 70]);
@@ -66,7 +65,7 @@ fn a_maximum_for_values_cuts_them_smaller_than_messages() {
 #[test]
 fn the_same_is_refused_for_tensorflow_with_the_path_the_size_and_the_way_out() {
     let options = options(100).profile(Profile::TensorFlow);
-    let limited = options.clone().max_value_size(Some(200)).unwrap();
+    let limited = options.clone().max_value_size(Some(200));
     for (message, options, expected) in [
         (
             file(0, &[10, 230]),
@@ -101,7 +100,7 @@ fn an_element_is_cut_by_hand_in_the_extended_profile_only() {
         }
     }
     let message = file(3, &[4, 5]);
-    let split = Dependencies.split_with(&message, &options(4).max_value_size(Some(4)).unwrap());
+    let split = Dependencies.split_with(&message, &options(4).max_value_size(Some(4)));
     // The base has more than 4 bytes.
     assert_eq!(split.unwrap_err().kind(), ErrorKind::Uncuttable);
     let split = Dependencies.split_with(&message, &options(100)).unwrap();

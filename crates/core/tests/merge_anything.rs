@@ -19,7 +19,6 @@ fn message() -> FileDescriptorProto {
 fn options() -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(100)
-        .unwrap()
         .profile(Profile::Extended)
 }
 
@@ -69,8 +68,7 @@ fn bytes_stay_as_they_were_when_appending_fails() {
     SizeSplitter
         .write_with(&message(), &prefix, &options())
         .unwrap();
-    let mut limits = Limits::default();
-    limits.max_message_size = 700;
+    let limits = Limits::new().max_message_size(700);
     let mut bytes = b"before".to_vec();
     let options = MergeOptions::new().limits(limits);
     let error = Merger::append_to(&mut bytes, &prefix, &options).unwrap_err();

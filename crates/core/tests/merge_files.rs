@@ -376,8 +376,7 @@ fn records_that_share_a_record_chunk_are_decoded_once() {
     // In several record chunks, and no room to keep more than one.
     let bytes = cpb_with(&chunked, Layout::Together(10_000), |_| {});
     let (size, source) = (bytes.len() as u64, Counted::new(bytes));
-    let mut limits = Limits::default();
-    limits.max_cached_size = 1;
+    let limits = Limits::new().max_cached_size(1);
     let file = ChunkedFile::from_source(&source, &limits).unwrap();
     let mut out = Vec::new();
     file.merge_to(&mut out, &MergeOptions::new()).unwrap();

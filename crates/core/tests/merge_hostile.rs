@@ -457,13 +457,10 @@ fn claims_of_sizes_that_add_up_to_nonsense_are_refused() {
 #[test]
 fn limits_are_what_the_caller_says() {
     let bytes = cpb(&sample());
-    let mut limits = Limits::default();
-    limits.max_trailer_size = 10;
-    limits.max_cached_size = 10;
+    let limits = Limits::new().max_trailer_size(10).max_cached_size(10);
     let error = ChunkedFile::from_source(bytes.clone(), &limits).unwrap_err();
     assert_eq!(error.kind(), LimitExceeded);
-    let mut limits = Limits::default();
-    limits.max_message_size = 12;
+    let limits = Limits::new().max_message_size(12);
     let file = ChunkedFile::from_source(bytes, &limits).unwrap();
     let error = file
         .merge_to_bytes(&MergeOptions::new().limits(limits))

@@ -21,7 +21,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 /// let node = |name: String| NodeDef { name, op: "NoOp".into(), ..Default::default() };
 /// let graph = GraphDef { node: (0..10).map(|i| node(format!("n{i}"))).collect(), ..Default::default() };
 ///
-/// let options = SplitOptions::new().max_chunk_size(60)?;
+/// let options = SplitOptions::new().max_chunk_size(60);
 /// let plan = GraphDefSplitter.plan(&graph, &options)?;
 /// assert_eq!(plan.to_string(), "0 MESSAGE 60 B\n1 MESSAGE 60 B\n");
 /// # Ok::<(), proto_splitter_core::Error>(())

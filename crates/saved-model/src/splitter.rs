@@ -24,7 +24,7 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 /// let meta_graphs = vec![MetaGraphDef { graph_def, ..Default::default() }];
 /// let model = SavedModel { saved_model_schema_version: 1, meta_graphs };
 ///
-/// let options = SplitOptions::new().max_chunk_size(95)?;
+/// let options = SplitOptions::new().max_chunk_size(95);
 /// let plan = SavedModelSplitter.plan(&model, &options)?;
 /// assert_eq!(plan.to_string(), "0 MESSAGE 6 B\n1 MESSAGE 94 B meta_graphs[0].graph_def\n");
 /// # Ok::<(), proto_splitter_core::Error>(())

@@ -93,7 +93,7 @@ impl Workload {
     pub fn split_options(self, scale: u64) -> SplitOptions {
         let max = self.max_chunk_size(scale);
         assert!((1..=LARGEST_MAX_CHUNK_SIZE).contains(&max), "{max}");
-        let options = SplitOptions::new().max_chunk_size(max).unwrap();
+        let options = SplitOptions::new().max_chunk_size(max);
         options.value_chunk_size(Some(max))
     }
 }

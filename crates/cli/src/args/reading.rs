@@ -23,9 +23,9 @@ pub(crate) struct ReadingArgs {
 impl ReadingArgs {
     /// What is accepted of a file.
     pub(crate) fn limits(&self) -> Limits {
-        let mut limits = self.parts.limits();
-        limits.max_message_depth = self.depth.max_depth as usize;
-        limits
+        self.parts
+            .limits()
+            .max_message_depth(self.depth.max_depth as usize)
     }
 }
 
@@ -40,8 +40,6 @@ pub(crate) struct PartsArgs {
 impl PartsArgs {
     /// What is accepted of a file.
     pub(crate) fn limits(self) -> Limits {
-        let mut limits = Limits::default();
-        limits.allow_outside = self.allow_outside;
-        limits
+        Limits::new().allow_outside(self.allow_outside)
     }
 }

@@ -117,7 +117,7 @@ impl Report {
         tree: &SizeTree,
         limits: Limits,
     ) -> Report {
-        let message = options.descriptor.as_ref();
+        let message = options.get_descriptor();
         let cut = Cut {
             limits,
             whole: tree.root.size,

@@ -98,7 +98,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
     /// # let folder = tempfile::tempdir()?;
-    /// let options = SplitOptions::new().max_chunk_size(1000)?.embed_schema(true);
+    /// let options = SplitOptions::new().max_chunk_size(1000).embed_schema(true);
     /// let written = SizeSplitter.write_with(&message, folder.path().join("file"), &options)?;
     ///
     /// let file = ChunkedFile::open(written.path)?;

@@ -22,7 +22,7 @@ const MOST_NAMED: usize = 10;
 /// use prost::Message;
 ///
 /// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
-/// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000)?)?;
+/// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000))?;
 ///
 /// let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new())?;
 /// for (index, chunk) in split.bytes().into_iter().enumerate().rev() {

@@ -35,7 +35,7 @@ use crate::{Error, ErrorKind, Result};
 /// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
 /// let folder = tempfile::tempdir()?;
 /// let (prefix, target) = (folder.path().join("file"), folder.path().join("merged.pb"));
-/// SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000)?)?;
+/// SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000))?;
 ///
 /// let typed: FileDescriptorProto = Merger::read(&prefix)?;
 /// assert_eq!(typed, file);

@@ -75,6 +75,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         changed: Option<&MergeOptions>,
     ) -> Result<(Rewritten, Vec<DonePart>)> {
         let Copy { file, options, .. } = self;
+        options.compression.validate()?;
         if let Some(max) = options.max_file_size {
             check_max_size(file, self.name, max)?;
         }

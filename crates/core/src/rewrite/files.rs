@@ -16,7 +16,7 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::split::volumes::{
     DonePart, commit_all, complete_part, most_of_trailer, parts_beside, remove_stale,
 };
-use crate::split::{LEAST_MAX_FILE_SIZE, WrittenFile};
+use crate::split::{WrittenFile, check_max_file_size};
 use crate::{Error, ErrorKind, Result};
 
 /// Has a file written, and others beside it if it is to be several: all appear complete, the main
@@ -55,12 +55,11 @@ pub(super) fn check_max_size<S: ReadAt>(
     max: u64,
 ) -> Result<()> {
     let version = file.trailer().metadata().version.as_ref();
-    let message = if max < LEAST_MAX_FILE_SIZE {
-        format!("a maximum file size of {max} bytes: it must be at least {LEAST_MAX_FILE_SIZE}")
-    } else if name.is_none() {
-        "a maximum file size: only beside a file that has a name can be others".to_owned()
+    check_max_file_size(max)?;
+    let message = if name.is_none() {
+        "a maximum file size: only beside a file that has a name can be others"
     } else if version.is_none_or(|version| version.join_version < 1) {
-        "a maximum file size: the file is for TensorFlow, which reads a single one: several are only for what was split with the profile `extended`".to_owned()
+        "a maximum file size: the file is for TensorFlow, which reads a single one: several are only for what was split with the profile `extended`"
     } else {
         return Ok(());
     };

@@ -47,11 +47,16 @@ pub enum ChunkCompression {
     Fixed(Compression),
 }
 
+/// The default of [`SplitOptions::compression`](super::SplitOptions::compression) and of
+/// [`RewriteOptions::compression`](crate::rewrite::RewriteOptions::compression): zstd at its default
+/// level where it pays.
+pub const DEFAULT_CHUNK_COMPRESSION: ChunkCompression = ChunkCompression::Auto {
+    level: DEFAULT_ZSTD_LEVEL,
+};
+
 impl Default for ChunkCompression {
     fn default() -> Self {
-        ChunkCompression::Auto {
-            level: DEFAULT_ZSTD_LEVEL,
-        }
+        DEFAULT_CHUNK_COMPRESSION
     }
 }
 
@@ -109,6 +114,14 @@ impl FromStr for ChunkCompression {
 }
 
 impl ChunkCompression {
+    /// Fails if a level or a window is out of its range, with [`ErrorKind::InvalidConfig`].
+    pub(crate) fn validate(self) -> Result<()> {
+        let compression = self.for_trailer().validate();
+        compression.map_err(|error| {
+            Error::new(ErrorKind::InvalidConfig, error.to_string()).with_source(error)
+        })
+    }
+
     /// How this chunk is compressed.
     pub(super) fn decide(
         self,

@@ -224,6 +224,7 @@ pub(super) fn plan(
     source: &Source,
     options: &SplitOptions,
 ) -> Result<SplitPlan> {
+    options.validate()?;
     let _span = tracing::debug_span!("plan", bytes = source.size()).entered();
     let mut planning = Planning {
         source: source.clone(),

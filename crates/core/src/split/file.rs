@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use record_file::{Compression, CompressionKind};
 
-use super::options::{Profile, SplitOptions};
+use super::options::SplitOptions;
 use super::plan::SplitPlan;
 use super::records::write_records;
 use super::source::Source;
@@ -87,10 +87,6 @@ pub(super) fn write(
     prefix: &Path,
     options: &SplitOptions,
 ) -> Result<Written> {
-    if options.get_max_file_size().is_some() && options.get_profile() == Profile::TensorFlow {
-        let message = "a maximum file size: several files are only for the profile `extended`";
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    }
     let [chunked, plain] = ["cpb", "pb"].map(|extension| with_extension(prefix, extension));
     let (path, sibling) = if plan.is_split() {
         (&chunked, &plain)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-use super::compression::ChunkCompression;
+use super::compression::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
 use super::volumes::largest_chunk;
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
@@ -79,14 +79,25 @@ impl std::str::FromStr for Profile {
     }
 }
 
-/// How a message is split and written.
+/// Fails if no file can be held to so few bytes.
+pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
+    if bytes < LEAST_MAX_FILE_SIZE {
+        let message = format!(
+            "a maximum file size of {bytes} bytes: it must be at least {LEAST_MAX_FILE_SIZE}"
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    Ok(())
+}
+
+/// How a message is split and written. What can't be is said, as
+/// [`InvalidConfig`](ErrorKind::InvalidConfig), once it is used.
 ///
 /// ```
 /// use proto_splitter_core::split::{DEFAULT_MAX_CHUNK_SIZE, SplitOptions};
-/// let options = SplitOptions::new().max_chunk_size(64 << 20)?;
+/// const OPTIONS: SplitOptions = SplitOptions::new().max_chunk_size(64 << 20);
+/// assert_eq!(OPTIONS.get_max_chunk_size(), 64 << 20);
 /// assert_eq!(SplitOptions::default().get_max_chunk_size(), DEFAULT_MAX_CHUNK_SIZE);
-/// # assert_eq!(options.get_max_chunk_size(), 64 << 20);
-/// # Ok::<(), proto_splitter_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct SplitOptions {
@@ -105,100 +116,71 @@ pub struct SplitOptions {
 
 impl Default for SplitOptions {
     fn default() -> Self {
-        SplitOptions {
-            max_chunk_size: DEFAULT_MAX_CHUNK_SIZE,
-            value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
-            max_value_size: None,
-            profile: Profile::default(),
-            max_file_size: None,
-            depth_limit: DEFAULT_DEPTH_LIMIT,
-            compression: ChunkCompression::default(),
-            force: false,
-            threads: None,
-            progress: Progress::default(),
-            embed_schema: false,
-        }
+        SplitOptions::new()
     }
 }
 
 impl SplitOptions {
     /// The defaults, which the setters name in parentheses.
-    pub fn new() -> Self {
-        SplitOptions::default()
+    #[must_use]
+    pub const fn new() -> Self {
+        SplitOptions {
+            max_chunk_size: DEFAULT_MAX_CHUNK_SIZE,
+            value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
+            max_value_size: None,
+            profile: Profile::TensorFlow,
+            max_file_size: None,
+            depth_limit: DEFAULT_DEPTH_LIMIT,
+            compression: DEFAULT_CHUNK_COMPRESSION,
+            force: false,
+            threads: None,
+            progress: Progress::none(),
+            embed_schema: false,
+        }
     }
 
-    /// The most bytes a MESSAGE chunk may have; nothing is cut out of a message that has no more
-    /// ([`DEFAULT_MAX_CHUNK_SIZE`]).
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidConfig`] if it is 0 or over [`LARGEST_MAX_CHUNK_SIZE`].
-    pub fn max_chunk_size(mut self, bytes: u64) -> Result<Self> {
-        if !(1..=LARGEST_MAX_CHUNK_SIZE).contains(&bytes) {
-            return Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "a maximum chunk size of {bytes} bytes: it must be 1 to {LARGEST_MAX_CHUNK_SIZE}"
-                ),
-            ));
-        }
+    /// The most bytes a MESSAGE chunk may have, from 1 to [`LARGEST_MAX_CHUNK_SIZE`]; nothing is
+    /// cut out of a message that has no more ([`DEFAULT_MAX_CHUNK_SIZE`]).
+    #[must_use]
+    pub const fn max_chunk_size(mut self, bytes: u64) -> Self {
         self.max_chunk_size = bytes;
-        Ok(self)
+        self
     }
 
     /// Once a message must be cut, every bytes or string value from this size up becomes a chunk of
     /// its own ([`DEFAULT_VALUE_CHUNK_SIZE`]); `None`: only those that have to.
     #[must_use]
-    pub fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
+    pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
         self.value_chunk_size = bytes;
         self
     }
 
-    /// The most bytes a BYTES chunk may have. In TensorFlow's profile a larger value is an error;
-    /// `None`, the default: it may have any size. In the extended profile it is cut into
-    /// several; `None`: at the maximum chunk size.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidConfig`] if it is 0.
-    pub fn max_value_size(mut self, bytes: Option<u64>) -> Result<Self> {
-        if bytes == Some(0) {
-            return Err(Error::new(
-                ErrorKind::InvalidConfig,
-                "a maximum value size of 0 bytes",
-            ));
-        }
+    /// The most bytes a BYTES chunk may have, at least 1. In TensorFlow's profile a larger value is
+    /// an error; `None`, the default: it may have any size. In the extended profile it is cut
+    /// into several; `None`: at the maximum chunk size.
+    #[must_use]
+    pub const fn max_value_size(mut self, bytes: Option<u64>) -> Self {
         self.max_value_size = bytes;
-        Ok(self)
+        self
     }
 
     /// Which readers the file is for ([TensorFlow's](Profile::TensorFlow)).
     #[must_use]
-    pub fn profile(mut self, profile: Profile) -> Self {
+    pub const fn profile(mut self, profile: Profile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// The most bytes that a file may have (any number). What doesn't fit in one goes to several,
-    /// all beside the main file `PREFIX.cpb`: `PREFIX.00001-89abcdef.cpb` and so on, numbered
-    /// and named by what is in them. Only in the extended profile.
+    /// The most bytes that a file may have, at least [`LEAST_MAX_FILE_SIZE`] (any number). What
+    /// doesn't fit in one goes to several, all beside the main file `PREFIX.cpb`:
+    /// `PREFIX.00001-89abcdef.cpb` and so on, numbered and named by what is in them. Only in
+    /// the extended profile.
     ///
     /// No chunk is larger than has room in a file.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidConfig`] if it is under [`LEAST_MAX_FILE_SIZE`].
-    pub fn max_file_size(mut self, bytes: Option<u64>) -> Result<Self> {
-        if let Some(bytes) = bytes.filter(|bytes| *bytes < LEAST_MAX_FILE_SIZE) {
-            return Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "a maximum file size of {bytes} bytes: it must be at least {LEAST_MAX_FILE_SIZE}"
-                ),
-            ));
-        }
+    #[must_use]
+    pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;
-        Ok(self)
+        self
     }
 
     /// How many messages deep the split looks for something to cut ([`DEFAULT_DEPTH_LIMIT`]). More
@@ -206,8 +188,8 @@ impl SplitOptions {
     /// follow paths of more than 100 steps only if their
     /// [`max_message_depth`](crate::merge::Limits::max_message_depth) allows it.
     #[must_use]
-    pub fn depth_limit(mut self, messages: u32) -> Self {
-        self.depth_limit = messages.min(LARGEST_DEPTH_LIMIT);
+    pub const fn depth_limit(mut self, messages: u32) -> Self {
+        self.depth_limit = messages;
         self
     }
 
@@ -220,7 +202,7 @@ impl SplitOptions {
 
     /// Whether files that are in the way are replaced (no).
     #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
+    pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
@@ -229,7 +211,7 @@ impl SplitOptions {
     /// and be shown by programs that don't know the type. See
     /// [`ChunkedFile::descriptor`](crate::container::ChunkedFile::descriptor).
     #[must_use]
-    pub fn embed_schema(mut self, embed: bool) -> Self {
+    pub const fn embed_schema(mut self, embed: bool) -> Self {
         self.embed_schema = embed;
         self
     }
@@ -237,8 +219,8 @@ impl SplitOptions {
     /// How many threads read, compress and write chunks (as many as there are cores). The file is
     /// the same.
     #[must_use]
-    pub fn threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 
@@ -249,6 +231,32 @@ impl SplitOptions {
         self
     }
 
+    /// Fails if a split can't go by these, with [`ErrorKind::InvalidConfig`].
+    pub(crate) fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
+        let SplitOptions {
+            max_chunk_size,
+            max_value_size,
+            max_file_size,
+            ..
+        } = *self;
+        if !(1..=LARGEST_MAX_CHUNK_SIZE).contains(&max_chunk_size) {
+            return invalid(format!(
+                "a maximum chunk size of {max_chunk_size} bytes: it must be 1 to {LARGEST_MAX_CHUNK_SIZE}"
+            ));
+        }
+        if max_value_size == Some(0) {
+            return invalid("a maximum value size of 0 bytes".into());
+        }
+        if max_file_size.is_some() && self.profile == Profile::TensorFlow {
+            return invalid(
+                "a maximum file size: several files are only for the profile `extended`".into(),
+            );
+        }
+        max_file_size.map_or(Ok(()), check_max_file_size)?;
+        self.compression.validate()
+    }
+
     /// The most bytes a MESSAGE chunk may have.
     pub fn get_max_chunk_size(&self) -> u64 {
         let most = self.max_file_size.map_or(u64::MAX, largest_chunk);
@@ -256,12 +264,12 @@ impl SplitOptions {
     }
 
     /// The most bytes that a file may have.
-    pub fn get_max_file_size(&self) -> Option<u64> {
+    pub const fn get_max_file_size(&self) -> Option<u64> {
         self.max_file_size
     }
 
     /// From which size on a bytes or string value becomes a chunk of its own.
-    pub fn get_value_chunk_size(&self) -> Option<u64> {
+    pub const fn get_value_chunk_size(&self) -> Option<u64> {
         self.value_chunk_size
     }
 
@@ -277,37 +285,37 @@ impl SplitOptions {
     }
 
     /// Which readers the file is for.
-    pub fn get_profile(&self) -> Profile {
+    pub const fn get_profile(&self) -> Profile {
         self.profile
     }
 
     /// How many messages deep the split looks.
     pub fn get_depth_limit(&self) -> u32 {
-        self.depth_limit
+        self.depth_limit.min(LARGEST_DEPTH_LIMIT)
     }
 
     /// How the records are compressed.
-    pub fn get_compression(&self) -> ChunkCompression {
+    pub const fn get_compression(&self) -> ChunkCompression {
         self.compression
     }
 
     /// Whether files that are in the way are replaced.
-    pub fn get_force(&self) -> bool {
+    pub const fn get_force(&self) -> bool {
         self.force
     }
 
     /// Whether the file brings along the schema of its message.
-    pub fn get_embed_schema(&self) -> bool {
+    pub const fn get_embed_schema(&self) -> bool {
         self.embed_schema
     }
 
     /// How many threads work; as many as there are cores if `None`.
-    pub fn get_threads(&self) -> Option<NonZeroUsize> {
+    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
 
     /// Who is told how far it is.
-    pub fn get_progress(&self) -> &Progress {
+    pub const fn get_progress(&self) -> &Progress {
         &self.progress
     }
 }
@@ -331,7 +339,7 @@ impl SplitOptions {
 /// # let text = |len| Some("x".repeat(len));
 /// # let options = FileOptions { java_package: text(600), go_package: text(300), ..Default::default() };
 /// # let file = FileDescriptorProto { name: text(300), options: Some(options), ..Default::default() };
-/// let options = SplitOptions::new().max_chunk_size(1000)?;
+/// let options = SplitOptions::new().max_chunk_size(1000);
 /// let plan = SizeSplitter.plan(&file, &options)?;
 /// assert_eq!(plan.chunks()[1].path().display(Some(plan.descriptor())), "options");
 /// let plan = NotOptions.plan(&file, &options)?;
@@ -345,8 +353,11 @@ pub struct SizeRules {
 
 impl SizeRules {
     /// No rules: everything that can be cut may be.
-    pub fn new() -> Self {
-        SizeRules::default()
+    #[must_use]
+    pub const fn new() -> Self {
+        SizeRules {
+            kept_whole: BTreeSet::new(),
+        }
     }
 
     /// Never puts a chunk at a message of this type, neither all of it nor a slice of its fields;

@@ -51,7 +51,8 @@ pub trait ComposableSplitter {
     ///
     /// What [`build_chunks`](Self::build_chunks) reports;
     /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over the maximum;
-    /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed.
+    /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed;
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range.
     fn plan(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<SplitPlan>
     where
         Self: Sized,
@@ -137,7 +138,7 @@ pub trait ComposableSplitter {
 ///     package: Some("b".repeat(500)),
 ///     ..Default::default()
 /// };
-/// let options = SplitOptions::new().max_chunk_size(1000)?;
+/// let options = SplitOptions::new().max_chunk_size(1000);
 /// let plan = SizeSplitter.plan(&value, &options)?;
 /// assert_eq!(plan.to_string(), "0 MESSAGE 505 B\n1 BYTES 3000 B name\n");
 /// # Ok::<(), proto_splitter_core::Error>(())

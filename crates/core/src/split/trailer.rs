@@ -38,7 +38,7 @@ pub(super) fn write_trailer(
         check_cuttable(bytes.len() as u64, level, options)?;
         let source = Source::from_bytes(bytes, trailer.descriptor());
         let cutting = SplitOptions::new()
-            .max_chunk_size(max)?
+            .max_chunk_size(max)
             .value_chunk_size(None)
             .profile(Profile::Extended);
         let plan = SizeSplitter

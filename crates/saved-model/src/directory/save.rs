@@ -36,43 +36,46 @@ pub enum TargetForm {
 
 /// How a SavedModel is written.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct SaveOptions {
-    /// How the model is split, where it is.
-    pub split: SplitOptions,
-    /// Whether `fingerprint.pb` is left as it is. TensorFlow would compute another one once the
-    /// model is in another form.
-    pub keep_fingerprint: bool,
-    /// Whether a SavedModel that is in the way is replaced.
-    pub force: bool,
-    /// Hears of files being copied.
-    pub progress: Progress,
+    pub(super) split: SplitOptions,
+    pub(super) keep_fingerprint: bool,
+    pub(super) force: bool,
+    pub(super) progress: Progress,
 }
 
 impl SaveOptions {
-    /// The defaults.
+    /// The defaults, which the setters name in parentheses.
     #[must_use]
-    pub fn new() -> Self {
-        SaveOptions::default()
+    pub const fn new() -> Self {
+        SaveOptions {
+            split: SplitOptions::new(),
+            keep_fingerprint: false,
+            force: false,
+            progress: Progress {
+                report: None,
+                cancel: proto_splitter_core::progress::Progress::none(),
+            },
+        }
     }
 
-    /// How the model is split, where it is.
+    /// How the model is split, where it is ([`SplitOptions::new`]).
     #[must_use]
     pub fn split(mut self, split: SplitOptions) -> Self {
         self.split = split;
         self
     }
 
-    /// Whether `fingerprint.pb` is left as it is (no).
+    /// Whether `fingerprint.pb` is left as it is (no). TensorFlow would compute another one once the
+    /// model is in another form.
     #[must_use]
-    pub fn keep_fingerprint(mut self, keep: bool) -> Self {
+    pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
         self.keep_fingerprint = keep;
         self
     }
 
     /// Whether a SavedModel that is in the way is replaced (no).
     #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
+    pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }
