@@ -14,7 +14,7 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         format: match args.format {
             CatFormat::Text => GetFormat::Text,
             CatFormat::Json => GetFormat::Json,
-            CatFormat::Binary => GetFormat::Raw,
+            CatFormat::Binary => GetFormat::Binary,
         },
         reading: args.reading.clone(),
         force: false,

@@ -99,7 +99,7 @@ fn write(
     sink: &mut impl Write,
 ) -> Result<(), Error> {
     match format {
-        GetFormat::Raw => view.get_to(path, sink).map(drop),
+        GetFormat::Binary => view.get_to(path, sink).map(drop),
         GetFormat::Json => {
             let json = value::json(view, path)?;
             serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;

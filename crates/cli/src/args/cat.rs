@@ -43,5 +43,6 @@ pub(crate) enum CatFormat {
     /// As protobuf's JSON has it
     Json,
     /// Its bytes: a message serialized, a string or bytes as they are
+    #[value(alias = "raw")]
     Binary,
 }

@@ -31,7 +31,7 @@ pub(crate) struct GetArgs {
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
     /// What is written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GetFormat::Raw)]
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = GetFormat::Binary)]
     pub(crate) format: GetFormat,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
@@ -44,11 +44,12 @@ pub(crate) struct GetArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetFormat {
     /// Its bytes: a message serialized, a string or bytes as they are
-    Raw,
-    /// As protobuf's JSON has it
-    Json,
+    #[value(alias = "raw")]
+    Binary,
     /// A message in protobuf's text format, a value by itself
     Text,
+    /// As protobuf's JSON has it
+    Json,
     /// A TensorProto as a NumPy array
     Npy,
 }

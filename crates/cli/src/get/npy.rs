@@ -55,8 +55,9 @@ pub(super) fn write(
             return Err(fail(ErrorKind::InvalidPath, message.into()));
         }
     } else {
-        let message = "only raw bytes can be given of a message whose type is not known";
-        return Err(fail(ErrorKind::SchemaNeeded, message.into()));
+        let message =
+            "without the message's type there is only --format binary; --message TYPE says it";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     let head = Head::read(view, path)?;
     let Some((_, name, width, one_by_one)) = TYPES.iter().find(|(dtype, ..)| *dtype == head.dtype)

@@ -44,8 +44,9 @@ pub(super) fn text(
 
 fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
-        let message = "only raw bytes can be given of a message whose type is not known";
-        Error::new(ErrorKind::SchemaNeeded, message)
+        let message =
+            "without the message's type there is only --format binary; --message TYPE says it";
+        Error::new(ErrorKind::InvalidConfig, message)
     })
 }
 

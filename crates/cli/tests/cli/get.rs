@@ -222,3 +222,35 @@ fn bytes_go_to_standard_output_as_they_are() {
     assert!(ran.status.success());
     assert_eq!(ran.stdout, fs::read(plain).unwrap());
 }
+
+#[test]
+fn bytes_are_one_format_by_two_names_in_get_and_cat() {
+    let dir = Dir::new();
+    let [_, chunked] = models(&dir);
+    let path = "meta_graphs[0].meta_info_def.tensorflow_version";
+    let get = run([&"get", &chunked, &path]).ok();
+    for command in ["get", "cat"] {
+        for format in ["binary", "raw"] {
+            let said = run([&command, &chunked, &path, &"--format", &format]).ok();
+            assert_eq!(said, get, "{command} {format}");
+        }
+        let help = run([&command, &"--help"]).ok();
+        assert!(
+            help.contains("- binary:") && !help.contains("raw:"),
+            "{help}"
+        );
+    }
+    let message = dir.file("message.pb", b"\x0a\x01x");
+    for format in ["text", "json"] {
+        let line = run([&"cat", &message, &"--format", &format]).failed(Exit::Usage);
+        assert!(line.contains("--format binary"), "{line}");
+        assert!(
+            line.contains("--message TYPE") && !line.contains("plain"),
+            "{line}"
+        );
+    }
+    assert_eq!(
+        run([&"cat", &message, &"1", &"--format", &"binary"]).ok(),
+        "x"
+    );
+}
