@@ -1,4 +1,6 @@
 //! What bounds a record file: copying, hashing, and the codecs alone.
+use std::io::Write;
+
 use highway::{HighwayHash, HighwayHasher, Key};
 use record_file_peers::Outcome;
 
@@ -47,6 +49,30 @@ pub(crate) fn zstd_compress(pieces: &[Vec<u8>], level: i32, out: &mut Vec<u8>) -
     for piece in pieces {
         out.clear();
         total += compressor.compress_to_buffer(piece, out)? as u64;
+    }
+    Ok(total)
+}
+
+/// As [`zstd_compress`], through zstd's window, a bit at a time: it then cuts a piece into other
+/// blocks.
+pub(crate) fn zstd_compress_streamed(pieces: &[Vec<u8>], level: i32) -> Outcome<u64> {
+    /// Counts the bytes, and forgets them.
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut total = 0;
+    for piece in pieces {
+        let mut encoder = zstd::stream::write::Encoder::new(Count(0), level)?;
+        encoder.set_pledged_src_size(Some(piece.len() as u64))?;
+        encoder.write_all(piece)?;
+        total += encoder.finish()?.0;
     }
     Ok(total)
 }
@@ -136,8 +162,6 @@ pub(crate) fn hash_and_zstd_decompress(pieces: &[Vec<u8>], out: &mut Vec<u8>) ->
 
 /// Each piece, compressed with the C library of brotli.
 pub(crate) fn brotli_pieces(pieces: &[Vec<u8>], level: u8) -> Outcome<Vec<Vec<u8>>> {
-    use std::io::Write;
-
     let mut out = Vec::new();
     for piece in pieces {
         let encoder = brotlic::BrotliEncoderOptions::new()

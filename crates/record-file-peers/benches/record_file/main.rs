@@ -201,6 +201,14 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
             .by("limit: zstd alone", || {
                 limits::zstd_compress(records, LEVEL, &mut piece.borrow_mut())
             })
+            .by("record-file, seekable", || {
+                let sink = std::io::Cursor::new(emptied(&memory));
+                let written = sides::write_seekable(records, &settings.ours(), sink)?;
+                Ok(memory.replace(written.into_inner()).len() as u64)
+            })
+            .by("limit: zstd alone, as a stream", || {
+                limits::zstd_compress_streamed(records, LEVEL)
+            })
             .by("limit: zstd alone, 2 threads", || {
                 limits::zstd_compress_on_threads(records, LEVEL, &mut *pair.borrow_mut())
             })
@@ -433,7 +441,7 @@ fn file_contests(
     };
     let ours = |options: &WriterOptions| {
         timed("ours", &|file| {
-            sides::write_ours(records, options, file).map(drop)
+            sides::write_seekable(records, options, file).map(drop)
         })
     };
     let mut contest = Contest::new(format!("{name}, to a file"), bytes)

@@ -13,7 +13,20 @@ pub(crate) fn write_ours<W: Write + Send>(
     options: &WriterOptions,
     out: W,
 ) -> Outcome<W> {
-    let mut writer = RecordWriter::new(out, options.clone())?;
+    write_all(records, RecordWriter::new(out, options.clone())?)
+}
+
+/// Writes all records to what headers can be filled in of later.
+pub(crate) fn write_seekable<W: Write + Seek>(
+    records: &[Vec<u8>],
+    options: &WriterOptions,
+    out: W,
+) -> Outcome<W> {
+    let writer = RecordWriter::new(out, options.clone())?;
+    write_all(records, writer.seekable())
+}
+
+fn write_all<W: Write>(records: &[Vec<u8>], mut writer: RecordWriter<W>) -> Outcome<W> {
     for record in records {
         writer.write_record(record)?;
     }
