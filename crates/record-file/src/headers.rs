@@ -2,7 +2,7 @@
 use crate::block::{
     BLOCK_HEADER_LEN, BlockHeader, block_of, is_chunk_boundary, next_boundary, payload_end,
 };
-use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader};
+use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader, file_start};
 use crate::error::Error;
 use crate::fault::{Fault, Place};
 use crate::input::Input;
@@ -65,6 +65,25 @@ pub(crate) fn read_header<I: Input + ?Sized>(
         .read_full(begin, &mut raw[..len])
         .map_err(|error| Fault::io(begin, error))?;
     parse_header(&raw[..got], begin)
+}
+
+/// As [`read_header`] at the beginning of the file: what can't be read there and isn't how every
+/// record file begins belongs to no record file.
+pub(crate) fn read_first_header<I: Input + ?Sized>(input: &mut I) -> Result<Option<Chunk>, Fault> {
+    let mut raw = [0; MOST_HEADER];
+    let got = input
+        .read_full(0, &mut raw)
+        .map_err(|error| Fault::io(0, error))?;
+    let start = &raw[..got];
+    parse_header(start, 0).map_err(|fault| {
+        if start == &file_start()[..got] {
+            return fault;
+        }
+        Fault {
+            error: Error::not_ours(),
+            ..fault
+        }
+    })
 }
 
 /// Bytes in the file of the header of a chunk that begins at `begin`.

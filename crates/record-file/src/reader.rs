@@ -22,7 +22,7 @@ use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::decoded::{self, DecodedChunk};
 use crate::error::{Error, Result};
 use crate::fault::Fault;
-use crate::headers::read_header;
+use crate::headers::{read_first_header, read_header};
 use crate::input::{Input, ReadAhead, Sequential};
 use crate::options::ReaderOptions;
 use crate::payload::{Payload, check_limit};
@@ -242,7 +242,8 @@ impl<I: Input> RecordReader<I> {
     /// # Errors
     ///
     /// Any kind of damage, unless there is a [callback](Self::on_damage); a file that ends inside a
-    /// chunk is [`Truncated`](crate::ErrorKind::Truncated). [`Io`](crate::ErrorKind::Io).
+    /// chunk is [`Truncated`](crate::ErrorKind::Truncated), one that begins otherwise than record
+    /// files do [`NotARecordFile`](crate::ErrorKind::NotARecordFile). [`Io`](crate::ErrorKind::Io).
     /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record's chunk is larger than the
     /// options allow: then it may be [streamed](Self::read_record_stream) or
     /// [skipped](Self::skip_record). The reader stays where it is, so that what may pass (a
@@ -383,7 +384,12 @@ impl<I: Input> RecordReader<I> {
 
     /// The header of the chunk at `begin`, which lies in the file as a whole.
     fn header_at(&mut self, begin: u64) -> Result<Option<Chunk>, Fault> {
-        let Some(chunk) = read_header(&mut self.input, begin)? else {
+        let header = match begin {
+            // What damage hit a file that is ours is for those to hear who want it skipped.
+            0 if self.recovery.is_none() => read_first_header(&mut self.input),
+            _ => read_header(&mut self.input, begin),
+        };
+        let Some(chunk) = header? else {
             return Ok(None);
         };
         let claims = chunk.header.check_claims(begin).and_then(|()| {

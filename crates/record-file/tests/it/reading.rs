@@ -2,7 +2,8 @@
 use std::sync::{Arc, Mutex};
 
 use record_file::{
-    ErrorKind, Input, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
+    Compression, ErrorKind, Input, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    RecordWriter,
 };
 use serde_json::Value;
 
@@ -100,9 +101,11 @@ fn recovery_is_that_of_the_reference() {
 
 #[test]
 fn damage_is_an_error_at_its_place() {
+    let start = RecordWriter::with_defaults(Vec::new()).finish().unwrap();
     for fixture in all().iter().filter(|fixture| !fixture.is_valid()) {
         let name = &fixture.name;
         let expected = &fixture.sidecar["cpp_strict"];
+        let begins_otherwise = fixture.bytes.iter().zip(&start).any(|(a, b)| a != b);
         for (count, error) in [
             strict(RecordReader::new(&fixture.bytes[..], ReaderOptions::new())),
             strict(RecordReader::from_read(
@@ -115,6 +118,8 @@ fn damage_is_an_error_at_its_place() {
                 (None, None) => {}
                 (Some(expected), Some(error)) => {
                     let kind = match expected {
+                        // Theirs says what is wrong with a hash of it.
+                        _ if begins_otherwise => ErrorKind::NotARecordFile,
                         text if text.contains("Truncated") => ErrorKind::Truncated,
                         text if text.contains("hash mismatch") => ErrorKind::ChecksumMismatch,
                         _ => ErrorKind::Corrupt,
@@ -223,6 +228,13 @@ fn a_file_and_a_reader_say_the_same_of_what_a_file_begins_with() {
     let mut padding = Vec::new();
     push(&mut padding, &Frame::new(b'p', 0, 0, &[]));
     let mut cases = vec![(ErrorKind::NotARecordFile, padding)];
+    let others: [&[u8]; 4] = [b"{", b"no record file", &[7; 64], &[0; 100_000]];
+    cases.extend(others.map(|other| (ErrorKind::NotARecordFile, other.to_vec())));
+    cases.extend((0..64).map(|at| {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1;
+        (ErrorKind::NotARecordFile, flipped)
+    }));
     cases.extend((1..64).map(|cut| (ErrorKind::Truncated, bytes[..cut].to_vec())));
     for (kind, bad) in cases {
         let options = ReaderOptions::new();
@@ -237,5 +249,27 @@ fn a_file_and_a_reader_say_the_same_of_what_a_file_begins_with() {
             assert_eq!((error.kind(), error.offset()), (kind, Some(0)), "{error}");
             assert_eq!(error.to_string(), errors[0].to_string());
         }
+    }
+}
+
+#[test]
+fn with_a_callback_a_damaged_beginning_of_a_file_is_skipped_as_any_damage() {
+    let mut writer = RecordWriter::with_defaults(Vec::new());
+    for record in [&[7; 70_000][..], b"in the next block"] {
+        writer
+            .write_record_alone(record, Compression::None)
+            .unwrap();
+    }
+    let bytes = writer.finish().unwrap();
+    for at in 0..64 {
+        let mut flipped = bytes.clone();
+        flipped[at] ^= 1;
+        let mut reader = RecordReader::new(flipped, ReaderOptions::new()).on_damage(|region| {
+            assert_eq!(region.error.kind(), ErrorKind::ChecksumMismatch);
+            true
+        });
+        let record = reader.read_record().unwrap();
+        assert_eq!(record, Some(&b"in the next block"[..]), "{at}");
+        assert_eq!(reader.last_skipped().unwrap().begin, 0, "{at}");
     }
 }
