@@ -52,7 +52,7 @@
 //!   16 MiB, and more than 16 times what is stored of it, gets memory as it is filled, by doubling.
 //!
 //! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read,
-//! but for those that are transposed or decoded by threads. A record that has a chunk of its own
+//! but for those that are transposed; a reader with threads gets to them one by one. A record that has a chunk of its own
 //! isn't held if it is [streamed](RecordFile::record_stream), [by a reader
 //! too](RecordReader::read_record_stream), or [read into a buffer](RecordFile::read_record_into).
 //! Of an uncompressed one there is no copy in between.

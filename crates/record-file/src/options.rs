@@ -56,8 +56,8 @@ impl ReaderOptions {
     }
 
     /// From how many stored bytes on a chunk is decoded as it is read ([`DEFAULT_STREAM_FROM`]).
-    /// With [`parallelism`](Self::parallelism), a [`RecordReader`](crate::RecordReader) has
-    /// chunks of any size decoded by threads.
+    /// With [`parallelism`](Self::parallelism), a [`RecordReader`](crate::RecordReader) leaves no
+    /// chunk to threads that has more, stored or decoded.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
         self.stream_from = bytes;
@@ -66,8 +66,9 @@ impl ReaderOptions {
 
     /// On how many threads chunks are verified and decoded (0: on that of the caller).
     ///
-    /// A [`RecordReader`](crate::RecordReader) reads so many chunks ahead, and holds them with what
-    /// they decode to; records come in the same order, and so do errors. A
+    /// A [`RecordReader`](crate::RecordReader) reads so many chunks ahead, but none of more than
+    /// [`stream_from`](Self::stream_from) bytes, and holds them with what they decode to; records
+    /// come in the same order, and so do errors. A
     /// [`RecordFile`](crate::RecordFile) uses them in
     /// [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]

@@ -27,6 +27,8 @@ pub(super) struct Ahead {
     chunks: VecDeque<Chunk>,
     /// Where the chunk behind them begins.
     next: u64,
+    /// Whether that one is left to the reader, as too large to be held beside others.
+    is_left: bool,
     /// What is wrong there, if it was looked at, and the chunk whose header was read before that.
     fault: Option<(Fault, Option<Chunk>)>,
 }
@@ -51,6 +53,7 @@ impl Ahead {
             threads: Threads::new(options.parallelism, decode),
             chunks: VecDeque::new(),
             next: 0,
+            is_left: false,
             fault: None,
         }
     }
@@ -62,6 +65,7 @@ impl Ahead {
             self.threads.clear();
             self.chunks.clear();
             self.fault = None;
+            self.is_left = false;
             self.next = begin;
         }
     }
@@ -89,7 +93,8 @@ impl<I: Input> RecordReader<I> {
         }
     }
 
-    /// As [`load`](Self::load), with chunks behind it read and handed to threads.
+    /// As [`load`](Self::load), with chunks behind it read and handed to threads, as far as they are
+    /// small: a large one is loaded as without threads once the reader is there.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
             .ahead
@@ -102,7 +107,7 @@ impl<I: Input> RecordReader<I> {
 
     fn load_from(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         ahead.begin_at(self.begin);
-        while ahead.fault.is_none() && !ahead.threads.is_full() {
+        while ahead.fault.is_none() && !ahead.is_left && !ahead.threads.is_full() {
             match self.hand_over(ahead) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -113,6 +118,9 @@ impl<I: Input> RecordReader<I> {
             if let Some((fault, chunk)) = ahead.fault.take() {
                 self.head = chunk;
                 return Err(fault);
+            }
+            if std::mem::take(&mut ahead.is_left) {
+                return self.load();
             }
             self.index = 0;
             return Ok(false);
@@ -134,11 +142,16 @@ impl<I: Input> RecordReader<I> {
         Ok(true)
     }
 
-    /// Reads one chunk more; false at the end of the file.
+    /// Reads one chunk more; false at the end of the file, and in front of a large chunk.
     fn hand_over(&mut self, ahead: &mut Ahead) -> Result<bool, Fault> {
         let Some(chunk) = self.header_at(ahead.next)? else {
             return Ok(false);
         };
+        let header = &chunk.header;
+        if header.data_size.max(header.decoded_data_size) > self.options.stream_from {
+            ahead.is_left = true;
+            return Ok(false);
+        }
         let data = match chunk.header.kind {
             ChunkKind::Simple | ChunkKind::Transposed => {
                 Some(self.read_data(Payload::unhashed(chunk))?)

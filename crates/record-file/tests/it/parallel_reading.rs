@@ -1,4 +1,5 @@
 //! Reading with several threads.
+use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use record_file::{
@@ -71,6 +72,9 @@ fn every_file_reads_alike_on_any_number_of_threads_and_piece_by_piece_damaged_on
             assert!(pieces == serial, "{} {recover}", fixture.name);
             for threads in [1, 3] {
                 assert!(random(threads) == serial, "{} {recover}", fixture.name);
+                let left = options(threads).stream_from(2000);
+                let left = events(RecordReader::new(bytes, left), recover);
+                assert!(left == serial, "{} {recover}", fixture.name);
                 assert!(
                     stream(threads) == serial_stream,
                     "{} {recover}",
@@ -105,6 +109,75 @@ fn seeking_and_changing_the_projection_drop_what_was_read_ahead() {
         }
         for (_, record) in records.iter().skip(index + 1).take(20) {
             assert!(reader.read_record().unwrap() == Some(&record[..]));
+        }
+    }
+}
+
+/// Small chunks, and a large one of one record behind every third.
+fn mixed(text: &str) -> Vec<u8> {
+    let mut writer = RecordWriter::new(Vec::new(), text.parse().unwrap()).unwrap();
+    for seed in 0..24 {
+        let large = seed % 4 == 3;
+        let record = noise(if large { 70_000 } else { 900 }, seed);
+        if large {
+            writer.flush().unwrap();
+        }
+        writer.write_record(&record).unwrap();
+        if large {
+            writer.flush().unwrap();
+        }
+    }
+    writer.finish().unwrap()
+}
+
+/// Reads records in turns whole, as streams, and not at all.
+fn in_every_way<I: Input>(mut reader: RecordReader<I>) -> Vec<(Option<RecordPosition>, Vec<u8>)> {
+    let mut found = Vec::new();
+    for way in 0.. {
+        let mut record = Vec::new();
+        let read = match way % 5 {
+            0 => reader.skip_record().unwrap(),
+            1 | 2 => {
+                let stream = reader.read_record_stream().unwrap();
+                stream
+                    .map(|mut stream| stream.read_to_end(&mut record).unwrap())
+                    .is_some()
+            }
+            _ => {
+                let whole = reader.read_record().unwrap();
+                whole.map(|whole| record.extend_from_slice(whole)).is_some()
+            }
+        };
+        if !read {
+            break;
+        }
+        found.push((reader.last_position(), record));
+    }
+    found
+}
+
+#[test]
+fn chunks_large_and_small_are_read_alike_on_any_number_of_threads() {
+    for text in [
+        "uncompressed,chunk_size:2000",
+        "zstd:1,chunk_size:2000",
+        "snappy,chunk_size:2000",
+        "transpose,brotli:1,chunk_size:2000",
+    ] {
+        let file = mixed(text);
+        for stream_from in [1500, 10_000, 1 << 20] {
+            let options = |threads| options(threads).stream_from(stream_from);
+            let random = |threads| RecordReader::new(&file, options(threads));
+            let stream = |threads| RecordReader::from_read(&file[..], options(threads));
+            let (serial, ways) = (events(random(0), false), in_every_way(random(0)));
+            assert_eq!(serial.len(), 24);
+            for threads in [1, 2, 7] {
+                let what = format!("{text}, {stream_from} on {threads}");
+                assert!(events(random(threads), false) == serial, "{what}");
+                assert!(events(stream(threads), false) == serial, "{what}");
+                assert!(in_every_way(random(threads)) == ways, "{what}");
+                assert!(in_every_way(stream(threads)) == ways, "{what}");
+            }
         }
     }
 }
@@ -230,6 +303,8 @@ fn every_flip_of_a_byte_is_found_alike_in_pieces_and_by_threads() {
                 let whole = read(options(0));
                 assert_eq!(read(options(0).stream_from(0)), whole, "{text} at {at}");
                 assert_eq!(read(options(2)), whole, "{text} at {at}");
+                let left = options(2).stream_from(160);
+                assert_eq!(read(left), whole, "{text} at {at}");
             }
         }
     }

@@ -152,6 +152,55 @@ fn large_records_in_memory_stream_to_what_can_seek() {
     }
 }
 
+/// Threads hold what is small; a large record is held once, and not at all if it is streamed.
+#[test]
+fn a_reader_with_threads_holds_one_large_record_or_none() {
+    const RECORD: usize = 24 * MIB;
+    let _alone = alone();
+    let noise = noise(RECORD, 1);
+    for compression in [Compression::None, Compression::zstd(1)] {
+        let options = WriterOptions::new()
+            .compression(compression)
+            .chunk_size(CHUNK as u64);
+        let mut writer = RecordWriter::new(Vec::new(), options.clone()).unwrap();
+        for _ in 0..3 {
+            for record in noise.chunks(MIB / 2) {
+                writer.write_record(record).unwrap();
+            }
+            for _ in 0..2 {
+                writer.write_record_alone(&noise, compression).unwrap();
+            }
+        }
+        let file = writer.finish().unwrap();
+        for threads in [1, 3] {
+            let options = ReaderOptions::new().parallelism(threads);
+            let small = threads as usize * 2 * CHUNK + FIXED;
+            let what = format!("on {threads} threads, {compression}");
+            let of_file = || RecordReader::new(Elsewhere(&file), options);
+            let of_stream = || RecordReader::from_read(&file[..], options);
+            let used = most(|| read(of_file()));
+            check(&format!("reading {what}"), used, RECORD + small);
+            // Whose size nobody knows before it is read: memory doubles.
+            let used = most(|| read(of_stream()));
+            check(
+                &format!("reading a stream {what}"),
+                used,
+                2 * RECORD + small,
+            );
+            let used = most(|| stream_all(of_file()));
+            check(&format!("streaming {what}"), used, small);
+            let used = most(|| stream_all(of_stream()));
+            check(&format!("streaming a stream {what}"), used, small);
+        }
+    }
+}
+
+fn stream_all<I: Input>(mut reader: RecordReader<I>) {
+    while let Some(mut record) = reader.read_record_stream().unwrap() {
+        io::copy(&mut record, &mut io::sink()).unwrap();
+    }
+}
+
 fn check(what: &str, used: usize, bound: usize) {
     assert!(used <= bound, "{what}: {used} bytes, not {bound}");
 }
