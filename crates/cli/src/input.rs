@@ -2,9 +2,11 @@
 //! standard input.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use proto_splitter::container::is_chunked;
 
 use crate::failure::Failure;
 use crate::types::SAVED_MODEL_STEM;
@@ -14,9 +16,6 @@ pub(crate) const PLAIN: &str = "pb";
 /// Names standard input, or standard output.
 pub(crate) const STANDARD: &str = "-";
 
-/// What a file of records begins with.
-const SIGNATURE: [u8; 8] = *b"\x83\xafp\xd1\r\x88J?";
-
 /// How a message is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -24,6 +23,15 @@ pub(crate) enum Form {
     Chunked,
     /// As it is: it was within the maximum chunk size, or was never split.
     Plain,
+}
+
+impl Form {
+    fn of(path: &Path) -> Result<Self, Failure> {
+        Ok(match is_chunked(path)? {
+            true => Form::Chunked,
+            false => Form::Plain,
+        })
+    }
 }
 
 /// A message that was found.
@@ -73,11 +81,7 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         && !is_folder
     {
         check_file(named, metadata)?;
-        let plain = named
-            .extension()
-            .is_some_and(|extension| extension == PLAIN);
-        let form = if plain { Form::Plain } else { Form::Chunked };
-        return Ok(Input::new(named.to_owned(), form, None));
+        return Ok(Input::new(named.to_owned(), Form::of(named)?, None));
     }
     if is_folder && let Some((file, form)) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
         return Ok(Input::new(file, form, Some(named.to_owned())));
@@ -112,15 +116,7 @@ fn standard_input() -> Result<Input, Failure> {
         path = descriptor(copy.as_raw_fd());
         kept = Some(Arc::new(copy));
     }
-    let mut start = Vec::new();
-    File::open(&path)
-        .and_then(|file| file.take(SIGNATURE.len() as u64).read_to_end(&mut start))
-        .map_err(|error| failed(&error))?;
-    let form = if start == SIGNATURE {
-        Form::Chunked
-    } else {
-        Form::Plain
-    };
+    let form = Form::of(&path)?;
     Ok(Input {
         _kept: kept,
         ..Input::new(path, form, None)
@@ -175,6 +171,8 @@ pub(crate) fn prefix_of(named: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use proto_splitter::record_file::RecordWriter;
+
     use super::*;
 
     fn found(named: &Path) -> (String, Form) {
@@ -218,6 +216,17 @@ mod tests {
         let input = find(folder.path()).unwrap();
         assert_eq!(input.folder.as_deref(), Some(folder.path()));
         assert_eq!(input.form, Form::Plain);
+    }
+
+    #[test]
+    fn what_a_file_of_another_name_begins_with_tells_its_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = folder.path().join("model.onnx");
+        fs::write(&model, b"\x08\x07").unwrap();
+        assert_eq!(found(&model), ("model.onnx".into(), Form::Plain));
+        let records = RecordWriter::with_defaults(Vec::new()).finish().unwrap();
+        fs::write(&model, records).unwrap();
+        assert_eq!(found(&model), ("model.onnx".into(), Form::Chunked));
     }
 
     #[test]

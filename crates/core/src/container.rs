@@ -16,6 +16,7 @@
 mod cache;
 mod checked;
 mod file;
+mod form;
 mod locate;
 mod parts;
 mod schema;
@@ -27,6 +28,7 @@ mod unknown;
 
 pub use file::ChunkedFile;
 pub(crate) use file::open_file;
+pub use form::is_chunked;
 pub(crate) use schema::describe_type;
 pub use summary::{ChunkSummary, SharedWith};
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};

@@ -9,7 +9,8 @@ use super::reading::ReadingArgs;
 pub(super) const HELP: &str = "\
 Says whether two messages are equal, and if not, where they differ first. Each can
 be a .pb or a .cpb file, the prefix of one, or the folder of a SavedModel, and one of
-them - for standard input. Neither is held in memory.
+them - for standard input. Of a file by any other name, as model.onnx, what it begins
+with tells whether it is in chunks. Neither is held in memory.
 
 Messages are equal if a program that reads them can't tell them apart: the order of
 different fields doesn't count, nor that of map entries, nor how numbers are packed.

@@ -18,8 +18,9 @@ A size counts tags and lengths, so the fields of a message add up to its size; o
 is what belongs to no field below. Of a .cpb file the merged message is shown, and
 the chunks that each part lies in.
 
-FILE can be a .pb or .cpb file, its prefix, or the folder of a SavedModel. PATH is a
-place in it, one value or a line of a tree. Without the type a path is in numbers, and
+FILE can be a .pb or .cpb file, its prefix, or the folder of a SavedModel; of one by
+any other name, as model.onnx, what it begins with tells whether it is in chunks. PATH
+is a place in it, one value or a line of a tree. Without the type a path is in numbers, and
 what looks like a message is marked with a question mark.
 
 Examples:

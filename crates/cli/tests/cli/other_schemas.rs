@@ -196,6 +196,33 @@ fn a_message_like_onnx_has_splits() {
     );
 }
 
+#[test]
+fn a_file_by_any_name_is_the_message_itself_or_in_chunks_by_what_it_begins_with() {
+    let dir = Dir::new();
+    let plain = dir.file("model.onnx", onnx());
+    let folder = root("tests/data/schemas");
+    let [a, b, c, d]: [&dyn AsRef<Path>; 4] = [&"--proto", &"onnx_like.proto", &"-I", &folder];
+    let [e, f]: [&dyn AsRef<Path>; 2] = [&"--message", &"onnx.ModelProto"];
+    let prefix = dir.path("chunked");
+    let max = "--max-chunk-size=9KiB";
+    run([&"split", &plain, a, b, c, d, e, f, &max, &"-o", &prefix]).ok();
+    let chunked = dir.path("chunked.model");
+    fs::rename(dir.path("chunked.cpb"), &chunked).unwrap();
+    for file in [&plain, &chunked] {
+        let name = "graph.initializer[7].name";
+        let got = run([&"get", file, &name, a, b, c, d, e, f]).ok();
+        assert!(got.contains("weight 7"), "{got}");
+        let tree = run([&"tree", file, &"--json", a, b, c, d, e, f]).json();
+        assert_eq!(tree["tree"]["size"], fs::metadata(&plain).unwrap().len());
+        let merged = dir.path("merged");
+        run([&"merge", file, &"-o", &merged, &"--force"]).ok();
+        assert!(fs::read(&merged).unwrap() == fs::read(&plain).unwrap());
+    }
+    run([&"diff", &plain, &chunked]).ok();
+    let info = run([&"info", &plain, &"--json"]).json();
+    assert_eq!(info["split"], false, "{info}");
+}
+
 /// A packed run of varints, as the content of a field of text: all are below 128.
 fn packed(count: u32, step: u32) -> String {
     (0..count)

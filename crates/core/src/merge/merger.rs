@@ -15,7 +15,7 @@ use super::memory::reserve;
 use super::sink::Sink;
 use super::walked::with_plan;
 use crate::atomic::{AtomicFile, check_space, same_file};
-use crate::container::{ChunkedFile, Trailer, TrailerUse, open_file};
+use crate::container::{ChunkedFile, Trailer, TrailerUse, is_chunked, open_file};
 use crate::decode::{DecodeOptions, InParts, decode_with, undecodable};
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
@@ -24,7 +24,8 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is
 /// the message itself. The name of a `.cpb` or `.pb` file does as well, and means that file even
-/// where it is the prefix of another, as `x.pb` is of `x.pb.cpb`.
+/// where it is the prefix of another, as `x.pb` is of `x.pb.cpb`. Any other file, as `x.onnx`, is
+/// read if it isn't the prefix of one, and [`is_chunked`] says what it holds.
 ///
 /// ```
 /// use proto_splitter_core::merge::{MergeOptions, Merger};
@@ -238,8 +239,8 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, or reading or writing
-    /// fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the type has to be
+    /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, nor a file `PREFIX`, or
+    /// reading or writing fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the type has to be
     /// known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is not what was
     /// split. Then `sink` has had bytes that are not to be used.
     pub fn merge_to(sink: &mut impl Write, prefix: impl AsRef<Path>) -> Result<Merged> {
@@ -284,7 +285,7 @@ impl Merger {
     }
 
     /// Writes the message in exactly the file `input` to a file: no other file is looked for. It
-    /// may have any name; one in `.pb` is the message itself, any other is in chunks.
+    /// may have any name, and [`is_chunked`] says what it holds.
     ///
     /// # Errors
     ///
@@ -295,9 +296,7 @@ impl Merger {
         options: &MergeOptions,
     ) -> Result<Merged> {
         let input = input.as_ref();
-        let plain = input.extension().is_some_and(|extension| extension == "pb");
-        let found = if plain { Found::Plain } else { Found::Chunked }(input.to_owned());
-        write_file(target.as_ref(), &found, options)
+        write_file(target.as_ref(), &Found::exactly(input)?, options)
     }
 }
 
@@ -427,13 +426,24 @@ enum Found {
     Plain(PathBuf),
 }
 
+impl Found {
+    fn exactly(path: &Path) -> Result<Found> {
+        let found = match is_chunked(path)? {
+            true => Found::Chunked,
+            false => Found::Plain,
+        };
+        Ok(found(path.to_owned()))
+    }
+}
+
 /// The file that a prefix, or its own name, means. Its own name first: who says `x.pb` doesn't mean
 /// `x.pb.cpb`.
 fn find(prefix: &Path) -> Result<Found> {
-    match prefix.extension().and_then(|extension| extension.to_str()) {
-        Some("cpb") if prefix.is_file() => return Ok(Found::Chunked(prefix.to_owned())),
-        Some("pb") if prefix.is_file() => return Ok(Found::Plain(prefix.to_owned())),
-        _ => {}
+    let is_named = prefix
+        .extension()
+        .is_some_and(|extension| extension == "cpb" || extension == "pb");
+    if is_named && prefix.is_file() {
+        return Found::exactly(prefix);
     }
     let with = |extension: &str| {
         let mut name = prefix.as_os_str().to_owned();
@@ -446,6 +456,9 @@ fn find(prefix: &Path) -> Result<Found> {
     }
     if plain.is_file() {
         return Ok(Found::Plain(plain));
+    }
+    if prefix.is_file() {
+        return Found::exactly(prefix);
     }
     let message = format!(
         "there is neither {} nor {}",

@@ -1,0 +1,84 @@
+//! How the message in a file is stored.
+
+use std::path::Path;
+
+use record_file::{ReaderOptions, RecordFile};
+
+use super::open_file;
+use crate::Result;
+
+/// Whether the message in a file is in chunks.
+///
+/// A name in `.cpb` says that it is, one in `.pb` that it isn't. Of a file with any other name, as
+/// `model.onnx`, it is what the file begins with that tells.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be looked at, and can't be read.
+///
+/// # Examples
+///
+/// ```
+/// use proto_splitter_core::container::is_chunked;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.onnx");
+/// std::fs::write(&path, b"\x08\x07")?;
+/// assert!(!is_chunked(&path)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
+    let path = path.as_ref();
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("cpb") => return Ok(true),
+        Some("pb") => return Ok(false),
+        _ => {}
+    }
+    Ok(
+        match RecordFile::open(open_file(path)?, ReaderOptions::new()) {
+            // An empty message is no bytes at all.
+            Ok(file) => file.size() > 0,
+            Err(error) if error.kind() == record_file::ErrorKind::NotARecordFile => false,
+            Err(error) if error.kind() == record_file::ErrorKind::Io => {
+                return Err(crate::Error::from(error).context(path.display()));
+            }
+            // It is one, of which something is missing: whoever opens it says what.
+            Err(_) => true,
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use record_file::RecordWriter;
+
+    use super::*;
+
+    #[test]
+    fn a_name_tells_and_else_what_the_file_begins_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        writer.write_record(b"a record").unwrap();
+        let records = writer.finish().unwrap();
+        let message = b"\x0a\x03abc";
+        let cases: [(&str, &[u8], bool); 8] = [
+            ("a.cpb", &records, true),
+            ("b.cpb", message, true),
+            ("a.pb", message, false),
+            ("b.pb", &records, false),
+            ("a.onnx", message, false),
+            ("b.onnx", &records, true),
+            ("c.onnx", &records[..20], true),
+            ("empty", b"", false),
+        ];
+        for (name, content, expected) in cases {
+            let path = folder.path().join(name);
+            fs::write(&path, content).unwrap();
+            assert_eq!(is_chunked(&path).unwrap(), expected, "{name}");
+        }
+        let error = is_chunked(folder.path().join("missing.onnx")).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Io);
+    }
+}
