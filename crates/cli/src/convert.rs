@@ -9,6 +9,7 @@ use crate::Exit;
 use crate::args::{ConvertArgs, To};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
+use crate::input::check_named;
 use crate::output::Output;
 use crate::size;
 use crate::split::shown_file;
@@ -29,6 +30,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    if let Some(folder) = &args.output {
+        check_named(folder)?;
+    }
     let failed = |error| Failure::of(&args.input, &error);
     let split = SplitOptions::new()
         .max_chunk_size(args.max_chunk_size)

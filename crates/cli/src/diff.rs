@@ -45,7 +45,8 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     if let [Some(a), Some(b)] = &names
         && a != b
     {
-        let [first, second] = [&inputs[0], &inputs[1]].map(|input| input.file.display());
+        let [first, second] =
+            [&inputs[0], &inputs[1]].map(|input| crate::input::shown(&input.file));
         let message = format!("{first} holds a {a}, {second} a {b}");
         return Err(Failure::usage(message));
     }
@@ -65,9 +66,10 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     };
     let first = sources[0].view(a).map_err(failed(0))?;
     let second = sources[1].view(b).map_err(failed(1))?;
-    // An error may be about either.
-    let compared = compare(&first, &second, args.limit).map_err(Failure::from)?;
-    let [first, second] = [&inputs[0], &inputs[1]].map(|input| input.file.display().to_string());
+    let files = [&inputs[0], &inputs[1]].map(|input| input.file.as_path());
+    let compared = compare(&first, &second, args.limit);
+    let compared = compared.map_err(|error| Failure::of_either(files, &error))?;
+    let [first, second] = [&inputs[0], &inputs[1]].map(|input| crate::input::shown(&input.file));
     let (result, differences) = match compared {
         Comparison::Identical => ("identical", Vec::new()),
         Comparison::Equal => ("equal", Vec::new()),

@@ -6,6 +6,7 @@ use std::path::Path;
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
+use crate::input::shown;
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]
@@ -31,10 +32,33 @@ impl Failure {
         }
     }
 
+    /// The same, as something that the caller can mend on the command line.
+    pub(crate) fn into_usage(self) -> Self {
+        Failure::usage(self.message)
+    }
+
+    /// What the library says about one of these files, whichever it is.
+    pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
+        let Failure { exit, message } = Failure::from_error(error);
+        let files = files.map(shown);
+        if files.iter().any(|file| names(&message, file)) {
+            return Failure { exit, message };
+        }
+        let [first, second] = files;
+        Failure {
+            exit,
+            message: format!("{first} or {second}: {message}"),
+        }
+    }
+
+    fn from_error(error: &Error) -> Self {
+        Failure::of(Path::new(""), error)
+    }
+
     /// A file or folder that can't be read or written.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         // The library words it like this too: a path, a colon, what the system says.
-        Failure::usage(format!("{}: {error}", path.display()))
+        Failure::usage(format!("{}: {error}", shown(path)))
     }
 
     /// What the library says about this file.
@@ -56,7 +80,7 @@ impl Failure {
             _ => "",
         };
         let message = error.to_string();
-        let path = path.display().to_string();
+        let path = shown(path);
         let about_another = matches!(
             error.kind(),
             ErrorKind::AlreadyExists | ErrorKind::NoFolder | ErrorKind::InvalidConfig
@@ -84,7 +108,7 @@ impl Failure {
 /// An error that says itself what it is about.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure::of(Path::new(""), &error)
+        Failure::from_error(&error)
     }
 }
 

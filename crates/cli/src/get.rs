@@ -34,8 +34,12 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         Some(_) => output.writing("reading"),
     });
     let failed = |error: &Error| failure(&input.file, &args.path, &options, error);
-    let path = parse(&args.path, options.get_descriptor()).map_err(|error| failed(&error))?;
+    let path =
+        parse(&args.path, options.get_descriptor()).map_err(|error| failed(&error).into_usage())?;
     let source = Source::open(&input, options.get_limits())?;
+    if let Some(target) = target(args) {
+        source.check_apart(target, &input)?;
+    }
     let view = source.view(options.clone());
     view.and_then(|view| get(&view, &path, args, output))
         .map_err(|error| failed(&error))?;

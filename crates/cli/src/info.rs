@@ -177,7 +177,7 @@ fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
     let known = types.asked_or_of_file(&input.file);
     let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
     Ok(Report {
-        file: input.file.display().to_string(),
+        file: crate::input::shown(&input.file),
         split: false,
         message: known.map(|known| known.full_name().to_owned()),
         file_bytes: metadata.len(),
@@ -203,7 +203,7 @@ fn chunked(input: &Input, types: &Types, parts: PartsArgs) -> Result<Report, Fai
     let summaries = file.summaries().map_err(failed)?;
     let name = known.as_ref().map(|known| known.full_name());
     Ok(Report {
-        file: input.file.display().to_string(),
+        file: crate::input::shown(&input.file),
         split: true,
         message: trailer.message_type().or(name).map(str::to_owned),
         file_bytes: file.record_files().map(|file| file.size()).sum(),

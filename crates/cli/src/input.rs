@@ -25,15 +25,6 @@ pub(crate) enum Form {
     Plain,
 }
 
-impl Form {
-    fn of(path: &Path) -> Result<Self, Failure> {
-        Ok(match is_chunked(path)? {
-            true => Form::Chunked,
-            false => Form::Plain,
-        })
-    }
-}
-
 /// A message that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
@@ -81,12 +72,14 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         && !is_folder
     {
         check_file(named, metadata)?;
-        return Ok(Input::new(named.to_owned(), Form::of(named)?, None));
+        return Ok(Input::new(named.to_owned(), form_of(named)?, None));
     }
-    if is_folder && let Some((file, form)) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
+    if is_folder && let Some(file) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
+        let form = form_of(&file)?;
         return Ok(Input::new(file, form, Some(named.to_owned())));
     }
-    if let Some((file, form)) = with_prefix(named) {
+    if let Some(file) = with_prefix(named) {
+        let form = form_of(&file)?;
         return Ok(Input::new(file, form, None));
     }
     let name = named.display();
@@ -116,7 +109,7 @@ fn standard_input() -> Result<Input, Failure> {
         path = descriptor(copy.as_raw_fd());
         kept = Some(Arc::new(copy));
     }
-    let form = Form::of(&path)?;
+    let form = form_of(&path)?;
     Ok(Input {
         _kept: kept,
         ..Input::new(path, form, None)
@@ -144,12 +137,36 @@ pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Fa
     }))
 }
 
-fn with_prefix(prefix: &Path) -> Option<(PathBuf, Form)> {
-    let forms = [(CHUNKED, Form::Chunked), (PLAIN, Form::Plain)];
-    forms
-        .into_iter()
-        .map(|(extension, form)| (with_extension(prefix, extension), form))
-        .find(|(file, _)| file.is_file())
+/// How the message in a file is stored.
+pub(crate) fn form_of(file: &Path) -> Result<Form, Failure> {
+    match is_chunked(file).map_err(|error| Failure::of(file, &error))? {
+        true => Ok(Form::Chunked),
+        false => Ok(Form::Plain),
+    }
+}
+
+/// What a file is called in reports and errors.
+pub(crate) fn shown(file: &Path) -> String {
+    // Nobody gave it the name that it is opened by.
+    match file.starts_with("/dev/fd") {
+        true => "standard input".to_owned(),
+        false => file.display().to_string(),
+    }
+}
+
+/// Fails if what has to be a file is to go to standard output.
+pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
+    if output == Path::new(STANDARD) {
+        return Err(Failure::usage(
+            "standard output: only a file or a folder can be written, which has a name",
+        ));
+    }
+    Ok(())
+}
+
+fn with_prefix(prefix: &Path) -> Option<PathBuf> {
+    let files = [CHUNKED, PLAIN].map(|extension| with_extension(prefix, extension));
+    files.into_iter().find(|file| file.is_file())
 }
 
 /// The prefix, a dot, and the extension. A dot in the prefix stays.

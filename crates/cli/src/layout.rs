@@ -35,6 +35,8 @@ struct Report {
 #[derive(Debug, Default, Serialize)]
 struct Regions {
     file: String,
+    #[serde(skip)]
+    path: PathBuf,
     file_bytes: u64,
     regions: Vec<Region>,
     /// Of the regions by what they are, in the order of the file.
@@ -111,7 +113,9 @@ pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         Form::Chunked => report.chunked(&input, args, output),
     };
     if report.main.regions.is_empty() {
+        // Nor is there anything to be seen of an empty file but its size.
         walked?;
+        output.report(args.json, &report, Report::text)?;
         return Ok(Exit::Done);
     }
     // What was seen before the damage is what one looks for when there is some.
@@ -169,7 +173,7 @@ impl Walk<'_> {
     }
 
     fn regions(&self, number: usize, regions: &mut Regions) -> Result<(), Failure> {
-        let path = PathBuf::from(&regions.file);
+        let path = regions.path.clone();
         let failed = |error: proto_splitter::record_file::Error| Failure::of(&path, &error.into());
         let file = File::open(&path).map_err(|error| Failure::io(&path, &error))?;
         let file = RecordFile::open(file, ReaderOptions::new()).map_err(failed)?;
@@ -238,7 +242,8 @@ impl Part {
 impl Regions {
     fn of(file: &Path) -> Self {
         Regions {
-            file: file.display().to_string(),
+            file: input::shown(file),
+            path: file.to_owned(),
             ..Regions::default()
         }
     }

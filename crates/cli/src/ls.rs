@@ -49,7 +49,7 @@ fn chunks(input: &Input, args: &LsArgs) -> Result<Report, Failure> {
     let summaries = file.summaries().map_err(failed)?.into_iter();
     let chunks = summaries.map(|summary| Listed::of(info::chunk(summary, known.as_ref())));
     Ok(Report {
-        file: input.file.display().to_string(),
+        file: crate::input::shown(&input.file),
         split: true,
         file_bytes: file.record_file().size(),
         files: OtherFile::all_of(&file),
@@ -64,7 +64,7 @@ fn whole(input: &Input) -> Result<Report, Failure> {
         .map_err(|error| Failure::io(&input.file, &error))?
         .len();
     Ok(Report {
-        file: input.file.display().to_string(),
+        file: crate::input::shown(&input.file),
         split: false,
         file_bytes: bytes,
         files: Vec::new(),

@@ -122,7 +122,7 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
     if let (Some(known), Some(said)) = (&known, said)
         && known.full_name() != said
     {
-        let file = input.file.display();
+        let file = crate::input::shown(&input.file);
         return Err(Failure::usage(format!(
             "{file}: holds a {said}, not a {}",
             known.full_name()
@@ -153,7 +153,7 @@ impl Report {
             .map(|known| known.full_name().to_owned());
         Report {
             output: target.display().to_string(),
-            input: input.file.display().to_string(),
+            input: crate::input::shown(&input.file),
             message: merged.message_type.or(known),
             byte_exact: merged.byte_exact,
             output_bytes: merged.size,

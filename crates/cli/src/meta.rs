@@ -21,6 +21,10 @@ pub(crate) fn completions(
 
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, Failure> {
     let failed = |error: std::io::Error| Failure::io(&args.folder, &error);
+    if args.folder.is_file() {
+        let name = args.folder.display();
+        return Err(Failure::usage(format!("{name}: a file, not a folder")));
+    }
     fs::create_dir_all(&args.folder).map_err(failed)?;
     clap_mangen::generate_to(Cli::command(), &args.folder).map_err(failed)?;
     Ok(Exit::Done)

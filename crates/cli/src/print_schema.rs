@@ -35,7 +35,7 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     let input = input::find(&args.file)?;
     let options = merge::options(&input, &args.reading)?;
     let Some(message) = options.get_descriptor() else {
-        let name = input.file.display();
+        let name = crate::input::shown(&input.file);
         return Err(Failure::usage(format!(
             "{name}: doesn't say its type: --message TYPE does"
         )));

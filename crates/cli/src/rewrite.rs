@@ -10,7 +10,7 @@ use proto_splitter::record_file::ReadAt;
 use proto_splitter::rewrite::{
     RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
 };
-use proto_splitter::{Error, ErrorKind, SaveOptions};
+use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
@@ -56,9 +56,10 @@ pub(crate) fn run_recompress(
     args: &RecompressArgs,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
+    input::check_named(&args.output)?;
     let input = input::find(&args.file)?;
     if input.form == Form::Plain {
-        let name = input.file.display();
+        let name = crate::input::shown(&input.file);
         return Err(Failure::usage(format!(
             "{name}: one message, not in chunks: `protosplit split` makes them"
         )));
@@ -79,13 +80,16 @@ pub(crate) fn run_recompress(
 
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.file, &args.with])?;
+    input::check_named(&args.output)?;
     let input = input::find(&args.file)?;
     check_several(&args.out, &input)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
-    let path = get::parse(&args.path, reading.get_descriptor()).map_err(|error| failed(&error))?;
+    let path =
+        get::parse(&args.path, reading.get_descriptor()).map_err(|e| failed(&e).into_usage())?;
     let value = value(&args.with)?;
     let source = Source::open(&input, reading.get_limits())?;
+    source.check_apart(&args.output, &input)?;
     let progress = output.writing("replacing");
     let options = RewriteOptions::new()
         .compression(args.compression)
@@ -101,7 +105,6 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
                         .map(Made::Chunked)
                 }
                 Source::Plain(file) => {
-                    check_apart(target, &input.file)?;
                     let reading = reading.clone().progress(progress.clone());
                     let mut out = AtomicFile::create(target, force)?;
                     let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
@@ -145,22 +148,8 @@ fn check_several(args: &RewriteArgs, input: &Input) -> Result<(), Failure> {
         (_, None) if input.form == Form::Plain => "one message, not in chunks",
         (_, None) => return Ok(()),
     };
-    let name = input.folder.as_ref().unwrap_or(&input.file).display();
+    let name = input::shown(input.folder.as_ref().unwrap_or(&input.file));
     Err(Failure::usage(format!("--max-file-size: {name}: {why}")))
-}
-
-/// Fails if the target is the file that is read.
-fn check_apart(target: &Path, read: &Path) -> Result<(), Error> {
-    match (fs::canonicalize(target), fs::canonicalize(read)) {
-        (Ok(real), Ok(read)) if real == read => {
-            let message = format!(
-                "{} is what is read, and is not overwritten",
-                target.display()
-            );
-            Err(Error::new(ErrorKind::InvalidConfig, message))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Has a file made, by itself or in a copy of the folder around it, and reports it.

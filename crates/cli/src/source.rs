@@ -26,6 +26,25 @@ impl Source {
         }
     }
 
+    /// Fails if the target is one of the files that are read.
+    pub(crate) fn check_apart(&self, target: &Path, input: &Input) -> Result<(), Failure> {
+        let Ok(real) = fs::canonicalize(target) else {
+            return Ok(());
+        };
+        let others = match self {
+            Source::Chunked(file) => other_files(input, file),
+            Source::Plain(_) => Vec::new(),
+        };
+        let mut read = std::iter::once(&input.file).chain(&others);
+        if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
+            let name = target.display();
+            return Err(Failure::usage(format!(
+                "{name} is what is read, and is not overwritten"
+            )));
+        }
+        Ok(())
+    }
+
     /// The message, to be read in parts.
     pub(crate) fn view(
         &self,

@@ -81,6 +81,9 @@ struct Chunk {
 }
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    if let Some(prefix) = &args.output {
+        input::check_named(prefix)?;
+    }
     let job = if args.input == Path::new(STANDARD) {
         Job::of_standard_input(args, output)?
     } else {
@@ -122,11 +125,7 @@ struct Job {
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
         let name = args.input.display();
-        if args
-            .input
-            .extension()
-            .is_some_and(|extension| extension == CHUNKED)
-        {
+        if input::form_of(&args.input)? == Form::Chunked {
             return Err(Failure::usage(format!(
                 "{name}: split already; `protosplit merge` makes a .{PLAIN} of it"
             )));
@@ -363,7 +362,7 @@ fn descriptor(args: &SplitArgs, file: &Path) -> Result<MessageDescriptor, Failur
     let types = Types::load(&args.schema)?;
     types.asked_or_of_file(file).ok_or_else(|| {
         let hint = "the name doesn't tell the message's type: give it, as in --message";
-        Failure::usage(format!("{}: {hint} {}", file.display(), types.example()))
+        Failure::usage(format!("{}: {hint} {}", shown_file(file), types.example()))
     })
 }
 
@@ -451,7 +450,7 @@ pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
 
 /// A file's name for a report. JSON has no place for what isn't Unicode.
 pub(crate) fn shown_file(path: &Path) -> String {
-    path.display().to_string()
+    input::shown(path)
 }
 
 /// A path for a column, where the root must not be nothing.

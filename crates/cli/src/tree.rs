@@ -93,8 +93,11 @@ fn measure(
     let root = options.get_descriptor();
     let failed = |error: &Error| failure(&input.file, text, root, error);
     let place = TreePlace::parse(text, root);
-    let place = place.map_err(|error| failed(&error))?;
+    let place = place.map_err(|error| failed(&error).into_usage())?;
     let source = Source::open(input, options.get_limits())?;
+    for target in args.html.iter().chain(&args.svg) {
+        source.check_apart(target, input)?;
+    }
     let view = source.view(options.clone());
     let tree = view.and_then(|view| walk(&view, &place, keep));
     tree.map_err(|error| failed(&error))

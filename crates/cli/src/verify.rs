@@ -71,7 +71,12 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         // Reading all of the file first would be long to wait for this error.
         let failed = |error: io::Error| Failure::io(original, &error);
         input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
-        File::open(original).map_err(failed)?;
+        if input::form_of(original)? == Form::Chunked {
+            let name = original.display();
+            return Err(Failure::usage(format!(
+                "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
+            )));
+        }
     }
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
@@ -79,7 +84,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let known = options.get_descriptor();
     let deep = match (args.deep, known) {
         (true, None) => {
-            let name = input.file.display();
+            let name = crate::input::shown(&input.file);
             return Err(Failure::usage(format!(
                 "{name}: --deep needs the message's type: --message TYPE says it"
             )));
@@ -87,7 +92,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         (deep, known) => known.filter(|_| deep),
     };
     let mut report = Report {
-        file: input.file.display().to_string(),
+        file: crate::input::shown(&input.file),
         split: input.form == Form::Chunked,
         checksums: input.form == Form::Chunked,
         message: known.map(|known| known.full_name().to_owned()),
@@ -259,8 +264,8 @@ impl Against {
         };
         let view = MessageView::of_plain(&file, reading);
         let view = view.map_err(|error| Failure::of(original, &error))?;
-        // An error may be about either.
-        match compare(&merged, &view, 1).map_err(Failure::from)? {
+        let compared = compare(&merged, &view, 1);
+        match compared.map_err(|error| Failure::of_either([&input.file, original], &error))? {
             Comparison::Identical | Comparison::Equal => against.result = "equal",
             Comparison::Different(differences) => {
                 if let [first, ..] = differences.as_slice() {

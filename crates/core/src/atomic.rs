@@ -47,6 +47,10 @@ impl AtomicFile {
             let target = written_through(target)?;
             check_folder(&target)?;
             let existing = match fs::metadata(&target) {
+                Ok(metadata) if metadata.is_dir() => {
+                    let message = "a folder, where a file is to be";
+                    return Err(io::Error::new(io::ErrorKind::IsADirectory, message));
+                }
                 Ok(metadata) => Some(metadata.permissions()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(error),

@@ -84,8 +84,8 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
     let diff = TreeDiff::of(&old_tree, &new_tree);
     let whole = old_tree.root.size.max(new_tree.root.size);
     let mut report = Report {
-        old: old.file.display().to_string(),
-        new: new.file.display().to_string(),
+        old: crate::input::shown(&old.file),
+        new: crate::input::shown(&new.file),
         old_size: old_tree.root.size,
         new_size: new_tree.root.size,
         changes: Vec::new(),

@@ -123,7 +123,7 @@ impl Report {
             whole: tree.root.size,
         };
         Report {
-            file: input.file.display().to_string(),
+            file: crate::input::shown(&input.file),
             message: message.map(|message| message.full_name().to_owned()),
             tree: cut.field(&tree.root, String::new(), 0),
         }

@@ -48,7 +48,7 @@ fn a_message_reads_the_same_in_one_piece_and_in_chunks_and_every_time() {
 fn a_mistyped_path_is_answered_with_what_was_meant() {
     let model = fixture("keras_mlp");
     for command in ["cat", "get"] {
-        let line = run([&command, &model, &"graph_def.nod[0]"]).failed(Exit::Bad);
+        let line = run([&command, &model, &"graph_def.nod[0]"]).failed(Exit::Usage);
         assert!(
             line.ends_with("did you mean `meta_graphs[0].graph_def.node[0]`?"),
             "{line}"

@@ -169,7 +169,7 @@ fn what_cannot_be_got_says_why() {
             .contains("meta_graphs[7]: the message has no such value")
     );
     assert!(failed("meta_graphs", Exit::Bad).contains("whole repeated field"));
-    assert!(failed("nothing", Exit::Bad).contains("nothing"));
+    assert!(failed("nothing", Exit::Usage).contains("nothing"));
     let format = run([&"get", &plain, &"meta_graphs[0]", &"--format", &"npy"]);
     assert!(
         format
@@ -181,7 +181,7 @@ fn what_cannot_be_got_says_why() {
 
     // Nobody says what this is.
     let nameless = dir.copy(&fixture("graphdef_dtypes/graph.pb"), "graph.pb");
-    let named = run([&"get", &nameless, &"node[0].name"]).failed(Exit::Bad);
+    let named = run([&"get", &nameless, &"node[0].name"]).failed(Exit::Usage);
     assert!(
         named.ends_with("(without --message TYPE a path is in numbers)"),
         "{named}"

@@ -4,6 +4,7 @@
 
 mod support;
 
+mod arguments;
 mod cat;
 mod convert;
 mod documentation;

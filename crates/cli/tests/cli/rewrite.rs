@@ -206,7 +206,7 @@ fn nothing_is_overwritten_and_what_cannot_be_done_says_why() {
     );
     assert!(
         replace("meta_graph[0]", &value)
-            .failed(Exit::Bad)
+            .failed(Exit::Usage)
             .contains("did you mean")
     );
     assert!(

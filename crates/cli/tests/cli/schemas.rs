@@ -263,7 +263,7 @@ fn a_file_that_brings_its_schema_along_is_read_by_names_without_it() {
     fs::remove_file(&set).unwrap();
     let get = |prefix: &Path| run([&"get", &prefix, &"events[40].name", &"--format", &"text"]);
     assert_eq!(get(&with).ok().trim().trim_matches('"'), "e".repeat(26));
-    get(&without).failed(Exit::Bad);
+    get(&without).failed(Exit::Usage);
     let shown = run([&"get", &with, &"events[40]", &"--format", &"json"]).ok();
     assert!(shown.contains("\"time\""), "{shown}");
     let back = dir.path("back.pb");

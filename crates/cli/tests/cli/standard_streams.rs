@@ -64,7 +64,12 @@ fn a_message_goes_through_split_and_merge_in_pipes_and_comes_out_as_it_was() {
         &bytes,
     ));
     assert!(fs::read(merged).unwrap() == model);
-    done(piped(&["verify", "-"], &bytes));
+    let said = done(piped(&["verify", "-"], &bytes));
+    let said = String::from_utf8(said).unwrap();
+    assert!(said.contains("file     standard input\n"), "{said}");
+    let cut = piped(&["verify", "-"], &bytes[..bytes.len() - 3]);
+    let said = String::from_utf8(cut.stderr).unwrap();
+    assert!(said.starts_with("protosplit: standard input: "), "{said}");
 }
 
 #[test]

@@ -128,20 +128,34 @@ fn a_path_that_is_shown_can_be_asked_for() {
 #[test]
 fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
     let model = fixture("keras_mlp");
-    for (typed, meant) in [
-        ("meta_graph[0].graphdef", "meta_graphs[0].graph_def"),
-        ("meta_graphs.graph_def", "meta_graphs[0].graph_def"),
-        ("graph_def.node", "meta_graphs[0].graph_def.node"),
+    for (typed, meant, exit) in [
+        (
+            "meta_graph[0].graphdef",
+            "meta_graphs[0].graph_def",
+            Exit::Usage,
+        ),
+        (
+            "meta_graphs.graph_def",
+            "meta_graphs[0].graph_def",
+            Exit::Usage,
+        ),
+        (
+            "graph_def.node",
+            "meta_graphs[0].graph_def.node",
+            Exit::Usage,
+        ),
+        // Below all elements, a field is looked for in what is there.
         (
             "meta_graphs[*].graph_def.nod[*]",
             "meta_graphs[*].graph_def.node[*]",
+            Exit::Bad,
         ),
     ] {
-        let line = run([&"tree", &model, &typed]).failed(Exit::Bad);
+        let line = run([&"tree", &model, &typed]).failed(exit);
         let hint = format!("; did you mean `{meant}`?");
         assert!(line.ends_with(&hint), "{line}");
     }
-    let line = run([&"tree", &model, &"elephant"]).failed(Exit::Bad);
+    let line = run([&"tree", &model, &"elephant"]).failed(Exit::Usage);
     assert!(!line.contains("did you mean"), "{line}");
     let line = run([&"tree", &model, &"meta_graphs[7]"]).failed(Exit::Bad);
     assert!(line.ends_with("the message has no such value"), "{line}");

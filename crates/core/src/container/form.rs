@@ -9,8 +9,8 @@ use crate::Result;
 
 /// Whether the message in a file is in chunks.
 ///
-/// A name in `.cpb` says that it is, one in `.pb` that it isn't. Of a file with any other name, as
-/// `model.onnx`, it is what the file begins with that tells.
+/// A name in `.cpb` says that it is. Of a file with any other name, as `model.onnx`, it is what the
+/// file begins with that tells: one in chunks that is called `.pb` is no message.
 ///
 /// # Errors
 ///
@@ -29,10 +29,8 @@ use crate::Result;
 /// ```
 pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
     let path = path.as_ref();
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("cpb") => return Ok(true),
-        Some("pb") => return Ok(false),
-        _ => {}
+    if path.extension().is_some_and(|extension| extension == "cpb") {
+        return Ok(true);
     }
     Ok(
         match RecordFile::open(open_file(path)?, ReaderOptions::new()) {
@@ -67,7 +65,7 @@ mod tests {
             ("a.cpb", &records, true),
             ("b.cpb", message, true),
             ("a.pb", message, false),
-            ("b.pb", &records, false),
+            ("b.pb", &records, true),
             ("a.onnx", message, false),
             ("b.onnx", &records, true),
             ("c.onnx", &records[..20], true),

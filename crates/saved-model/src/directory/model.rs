@@ -74,7 +74,14 @@ impl Model {
             }
         }
         let names = ModelForm::ALL.map(|form| format!("saved_model.{}", form.extension()));
-        let message = format!("{}: there is no {}", folder.display(), names.join(", no "));
+        let why = match std::fs::metadata(folder) {
+            Ok(metadata) if !metadata.is_dir() => {
+                "a file, and not the folder of a SavedModel".to_owned()
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => "no such folder".to_owned(),
+            _ => format!("there is no {}", names.join(", no ")),
+        };
+        let message = format!("{}: {why}", folder.display());
         Err(io::Error::new(io::ErrorKind::NotFound, message).into())
     }
 

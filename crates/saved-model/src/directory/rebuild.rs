@@ -107,6 +107,10 @@ fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
             Ok(target)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(target),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            let why = "a file, where a folder is to be";
+            refuse(ErrorKind::InvalidConfig, why)
+        }
         Err(error) => Err(Error::from(error).context(target.display())),
     }
 }

@@ -1,0 +1,159 @@
+//! What an argument may be, and what is said of one that is wrong.
+
+use std::fs;
+use std::path::PathBuf;
+
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, fixture, run, run_all};
+
+const NODE: &str = "meta_graphs[0].graph_def.node[1]";
+
+#[test]
+fn what_is_read_is_never_overwritten() {
+    let dir = Dir::new();
+    let files = [model_file(&dir, "small.cpb"), model_file(&dir, "model.pb")];
+    for file in files {
+        let before = fs::read(&file).unwrap();
+        for args in [
+            &["get", "FILE", ".", "-o", "FILE", "--force"][..],
+            &["tree", "FILE", "--html", "FILE", "--force"],
+            &["tree", "FILE", "--svg", "FILE", "--force"],
+            &["merge", "FILE", "-o", "FILE", "--force"],
+            &[
+                "replace", "FILE", NODE, "--with", "FILE", "-o", "FILE", "--force",
+            ],
+        ] {
+            let mut args: Vec<_> = args
+                .iter()
+                .map(|arg| arg.replace("FILE", file.to_str().unwrap()))
+                .collect();
+            args.extend(["--message".into(), "tensorflow.SavedModel".into()]);
+            let line = run_all(args.iter().map(|arg| arg as _)).failed(Exit::Usage);
+            assert!(
+                line.ends_with("is what is read, and is not overwritten"),
+                "{args:?}: {line}"
+            );
+            assert!(fs::read(&file).unwrap() == before, "{args:?}");
+        }
+    }
+}
+
+/// A SavedModel's message in a file of this name, in chunks if that says so.
+fn model_file(dir: &Dir, name: &str) -> PathBuf {
+    let plain = fixture("keras_mlp/saved_model.pb");
+    if name.ends_with(".cpb") {
+        let prefix = dir.path(name.trim_end_matches(".cpb"));
+        run([
+            &"split",
+            &plain,
+            &"-o",
+            &prefix,
+            &"--max-chunk-size",
+            &"10KiB",
+        ])
+        .ok();
+        return dir.path(name);
+    }
+    dir.copy(&plain, name)
+}
+
+#[test]
+fn what_a_file_is_called_does_not_matter_where_its_content_tells() {
+    let dir = Dir::new();
+    let (chunked, plain) = (model_file(&dir, "m.cpb"), model_file(&dir, "m.pb"));
+    let (as_pb, onnx) = (dir.path("chunked.pb"), dir.path("model.onnx"));
+    fs::rename(chunked, &as_pb).unwrap();
+    fs::rename(&plain, &onnx).unwrap();
+    let kind = "tensorflow.SavedModel";
+    let merged = dir.path("merged.pb");
+    run([&"merge", &as_pb, &"-o", &merged]).ok();
+    assert!(fs::read(&merged).unwrap() == fs::read(&onnx).unwrap());
+    run([&"verify", &as_pb, &"--against", &onnx]).ok();
+    assert_eq!(run([&"info", &as_pb, &"--json"]).json()["split"], true);
+    let tree = run([&"tree", &onnx, &"--message", &kind, &"--json"]).json();
+    assert!(tree["tree"]["size"].as_u64().unwrap() > 10_000);
+    let line = run([&"split", &as_pb]).failed(Exit::Usage);
+    assert!(line.contains("split already"), "{line}");
+    let line = run([&"verify", &as_pb, &"--against", &as_pb]).failed(Exit::Usage);
+    assert!(line.contains("protosplit diff"), "{line}");
+}
+
+#[test]
+fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
+    let dir = Dir::new();
+    let (chunked, plain) = (model_file(&dir, "m.cpb"), model_file(&dir, "m.pb"));
+    let damaged = dir.file("damaged.pb", b"\x0a\x7f\x00");
+    let (empty, folder) = (dir.file("empty.cpb", ""), dir.path("folder"));
+    fs::create_dir(&folder).unwrap();
+    let nowhere = dir.path("nowhere");
+    let (how, pb) = (["--compression", "none"], "pb");
+    let kind = "tensorflow.SavedModel";
+    for (ran, exit, said) in [
+        (
+            run([&"fingerprint", &plain]),
+            Exit::Usage,
+            "m.pb: a file, and not the folder of a SavedModel",
+        ),
+        (
+            run([&"fingerprint", &nowhere]),
+            Exit::Usage,
+            "nowhere: no such folder",
+        ),
+        (
+            run([&"convert", &nowhere, &folder, &"--to", &pb]),
+            Exit::Usage,
+            "nowhere: no such folder",
+        ),
+        (
+            run([&"convert", &folder, &"-", &"--to", &pb]),
+            Exit::Usage,
+            "standard output: ",
+        ),
+        (
+            run([&"recompress", &chunked, &"-o", &"-", &how[0], &how[1]]),
+            Exit::Usage,
+            "standard output: ",
+        ),
+        (
+            run([&"split", &plain, &"-o", &"-", &"--message", &kind]),
+            Exit::Usage,
+            "standard output: ",
+        ),
+        (
+            run([&"merge", &chunked, &"-o", &folder]),
+            Exit::Usage,
+            "folder: a folder, where a file is to be",
+        ),
+        (
+            run([&"merge", &fixture("keras_mlp"), &"-o", &empty]),
+            Exit::Usage,
+            "empty.cpb: a file, where a folder is to be",
+        ),
+        (
+            run([&"man", &plain]),
+            Exit::Usage,
+            "m.pb: a file, not a folder",
+        ),
+        (
+            run([&"verify", &chunked, &"--threads", &"0"]),
+            Exit::Usage,
+            "a number of threads is 1 or more",
+        ),
+        (
+            run([&"diff", &chunked, &damaged]),
+            Exit::Bad,
+            "damaged.pb: ",
+        ),
+        (
+            run([&"merge", &empty, &"-o", &nowhere]),
+            Exit::Bad,
+            "empty.cpb: the file has no records",
+        ),
+    ] {
+        let line = ran.failed(exit);
+        assert!(line.contains(said), "{said}: {line}");
+    }
+    assert!(run([&"layout", &empty]).ok().contains("0 B (0 bytes)"));
+    assert!(!nowhere.exists());
+}
