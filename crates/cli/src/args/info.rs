@@ -20,7 +20,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct InfoArgs {
-    /// A .cpb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,

@@ -24,7 +24,7 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
-    /// A .cpb file, its prefix, or the folder of a SavedModel; - for standard input
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// Compare a merge with this message
     #[arg(long, value_name = "ORIGINAL.pb")]
