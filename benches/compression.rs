@@ -2,8 +2,8 @@
 //! bench --bench compression`.
 //!
 //! Weights that a training came to take part if `benches/trained/setup.sh` has got them; others are
-//! drawn. Each message is split to a file, synced, and merged into memory that was touched before. The
-//! ways take turns. `-- --quick` makes the messages 16 times smaller, to see that it runs.
+//! drawn. Each message is split to a file, synced, and merged into memory that was touched before.
+//! The ways take turns. `-- --quick` makes the messages 16 times smaller, to see that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;

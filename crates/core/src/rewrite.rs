@@ -87,8 +87,8 @@ impl RewriteOptions {
     /// The most bytes that a file may have (any number), as
     /// [of a split](crate::split::SplitOptions::max_file_size): what doesn't fit in one goes to
     /// several, all beside the main file. At least
-    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and only for what was split in the
-    /// extended profile; no chunk is cut, so each has to have room in a file.
+    /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and only for what was split in
+    /// the extended profile; no chunk is cut, so each has to have room in a file.
     ///
     /// Only [`recompress_to_file`] and [`replace_to_file`] can write several.
     #[must_use]

@@ -82,8 +82,8 @@ impl TreeOptions {
         }
     }
 
-    /// Keeps this many of a field's largest members ([`DEFAULT_TOP`]). Each takes some hundred bytes
-    /// of memory, for every path that repeats.
+    /// Keeps this many of a field's largest members ([`DEFAULT_TOP`]). Each takes some hundred
+    /// bytes of memory, for every path that repeats.
     #[must_use]
     pub const fn top(mut self, members: usize) -> Self {
         self.top = members;

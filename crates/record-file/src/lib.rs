@@ -40,8 +40,8 @@
 //!
 //! A writer or reader holds, for each of its threads, one chunk and its compressed form; and a
 //! fixed amount, up to 1 MiB a thread besides that of the compressor. A writer has one chunk more,
-//! which is being gathered. A reader of a file in memory has one more, as it is stored, if it has no
-//! more than 2 MiB: two chunks are verified in hardly more time than one. What is transposed
+//! which is being gathered. A reader of a file in memory has one more, as it is stored, if it has
+//! no more than 2 MiB: two chunks are verified in hardly more time than one. What is transposed
 //! changes its form in one memory:
 //!
 //! - A transposing writer holds little more than the chunk: records are given up as they come apart
@@ -52,8 +52,8 @@
 //!   16 MiB, and more than 16 times what is stored of it, gets memory as it is filled, by doubling.
 //!
 //! Chunks that are stored in more than [`DEFAULT_STREAM_FROM`] bytes are decoded as they are read,
-//! but for those that are transposed; a reader with threads gets to them one by one. A record that has a chunk of its own
-//! isn't held if it is [streamed](RecordFile::record_stream), [by a reader
+//! but for those that are transposed; a reader with threads gets to them one by one. A record that
+//! has a chunk of its own isn't held if it is [streamed](RecordFile::record_stream), [by a reader
 //! too](RecordReader::read_record_stream), or [read into a buffer](RecordFile::read_record_into).
 //! Of an uncompressed one there is no copy in between.
 //!

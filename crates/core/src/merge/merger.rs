@@ -240,9 +240,9 @@ impl Merger {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if neither `PREFIX.cpb` nor `PREFIX.pb` is there, nor a file `PREFIX`, or
-    /// reading or writing fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the type has to be
-    /// known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is not what was
-    /// split. Then `sink` has had bytes that are not to be used.
+    /// reading or writing fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the
+    /// type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is
+    /// not what was split. Then `sink` has had bytes that are not to be used.
     pub fn merge_to(sink: &mut impl Write, prefix: impl AsRef<Path>) -> Result<Merged> {
         Merger::merge_to_with(sink, prefix, &MergeOptions::new())
     }

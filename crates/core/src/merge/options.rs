@@ -199,17 +199,17 @@ impl MergeOptions {
         self
     }
 
-    /// Whether the plain reading is taken where the type would decide (no): a BYTES chunk is a bytes
-    /// or string value, a MESSAGE chunk no group, integer keys are plain varints, and slices
-    /// append.
+    /// Whether the plain reading is taken where the type would decide (no): a BYTES chunk is a
+    /// bytes or string value, a MESSAGE chunk no group, integer keys are plain varints, and
+    /// slices append.
     #[must_use]
     pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
         self.assume_plain = assume_plain;
         self
     }
 
-    /// How many threads copy chunks to where they belong (as many as there are cores). The result is
-    /// the same.
+    /// How many threads copy chunks to where they belong (as many as there are cores). The result
+    /// is the same.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();

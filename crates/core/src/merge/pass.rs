@@ -160,7 +160,8 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
 /// The checksums of what a merge takes from a chunk.
 struct Sums<'a> {
     plan: Option<&'a MergePlan>,
-    /// The segments, in the order of the chunk's bytes, each with the crc32c of what was seen of it.
+    /// The segments, in the order of the chunk's bytes, each with the crc32c of what was seen of
+    /// it.
     of_segments: Vec<(usize, u32)>,
     /// Those before are through.
     first: usize,

@@ -48,8 +48,8 @@ pub enum ChunkCompression {
 }
 
 /// The default of [`SplitOptions::compression`](super::SplitOptions::compression) and of
-/// [`RewriteOptions::compression`](crate::rewrite::RewriteOptions::compression): zstd at its default
-/// level where it pays.
+/// [`RewriteOptions::compression`](crate::rewrite::RewriteOptions::compression): zstd at its
+/// default level where it pays.
 pub const DEFAULT_CHUNK_COMPRESSION: ChunkCompression = ChunkCompression::Auto {
     level: DEFAULT_ZSTD_LEVEL,
 };

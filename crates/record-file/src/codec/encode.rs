@@ -7,8 +7,8 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 
-/// How much is compressed at once: what comes of it is still in a core's cache for what is done with
-/// it next.
+/// How much is compressed at once: what comes of it is still in a core's cache for what is done
+/// with it next.
 const TURN: usize = 128 << 10;
 /// What brotli's lowest levels get at once, since they look at nothing but what they get: half as
 /// much takes 1 % more for text, all the difference there is.

@@ -93,8 +93,8 @@ impl<I: Input> RecordReader<I> {
         }
     }
 
-    /// As [`load`](Self::load), with chunks behind it read and handed to threads, as far as they are
-    /// small: a large one is loaded as without threads once the reader is there.
+    /// As [`load`](Self::load), with chunks behind it read and handed to threads, as far as they
+    /// are small: a large one is loaded as without threads once the reader is there.
     pub(super) fn load_ahead(&mut self) -> Result<bool, Fault> {
         let mut ahead = self
             .ahead

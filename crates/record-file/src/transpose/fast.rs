@@ -201,8 +201,8 @@ impl Walk {
                     let open = self.open.pop().ok_or(NOT_OPEN)?;
                     let len = memory.len() - start - open.behind;
                     if len < 0x4000 {
-                        // Whether it is one byte or two is as good as chance, so nothing branches on
-                        // it.
+                        // Whether it is one byte or two is as good as chance, so nothing branches
+                        // on it.
                         let long = usize::from(len >= 0x80);
                         let two = len & 0x7f | long << 7 | len >> 7 << 8;
                         let word = (two as u64) << (56 - 8 * long);

@@ -65,8 +65,8 @@ impl SaveOptions {
         self
     }
 
-    /// Whether `fingerprint.pb` is left as it is (no). TensorFlow would compute another one once the
-    /// model is in another form.
+    /// Whether `fingerprint.pb` is left as it is (no). TensorFlow would compute another one once
+    /// the model is in another form.
     #[must_use]
     pub const fn keep_fingerprint(mut self, keep: bool) -> Self {
         self.keep_fingerprint = keep;
