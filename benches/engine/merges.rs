@@ -6,7 +6,6 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::thread;
 
 use bytes::Bytes;
 use highway::{HighwayHash, HighwayHasher, Key};
@@ -18,6 +17,7 @@ use proto_splitter::proto::saved_model::SavedModel;
 use proto_splitter::record_file::{Compression, ReadAt};
 use proto_splitter::split::{ComposableSplitter, Source};
 use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_testkit::cores::on_all_cores;
 use proto_splitter_testkit::workloads::Workload;
 
 use super::{Outcome, descriptor, remove, row, write};
@@ -195,12 +195,5 @@ fn decode(frames: &[(Vec<u8>, usize)], out: &mut [u8]) -> Outcome<()> {
         }
         Ok(())
     };
-    thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        for thread in threads {
-            thread.join().map_err(|_| "a thread panicked")??;
-        }
-        Ok(())
-    })
+    on_all_cores(work)
 }

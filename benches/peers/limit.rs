@@ -3,15 +3,16 @@
 
 use std::fs::File;
 use std::hint::black_box;
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use highway::{HighwayHash, HighwayHasher, Key};
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::ChunkStore;
 use proto_splitter::record_file::{CompressionKind, ReadAt};
+use proto_splitter_testkit::cores::on_all_cores;
 
 use super::Outcome;
 
@@ -93,8 +94,8 @@ impl Limit {
         let jobs = &Mutex::new(jobs);
         let file = &self.file;
         let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let work = || -> Result<(), String> {
-            let mut decoder = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
+        let work = || -> io::Result<()> {
+            let mut decoder = zstd::bulk::Decompressor::new()?;
             loop {
                 let mut pair = [next(), next()];
                 if pair.iter().all(Option::is_none) {
@@ -104,28 +105,20 @@ impl Limit {
                 let lanes = lanes.map(|lane| {
                     lane.map(|(record, stored, _)| (record.stored.start, &mut **stored))
                 });
-                read_and_hash(file, lanes).map_err(|error| error.to_string())?;
+                read_and_hash(file, lanes)?;
                 for (record, _, place) in pair.into_iter().flatten() {
                     if !record.frame.is_empty() {
-                        let decoded = decoder.decompress_to_buffer(&record.frame, place);
-                        decoded.map_err(|error| error.to_string())?;
+                        decoder.decompress_to_buffer(&record.frame, place)?;
                     }
                 }
             }
         };
-        thread::scope(|scope| {
-            let cores = thread::available_parallelism().map_or(1, usize::from);
-            let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-            for thread in threads {
-                thread.join().map_err(|_| "a thread panicked")??;
-            }
-            Ok(())
-        })
+        on_all_cores(work)
     }
 }
 
 /// Reads up to two records from where they begin, and hashes them.
-fn read_and_hash(file: &File, lanes: [Option<(u64, &mut [u8])>; 2]) -> Outcome<()> {
+fn read_and_hash(file: &File, lanes: [Option<(u64, &mut [u8])>; 2]) -> io::Result<()> {
     let mut hashers = [(); 2].map(|()| HighwayHasher::new(Key::default()));
     let [a, b] = lanes.map(Option::unwrap_or_default);
     let longest = a.1.len().max(b.1.len());

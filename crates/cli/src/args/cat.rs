@@ -42,7 +42,7 @@ pub(crate) enum CatFormat {
     Text,
     /// As protobuf's JSON has it
     Json,
-    /// Its bytes: a message serialized, a string or bytes as they are
+    /// Its bytes: a message serialized, a string or bytes as they are; raw means this too
     #[value(alias = "raw")]
     Binary,
 }

@@ -43,7 +43,7 @@ pub(crate) struct GetArgs {
 /// How a part is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetFormat {
-    /// Its bytes: a message serialized, a string or bytes as they are
+    /// Its bytes: a message serialized, a string or bytes as they are; raw means this too
     #[value(alias = "raw")]
     Binary,
     /// A message in protobuf's text format, a value by itself

@@ -21,6 +21,7 @@
 mod appending;
 mod codecs;
 mod damage;
+mod elsewhere;
 mod failing_calls;
 mod fixtures;
 mod flushing;

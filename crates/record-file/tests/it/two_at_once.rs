@@ -1,24 +1,11 @@
 //! Files in memory, of which two chunks are verified at once: as files elsewhere, chunk by chunk.
-use std::io;
 
 use record_file::{
-    FieldProjection, Input, ReadAt, ReaderOptions, RecordPosition, RecordReader, RecordWriter,
+    FieldProjection, Input, ReaderOptions, RecordPosition, RecordReader, RecordWriter,
 };
 
+use crate::elsewhere::Elsewhere;
 use crate::support::noise;
-
-/// A file that isn't in memory, as far as a reader can tell.
-struct Elsewhere<'a>(&'a [u8]);
-
-impl ReadAt for Elsewhere<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(offset, buf)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
-    }
-}
 
 /// Chunks of one to three blocks, with one of many small records among them.
 fn written(text: &str) -> (Vec<u8>, Vec<RecordPosition>) {

@@ -3,6 +3,8 @@
 //! thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "../it/elsewhere.rs"]
+mod elsewhere;
 #[path = "../it/noise.rs"]
 mod noise;
 mod transposed;
@@ -10,6 +12,7 @@ mod transposed;
 use std::io::{self, Cursor, Read, Seek, SeekFrom, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use elsewhere::Elsewhere;
 use noise::noise;
 use peak_alloc::PeakAlloc;
 use record_file::{
@@ -65,19 +68,6 @@ impl Seek for Counted {
             self.pos = self.pos.checked_add_signed(by).unwrap();
         }
         Ok(self.pos)
-    }
-}
-
-/// A file that isn't in memory, as far as a reader can tell.
-struct Elsewhere<'a>(&'a [u8]);
-
-impl ReadAt for Elsewhere<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.read_at(offset, buf)
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        Ok(self.0.len() as u64)
     }
 }
 
