@@ -16,8 +16,7 @@ use elsewhere::Elsewhere;
 use noise::noise;
 use peak_alloc::PeakAlloc;
 use record_file::{
-    Compression, Input, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
-    WriterOptions,
+    Compression, Input, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
 
 #[global_allocator]
