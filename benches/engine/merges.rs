@@ -86,6 +86,15 @@ fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcom
     };
     let what = format!("{work} merge to fresh memory");
     row(&what, size, &mut fresh, "a copy in memory", &mut memcpy)?;
+    let mut verify = || -> Outcome<()> {
+        match file.verify(&options).problems().is_empty() {
+            true => Ok(()),
+            false => Err("the file is damaged".into()),
+        }
+    };
+    let what = format!("{work} verify");
+    let reference = "merge to touched memory";
+    row(&what, size, &mut verify, reference, &mut into)?;
     if is_zstd {
         let frames = frames(&file)?;
         let mut decoded = vec![1; frames.iter().map(|(_, len)| len).sum()];

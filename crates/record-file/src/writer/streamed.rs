@@ -16,7 +16,7 @@ use crate::varint;
 const STEP: usize = 1 << 20;
 
 impl<W: Write + Seek> RecordWriter<W> {
-    /// Has large records [streamed](WriterOptions::stream_from) that are given in memory and
+    /// Has large records [streamed](crate::WriterOptions::stream_from) that are given in memory and
     /// compressed: a few MiB are held of what they are compressed to, and the header in front of it
     /// is filled in afterwards.
     ///
