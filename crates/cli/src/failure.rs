@@ -6,7 +6,7 @@ use std::path::Path;
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
-use crate::input::shown;
+use crate::input::{by_given_names, shown};
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl Failure {
             ErrorKind::SchemaNeeded => " (--message TYPE says it, --assume-plain goes without)",
             _ => "",
         };
-        let message = error.to_string();
+        let message = by_given_names(&error.to_string());
         let path = shown(path);
         let about_another = matches!(
             error.kind(),

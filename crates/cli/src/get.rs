@@ -38,7 +38,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         parse(&args.path, options.get_descriptor()).map_err(|error| failed(&error).into_usage())?;
     let source = Source::open(&input, options.get_limits())?;
     if let Some(target) = target(args) {
-        source.check_apart(target, &input)?;
+        source.check_apart(target, &input, None)?;
     }
     let view = source.view(options.clone());
     view.and_then(|view| get(&view, &path, args, output))

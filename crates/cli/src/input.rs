@@ -16,6 +16,9 @@ pub(crate) const PLAIN: &str = "pb";
 /// Names standard input, or standard output.
 pub(crate) const STANDARD: &str = "-";
 
+/// What standard input is opened by, with a number behind it: as nobody writes it who means a file.
+const OPENED_BY: &str = "/dev/./fd/";
+
 /// How a message is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -99,7 +102,7 @@ fn standard_input() -> Result<Input, Failure> {
     use std::os::fd::AsRawFd;
 
     let failed = |error: &io::Error| Failure::usage(format!("standard input: {error}"));
-    let descriptor = |number: i32| PathBuf::from(format!("/dev/fd/{number}"));
+    let descriptor = |number: i32| PathBuf::from(format!("{OPENED_BY}{number}"));
     let stdin = io::stdin();
     let mut path = descriptor(stdin.as_raw_fd());
     let mut kept = None;
@@ -147,11 +150,18 @@ pub(crate) fn form_of(file: &Path) -> Result<Form, Failure> {
 
 /// What a file is called in reports and errors.
 pub(crate) fn shown(file: &Path) -> String {
-    // Nobody gave it the name that it is opened by.
-    match file.starts_with("/dev/fd") {
-        true => "standard input".to_owned(),
-        false => file.display().to_string(),
+    by_given_names(&file.display().to_string())
+}
+
+/// A message in which standard input has the name that it is opened by, which nobody gave it.
+pub(crate) fn by_given_names(message: &str) -> String {
+    let mut pieces = message.split(OPENED_BY);
+    let mut shown = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        shown.push_str("standard input");
+        shown.push_str(piece.trim_start_matches(|digit: char| digit.is_ascii_digit()));
     }
+    shown
 }
 
 /// Fails if what has to be a file is to go to standard output.

@@ -89,7 +89,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
         get::parse(&args.path, reading.get_descriptor()).map_err(|e| failed(&e).into_usage())?;
     let value = value(&args.with)?;
     let source = Source::open(&input, reading.get_limits())?;
-    source.check_apart(&args.output, &input)?;
+    source.check_apart(&args.output, &input, Some(&args.with))?;
     let progress = output.writing("replacing");
     let options = RewriteOptions::new()
         .compression(args.compression)

@@ -27,7 +27,12 @@ impl Source {
     }
 
     /// Fails if the target is one of the files that are read.
-    pub(crate) fn check_apart(&self, target: &Path, input: &Input) -> Result<(), Failure> {
+    pub(crate) fn check_apart(
+        &self,
+        target: &Path,
+        input: &Input,
+        value: Option<&Path>,
+    ) -> Result<(), Failure> {
         let Ok(real) = fs::canonicalize(target) else {
             return Ok(());
         };
@@ -35,7 +40,8 @@ impl Source {
             Source::Chunked(file) => other_files(input, file),
             Source::Plain(_) => Vec::new(),
         };
-        let mut read = std::iter::once(&input.file).chain(&others);
+        let read = std::iter::once(&input.file).chain(&others);
+        let mut read = read.map(PathBuf::as_path).chain(value);
         if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
             let name = target.display();
             return Err(Failure::usage(format!(

@@ -170,6 +170,11 @@ impl Job {
         let [chunked, plain] = [CHUNKED, PLAIN].map(|extension| with_extension(&prefix, extension));
         let refuse = |why: String| Err(Failure::usage(format!("{name}: {why}")));
         match (chunked.is_file(), plain.is_file()) {
+            (false, true) if input::form_of(&plain)? == Form::Chunked => {
+                return refuse(format!(
+                    "split already: its {SAVED_MODEL_STEM}.{PLAIN} is in chunks"
+                ));
+            }
             (false, true) => {}
             (false, false) => {
                 return refuse(format!(

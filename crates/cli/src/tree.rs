@@ -96,7 +96,7 @@ fn measure(
     let place = place.map_err(|error| failed(&error).into_usage())?;
     let source = Source::open(input, options.get_limits())?;
     for target in args.html.iter().chain(&args.svg) {
-        source.check_apart(target, input)?;
+        source.check_apart(target, input, None)?;
     }
     let view = source.view(options.clone());
     let tree = view.and_then(|view| walk(&view, &place, keep));

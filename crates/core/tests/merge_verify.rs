@@ -3,8 +3,10 @@
 
 mod merge_support;
 
-use merge_support::file::{ALONE, Layout, cpb, cpb_with};
-use merge_support::{Chunked, cat, int, sample};
+use std::num::NonZeroUsize;
+
+use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
+use merge_support::{Chunked, cat, int, len, sample};
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{Limits, MergeCheck, MergeOptions};
 use record_file::Compression;
@@ -99,5 +101,33 @@ fn verify_reads_records_that_the_trailer_does_not_name() {
         let problems = problems(bytes);
         assert_eq!(problems.len(), 1, "{problems:?}");
         assert!(problems[0].contains("hash"), "{problems:?}");
+    }
+}
+
+#[test]
+fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
+    let mut chunked = Chunked::marked().base(len(11, []).repeat(3000));
+    for at in 0..3000u32 {
+        // It doesn't compress.
+        let sums = (0..50).map(|number| crc32c::crc32c(&(1000 * at + number).to_le_bytes()));
+        let value: Vec<u8> = sums.flat_map(u32::to_le_bytes).collect();
+        chunked = chunked.bytes(&format!("11[{at}]"), value);
+    }
+    let bytes = cpb_with(&chunked, Layout::Together(100_000), |_| {});
+    for threads in [1, 2, 9] {
+        let source = Counted::new(bytes.clone());
+        // There is no room to keep more than one.
+        let limits = Limits::new().max_cached_size(1);
+        let file = ChunkedFile::from_source(&source, &limits).unwrap();
+        let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
+        let report = file.verify(&options);
+        assert!(report.problems().is_empty(), "{:?}", report.problems());
+        assert!(matches!(report.merge(), MergeCheck::Merged { .. }));
+        let size = bytes.len() as u64;
+        let read = source.take(0..size);
+        assert!(
+            read < 3 * size,
+            "{threads} threads read {read} bytes of {size}"
+        );
     }
 }

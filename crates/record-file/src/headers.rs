@@ -6,6 +6,7 @@ use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader, file_star
 use crate::error::Error;
 use crate::fault::{Fault, Place};
 use crate::input::Input;
+use crate::read_at::{ReadAt, read_full_at};
 
 /// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the
 /// header of the block that `pos` is in.
@@ -53,6 +54,37 @@ pub(crate) fn read_block_header<I: Input + ?Sized>(
 
 /// A chunk header, and the block header that may lie in front of it or in it.
 pub(crate) const MOST_HEADER: usize = CHUNK_HEADER_LEN + BLOCK_HEADER_LEN;
+
+/// Whether this begins as a record file does. One of its first two headers is enough, so that damage
+/// to the other doesn't make it something else; [`RecordFile::open`](crate::RecordFile::open) says
+/// what is wrong with it. What is empty doesn't.
+///
+/// # Errors
+///
+/// [`Io`](crate::ErrorKind::Io) if reading fails.
+///
+/// # Examples
+///
+/// ```
+/// use record_file::{RecordWriter, is_record_file};
+///
+/// let mut file = RecordWriter::with_defaults(Vec::new()).finish()?;
+/// assert!(is_record_file(&file)?);
+/// file[3] ^= 1;
+/// assert!(is_record_file(&file)?);
+/// assert!(!is_record_file(&b"\x08\x07")?);
+/// # Ok::<(), record_file::Error>(())
+/// ```
+pub fn is_record_file(source: &(impl ReadAt + ?Sized)) -> Result<bool, Error> {
+    let expected = file_start();
+    let mut start = [0; 64];
+    let got = read_full_at(source, 0, &mut start).map_err(|error| Error::io(Some(0), error))?;
+    let (block, chunk) = (..BLOCK_HEADER_LEN, BLOCK_HEADER_LEN..start.len());
+    let is_cut = got >= size_of::<u64>() && start[..got] == expected[..got];
+    let is_whole = got == start.len();
+    Ok(is_cut
+        || is_whole && (start[block] == expected[block] || start[chunk.clone()] == expected[chunk]))
+}
 
 /// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.
 pub(crate) fn read_header<I: Input + ?Sized>(

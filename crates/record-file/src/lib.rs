@@ -116,6 +116,7 @@ pub use decoded::DecodedChunk;
 pub use describe::{ChunkLayout, ChunkPart, PartKind};
 pub use error::{Error, ErrorKind, Result};
 pub use file::{Chunks, RecordFile, StoredRecord};
+pub use headers::is_record_file;
 pub use input::{Input, Sequential};
 pub use metadata::RecordsMetadata;
 pub use options::{

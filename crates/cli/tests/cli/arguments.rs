@@ -1,7 +1,7 @@
 //! What an argument may be, and what is said of one that is wrong.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use protosplit_cli::Exit;
 
@@ -37,6 +37,37 @@ fn what_is_read_is_never_overwritten() {
             assert!(fs::read(&file).unwrap() == before, "{args:?}");
         }
     }
+}
+
+#[test]
+fn a_value_is_not_overwritten_by_what_it_goes_into() {
+    let dir = Dir::new();
+    let (chunked, value) = (model_file(&dir, "m.cpb"), dir.file("value", "a name"));
+    let path = "meta_graphs[0].graph_def.node[0].name";
+    let args = [&"--with" as &dyn AsRef<Path>, &value, &"-o", &value];
+    let [with, from, out, to] = args;
+    let ran = run([&"replace", &chunked, &path, with, from, out, to, &"--force"]);
+    let line = ran.failed(Exit::Usage);
+    assert!(
+        line.ends_with("is what is read, and is not overwritten"),
+        "{line}"
+    );
+    assert_eq!(fs::read(&value).unwrap(), b"a name");
+}
+
+#[test]
+fn a_folder_whose_model_is_in_chunks_by_another_name_is_split_already() {
+    let dir = Dir::new();
+    let chunked = model_file(&dir, "m.cpb");
+    let folder = dir.path("model");
+    fs::create_dir(&folder).unwrap();
+    fs::rename(chunked, folder.join("saved_model.pb")).unwrap();
+    let ran = run([&"split", &folder, &"-o", &dir.path("out")]);
+    let line = ran.failed(Exit::Usage);
+    assert!(
+        line.ends_with("split already: its saved_model.pb is in chunks"),
+        "{line}"
+    );
 }
 
 /// A SavedModel's message in a file of this name, in chunks if that says so.

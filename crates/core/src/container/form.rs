@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use record_file::{ReaderOptions, RecordFile};
+use record_file::is_record_file;
 
 use super::open_file;
-use crate::Result;
+use crate::{Error, Result};
 
 /// Whether the message in a file is in chunks.
 ///
@@ -32,18 +32,8 @@ pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
     if path.extension().is_some_and(|extension| extension == "cpb") {
         return Ok(true);
     }
-    Ok(
-        match RecordFile::open(open_file(path)?, ReaderOptions::new()) {
-            // An empty message is no bytes at all.
-            Ok(file) => file.size() > 0,
-            Err(error) if error.kind() == record_file::ErrorKind::NotARecordFile => false,
-            Err(error) if error.kind() == record_file::ErrorKind::Io => {
-                return Err(crate::Error::from(error).context(path.display()));
-            }
-            // It is one, of which something is missing: whoever opens it says what.
-            Err(_) => true,
-        },
-    )
+    let file = open_file(path)?;
+    is_record_file(&file).map_err(|error| Error::from(error).context(path.display()))
 }
 
 #[cfg(test)]
@@ -75,6 +65,13 @@ mod tests {
             let path = folder.path().join(name);
             fs::write(&path, content).unwrap();
             assert_eq!(is_chunked(&path).unwrap(), expected, "{name}");
+        }
+        for damaged in 0..64 {
+            let mut records = records.clone();
+            records[damaged] ^= 1;
+            let path = folder.path().join("damaged.onnx");
+            fs::write(&path, records).unwrap();
+            assert!(is_chunked(&path).unwrap(), "byte {damaged}");
         }
         let error = is_chunked(folder.path().join("missing.onnx")).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Io);

@@ -1,7 +1,6 @@
 //! The chunks of an open file, read and checked.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::io::Read;
 
 use record_file::{PairStep, ReadAt, RecordFile, RecordPair, WantedRecord, Watch};
@@ -46,22 +45,20 @@ impl<S: ReadAt> ChunkedFile<S> {
         Some((record, self.trailer.metadata().chunks.get(chunk)?))
     }
 
-    /// The chunks, each with those whose records share its record chunk: one reader for all of them
-    /// has that decoded once.
+    /// The chunks in groups, each for one reader: those whose records share record chunks are one,
+    /// by their places, so that each record chunk is decoded once however few are kept. There is
+    /// nothing to gain from several readers: it is decoded while the others wait.
     pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
-        let (mut groups, mut shared) = (Vec::new(), HashMap::new());
+        let mut shared = Vec::new();
+        let mut groups = Vec::new();
         for (chunk, record) in self.records.iter().enumerate() {
-            if !record.shared {
-                groups.push(vec![chunk]);
-                continue;
-            }
-            let place = (record.file, record.position.chunk_begin());
-            let group = *shared.entry(place).or_insert(groups.len());
-            match groups.get_mut(group) {
-                Some(group) => group.push(chunk),
-                None => groups.push(vec![chunk]),
+            match record.shared {
+                true => shared.push(chunk),
+                false => groups.push(vec![chunk]),
             }
         }
+        shared.sort_by_key(|&chunk| (self.records[chunk].file, self.records[chunk].position));
+        groups.push(shared);
         groups
     }
 

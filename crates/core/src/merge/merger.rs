@@ -455,7 +455,7 @@ fn find(prefix: &Path) -> Result<Found> {
         return Ok(Found::Chunked(chunked));
     }
     if plain.is_file() {
-        return Ok(Found::Plain(plain));
+        return Found::exactly(&plain);
     }
     if prefix.is_file() {
         return Found::exactly(prefix);
