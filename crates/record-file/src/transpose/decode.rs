@@ -136,7 +136,7 @@ impl Prepared {
         let walk = Walk::new(
             &machine.states,
             machine.first,
-            machine.cursors(),
+            machine.cursors(chunk)?,
             num_records,
             ends,
         )

@@ -240,32 +240,33 @@ impl<'a> Machine<'a> {
     }
 
     /// Where each buffer is if all buckets lie in a row, or for one without compression in the data
-    /// of the chunk.
-    pub(crate) fn cursors(&self) -> Vec<Cursor> {
-        let mut behind = 0;
-        let places: Vec<_> = self
-            .buckets
-            .iter()
-            .map(|bucket| {
-                let at = behind;
-                behind += usize::try_from(bucket.size).unwrap_or(0);
-                if self.compression == CompressionKind::None {
-                    bucket.at
-                } else {
-                    at
-                }
-            })
-            .collect();
-        let cursor = |buffer: &BufferPlace| {
-            let at = places
-                .get(buffer.bucket as usize)
-                .map_or(0, |bucket| bucket + buffer.start);
-            Cursor {
-                at,
-                end: at + buffer.len,
-            }
+    /// of the chunk; an error if that is more than any memory.
+    pub(crate) fn cursors(&self, begin: u64) -> Result<Vec<Cursor>> {
+        let too_large = || {
+            let sizes = self.buckets.iter().map(|bucket| bucket.size);
+            limit(begin, sizes.fold(0, u64::saturating_add))
         };
-        self.buffers.iter().map(cursor).collect()
+        let mut places = Vec::with_capacity(self.buckets.len());
+        let mut behind = 0_usize;
+        for bucket in &self.buckets {
+            if self.compression == CompressionKind::None {
+                places.push(bucket.at);
+                continue;
+            }
+            places.push(behind);
+            behind = usize::try_from(bucket.size)
+                .ok()
+                .and_then(|size| behind.checked_add(size))
+                .ok_or_else(too_large)?;
+        }
+        let cursor = |buffer: &BufferPlace| {
+            let place = *places.get(buffer.bucket as usize)?;
+            let at = place.checked_add(buffer.start)?;
+            let end = at.checked_add(buffer.len)?;
+            Some(Cursor { at, end })
+        };
+        let cursors = self.buffers.iter().map(cursor).collect::<Option<_>>();
+        cursors.ok_or_else(too_large)
     }
 
     /// The bytes of a bucket, if they must be decompressed.

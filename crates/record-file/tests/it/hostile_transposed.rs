@@ -230,6 +230,50 @@ fn headers_of_transposed_chunks_that_are_none() {
 }
 
 #[test]
+fn sizes_that_are_more_than_any_memory_together_are_refused() {
+    let compressed = |bytes: &[u8]| {
+        let stream = zstd::bulk::compress(bytes, 3).unwrap();
+        [&varint_of(bytes.len() as u64), &stream[..]].concat()
+    };
+    // Buckets of nothing but their sizes, with a buffer each, and the state of raw records.
+    for sizes in [
+        &[1 << 63, 1 << 63][..],
+        &[u64::MAX, 1],
+        &[1, u64::MAX],
+        &[1 << 63, 1 << 63, 7],
+        &[1 << 31, 1 << 31, 1],
+        &[u64::MAX],
+    ] {
+        let buckets: Vec<_> = sizes.iter().copied().map(varint_of).collect();
+        let lens = buckets.iter().map(|bucket| bucket.len() as u64);
+        let count = sizes.len() as u64;
+        let mut header = Vec::new();
+        [count, count]
+            .into_iter()
+            .chain(lens)
+            .chain(sizes.iter().copied())
+            .chain([1, 1, 0, 0, 0])
+            .for_each(|value| frame::varint(&mut header, value));
+        let header = compressed(&header);
+        let data = [
+            b"z",
+            &varint_of(header.len() as u64)[..],
+            &header,
+            &buckets.concat(),
+            &compressed(b"\0"),
+        ]
+        .concat();
+        let frame = Frame::new(b't', 2, 3, &data);
+        let what = format!("buckets of {sizes:?}");
+        refused(&what, &frame, ErrorKind::LimitExceeded, "max_chunk_memory");
+        let bytes = frame::file(&[frame]);
+        let unlimited = ReaderOptions::new().max_chunk_memory(u64::MAX);
+        let mut reader = RecordReader::new(bytes, unlimited);
+        assert!(reader.read_record().is_err(), "{what}");
+    }
+}
+
+#[test]
 fn projection_finds_the_same_faults_in_what_it_looks_at() {
     let all = FieldProjection::all();
     let project = |data: &[u8], projection: &FieldProjection| {
