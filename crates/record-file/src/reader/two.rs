@@ -27,13 +27,7 @@ impl<I: Input> RecordReader<I> {
     pub(super) fn read_verified(&mut self, chunk: &Chunk) -> Result<Stored, Fault> {
         let in_order = std::mem::replace(&mut self.follows, chunk.end) == chunk.begin;
         match self.verified.take() {
-            Some(verified) if verified.chunk == *chunk => {
-                let ends = self.decoders.memory.take_ends();
-                return Ok(Stored {
-                    ends,
-                    ..verified.data
-                });
-            }
+            Some(verified) if verified.chunk == *chunk => return Ok(self.with_ends(verified)),
             Some(other) => self.decoders.memory.give(other.data.memory),
             None => {}
         }
@@ -67,11 +61,16 @@ impl<I: Input> RecordReader<I> {
         read_in_step(&mut lanes, all).ok()?;
         let [data, next] = lanes.map(Lane::end);
         self.verified = next;
-        let ends = self.decoders.memory.take_ends();
-        data.map(|verified| Stored {
-            ends,
-            ..verified.data
-        })
+        data.map(|verified| self.with_ends(verified))
+    }
+
+    /// The data, with a list for the ends of records where they come to it as they are decoded.
+    fn with_ends(&mut self, verified: Verified) -> Stored {
+        let Verified { chunk, mut data } = verified;
+        if chunk.header.kind == ChunkKind::Transposed && self.projection.is_all() {
+            data.ends = self.decoders.memory.take_ends();
+        }
+        data
     }
 
     /// Whether a chunk may be read along with another: those that are decoded as they are read
