@@ -40,8 +40,9 @@
 //!
 //! A writer or reader holds, for each of its threads, one chunk and its compressed form; and a
 //! fixed amount, up to 1 MiB a thread besides that of the compressor. A writer has one chunk more,
-//! which is being gathered. A reader of a file in memory has one more, as it is stored, if it has
-//! no more than 2 MiB: two chunks are verified in hardly more time than one. What is transposed
+//! which is being gathered. A reader of a file in memory, without threads, has one more, if it has
+//! no more than 2 MiB: two chunks are verified in hardly more time than one. It has that chunk as
+//! it is stored, or if it is transposed in the memory that it is decoded in. What is transposed
 //! changes its form in one memory:
 //!
 //! - A transposing writer holds little more than the chunk: records are given up as they come apart
@@ -61,9 +62,10 @@
 //! MiB](WriterOptions::max_copied) are copied for a thread). What they are compressed to is held,
 //! since the header in front of it tells its length and hash, unless a writer is told that the
 //! underlying one is [seekable](RecordWriter::seekable) and the header can be filled in later: then
-//! those of [8 MiB and more](WriterOptions::stream_from) stream. To hold not even the record, it is
-//! written [from a source](RecordWriter::write_record_from) or, where the underlying writer can't
-//! seek, [from one that is read twice](RecordWriter::write_record_from_seekable).
+//! those of [8 MiB and more](WriterOptions::stream_from) stream that aren't copied for a thread. To
+//! hold not even the record, it is written [from a source](RecordWriter::write_record_from) or,
+//! where the underlying writer can't seek, [from one that is read
+//! twice](RecordWriter::write_record_from_seekable).
 //!
 //! # File format
 //!

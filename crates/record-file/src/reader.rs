@@ -362,6 +362,7 @@ impl<I: Input> RecordReader<I> {
 
     /// Loads the chunk at `begin`; false at the end of the file.
     fn load(&mut self) -> Result<bool, Fault> {
+        self.drop_verified_elsewhere();
         let Some(chunk) = self.header_at(self.begin)? else {
             self.index = 0;
             return Ok(false);

@@ -294,6 +294,7 @@ impl<I: Input> RecordReader<I> {
             self.drop_at_hand();
             self.unload();
             self.begin = chunk.end;
+            self.drop_verified_elsewhere();
         }
         Ok(())
     }

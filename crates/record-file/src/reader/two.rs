@@ -31,7 +31,11 @@ impl<I: Input> RecordReader<I> {
             Some(other) => self.decoders.memory.give(other.data.memory),
             None => {}
         }
-        if in_order && let Some(data) = self.read_two(chunk) {
+        // With threads, those behind are theirs.
+        if in_order
+            && self.options.parallelism == 0
+            && let Some(data) = self.read_two(chunk)
+        {
             return Ok(data);
         }
         self.read_data(Payload::hashed(*chunk))
@@ -41,6 +45,15 @@ impl<I: Input> RecordReader<I> {
     pub(super) fn drop_verified(&mut self) {
         if let Some(verified) = self.verified.take() {
             self.decoders.memory.give(verified.data.memory);
+        }
+    }
+
+    /// As [`drop_verified`](Self::drop_verified), unless it is the one that the reader is at.
+    pub(super) fn drop_verified_elsewhere(&mut self) {
+        if let Some(verified) = &self.verified
+            && verified.chunk.begin != self.begin
+        {
+            self.drop_verified();
         }
     }
 
