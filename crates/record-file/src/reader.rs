@@ -129,11 +129,16 @@ impl<R: Read> RecordReader<Sequential<R>> {
 impl<I: Input> RecordReader<I> {
     /// A reader at the beginning of the file. Nothing is read yet.
     pub fn new(input: I, options: ReaderOptions) -> Self {
+        let mut decoders = Decoders::default();
+        if options.parallelism > 0 {
+            // Threads decode: nothing but what is stored needs memory here.
+            decoders.memory.expect_alike();
+        }
         RecordReader {
             input: ReadAhead::new(input),
             options,
             projection: FieldProjection::all(),
-            decoders: Decoders::default(),
+            decoders,
             begin: 0,
             loaded: None,
             index: 0,

@@ -2,8 +2,8 @@
 
 /// How many buffers are kept: of a chunk's stored data, and of what it is decompressed to.
 const BUFFERS: usize = 2;
-/// The most bytes of a chunk, stored or decoded, that is read along with the one before: a third
-/// buffer is kept where none is larger.
+/// The most bytes of a chunk, stored or decoded, that is read along with the one before: where that
+/// is done, a third buffer is kept if none is larger.
 pub(crate) const SMALL_CHUNK: u64 = 2 << 20;
 /// Buffers up to here are as good as ones of the right size.
 const SMALL: u64 = 64 << 10;
@@ -13,6 +13,12 @@ const SMALL: u64 = 64 << 10;
 pub(crate) struct Memory {
     buffers: Vec<Vec<u8>>,
     ends: Vec<u64>,
+    /// Whether chunks are read two at a time.
+    by_two: bool,
+    /// Whether all that is asked for is about as large.
+    alike: bool,
+    /// How many bytes were asked for last.
+    wanted: u64,
 }
 
 impl Memory {
@@ -20,8 +26,9 @@ impl Memory {
     /// in it; or an empty one without memory, to be given some: growing one that is too small
     /// would copy what is in it, and hold both meanwhile.
     pub(crate) fn take(&mut self, wanted: u64) -> Vec<u8> {
+        self.wanted = wanted;
         // What is far larger is for what the next chunk decodes to.
-        let most = wanted.saturating_mul(2).max(SMALL);
+        let most = most_room(wanted);
         let rooms = || self.buffers.iter().map(|buffer| buffer.capacity() as u64);
         let fitting = rooms()
             .enumerate()
@@ -39,8 +46,12 @@ impl Memory {
 
     /// Keeps a buffer, unless the ones there are are larger.
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
+        if self.alike && buffer.capacity() as u64 > most_room(self.wanted) {
+            return;
+        }
         let small = |buffer: &Vec<u8>| buffer.capacity() as u64 <= SMALL_CHUNK;
-        let most = BUFFERS + usize::from(small(&buffer) && self.buffers.iter().all(small));
+        let third = self.by_two && small(&buffer) && self.buffers.iter().all(small);
+        let most = BUFFERS + usize::from(third);
         if self.buffers.len() < most {
             self.buffers.push(buffer);
             return;
@@ -51,6 +62,17 @@ impl Memory {
         {
             *smallest = buffer;
         }
+    }
+
+    /// Keeps nothing that is far larger than what was asked for last: where others decode, it would
+    /// never be taken.
+    pub(crate) fn expect_alike(&mut self) {
+        self.alike = true;
+    }
+
+    /// Has room for a chunk that is read along with the one before.
+    pub(crate) fn expect_two(&mut self) {
+        self.by_two = true;
     }
 
     /// An empty list for the ends of records.
@@ -73,4 +95,9 @@ impl Memory {
             self.ends = Vec::new();
         }
     }
+}
+
+/// How large a buffer may be that is taken for so many bytes.
+fn most_room(wanted: u64) -> u64 {
+    wanted.saturating_mul(2).max(SMALL)
 }

@@ -67,6 +67,7 @@ impl<I: Input> RecordReader<I> {
         if !chunks.iter().all(|chunk| self.is_small(chunk, all)) {
             return None;
         }
+        self.decoders.memory.expect_two();
         let with_room = self.projection.is_all();
         let mut begin =
             |chunk| Lane::begin(chunk, all, &mut self.decoders, &self.options, with_room);

@@ -81,6 +81,12 @@ fn memory_is_bounded_by_chunks_and_threads_and_large_records_stream() {
         large_record(&noise, compression);
         copied_records(&noise, compression);
     }
+    // Chunks that are stored in a tenth of what they decode to.
+    let repeated = noise[..LARGE / 10].chunks(100);
+    let repeated: Vec<u8> = repeated.flat_map(|bytes| bytes.repeat(10)).collect();
+    for transpose in [false, true] {
+        small_records(&repeated, Compression::zstd(1), transpose);
+    }
 }
 
 /// Records of a chunk each, which are copied for threads.
