@@ -84,22 +84,24 @@ impl Encoders {
                 Compression::Brotli { level: 0 | 1, .. } => Some(BROTLI_FRAGMENT),
                 _ => None,
             };
-            return Ok(StreamEncoder {
-                by: By::Stream(self.compressor(compression, size)?),
+            return Ok(StreamEncoder::new(
+                By::Stream(self.compressor(compression, size)?),
                 fragment,
-                held: self.take_fragment(),
-            });
+                self.take_fragment(),
+                size,
+            ));
         }
         if size > MAX_SNAPPY {
             return Err(too_large(size));
         }
         // Its stream begins with the size, too.
         varint::push(out, size);
-        Ok(StreamEncoder {
-            by: By::Snappy(self.take_snappy()),
-            fragment: Some(SNAPPY_FRAGMENT),
-            held: self.take_fragment(),
-        })
+        Ok(StreamEncoder::new(
+            By::Snappy(self.take_snappy()),
+            Some(SNAPPY_FRAGMENT),
+            self.take_fragment(),
+            size,
+        ))
     }
 
     /// Ends it, when all bytes were there.
@@ -166,6 +168,8 @@ pub(crate) struct StreamEncoder {
     /// How much is compressed at once, if that makes a difference; less waits for the rest of it.
     fragment: Option<usize>,
     held: Vec<u8>,
+    /// Bytes that ever wait, if the stream is as long as it was said to be.
+    most_held: usize,
 }
 
 enum By {
@@ -174,6 +178,16 @@ enum By {
 }
 
 impl StreamEncoder {
+    fn new(by: By, fragment: Option<usize>, held: Vec<u8>, size: u64) -> Self {
+        let fragment_size = fragment.unwrap_or(0);
+        StreamEncoder {
+            by,
+            fragment,
+            held,
+            most_held: usize::try_from(size).map_or(fragment_size, |size| size.min(fragment_size)),
+        }
+    }
+
     /// Compresses `input`, appending to `out`.
     pub(crate) fn run(
         &mut self,
@@ -188,6 +202,9 @@ impl StreamEncoder {
             if self.fragment.is_none() || now.len() == size {
                 self.by.run(now, out, false, each)?;
             } else {
+                // At once: growing as a vector does, it could end up with twice the room.
+                self.held
+                    .reserve_exact(self.most_held.saturating_sub(self.held.len()));
                 self.held.extend_from_slice(now);
                 if self.held.len() < size {
                     return Ok(());
