@@ -22,8 +22,9 @@ impl<W: Write + Seek> RecordWriter<W> {
     ///
     /// The file is the same. So that its headers can be filled in, it must not have been opened for
     /// appending only (with `O_APPEND`, which [`append`](Self::append) doesn't need): that is an
-    /// error of the first record that is streamed. Where writing is cut off before one is complete,
-    /// what is there of it is damage to readers, rather than a file that was cut short.
+    /// error of the first record that is streamed. The underlying writer must tell its real
+    /// position when it seeks, which `/dev/null` doesn't. Where writing is cut off before one is
+    /// complete, what is there of it is damage to readers, rather than a file that was cut short.
     ///
     /// # Examples
     ///
@@ -55,12 +56,15 @@ impl<W: Write + Seek> RecordWriter<W> {
     /// The record is streamed: a few MiB are held, whatever its length. What the source has beyond
     /// `len` bytes is not read. For an underlying writer that can't seek there is
     /// [`write_record_from_seekable`](Self::write_record_from_seekable), or an
-    /// [`EncodedRecord`](crate::EncodedRecord).
+    /// [`EncodedRecord`](crate::EncodedRecord): also for one that doesn't tell its real position
+    /// when it seeks, as `/dev/null`.
     ///
     /// # Errors
     ///
     /// [`SourceEnded`](ErrorKind::SourceEnded) if the source has fewer bytes, [`Io`](ErrorKind::Io)
     /// if reading or writing fails: nothing more can be written then.
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if the record is longer than a file or its
+    /// compression allows, which for snappy is just under 4 GiB.
     /// [`InvalidConfig`](ErrorKind::InvalidConfig) if the compression's parameters are out of
     /// range.
     ///
