@@ -63,19 +63,9 @@ impl Encoder {
             num_records,
             sizes,
             values,
-            joints,
             ..
         } = gathered;
-        if joints.is_empty() {
-            return self.encode_simple(compression, *num_records, sizes, &[values], out);
-        }
-        let mut parts: Vec<&[u8]> = Vec::with_capacity(joints.len());
-        let mut begin = 0;
-        for &end in joints.iter() {
-            parts.push(&values[begin..end]);
-            begin = end;
-        }
-        self.encode_simple(compression, *num_records, sizes, &parts, out)
+        self.encode_simple(compression, *num_records, sizes, &[values], out)
     }
 
     /// As [`encode`](Self::encode), for a simple chunk whose values are in parts, any that make all
@@ -190,9 +180,6 @@ pub(super) struct Gathered {
     /// One varint a record.
     sizes: Vec<u8>,
     values: Vec<u8>,
-    /// Where the parts of a record were joined that has the chunk for itself: compressors may
-    /// put out other bytes for other parts, which is not to depend on the thread.
-    joints: Vec<usize>,
     /// Those to be taken apart.
     records: Records,
     /// What became of them, once they are encoded.
@@ -225,15 +212,6 @@ impl Gathered {
             let more = len.max(doubled.saturating_sub(self.values.len() as u64));
             self.values
                 .reserve_exact(usize::try_from(more).unwrap_or(0));
-        }
-    }
-
-    /// The only record of a chunk.
-    pub(super) fn add_alone(&mut self, len: u64, parts: &[&[u8]]) {
-        self.add(len, &[], 0);
-        for part in parts {
-            self.values.extend_from_slice(part);
-            self.joints.push(self.values.len());
         }
     }
 
@@ -278,7 +256,6 @@ impl Gathered {
         self.num_records = 0;
         self.sizes.clear();
         self.values.clear();
-        self.joints.clear();
         if self.values.capacity() as u64 > usual {
             self.values = Vec::new();
         }

@@ -85,7 +85,7 @@ impl<W: Write> RecordWriter<W> {
             begin: begin.clone(),
             index: 0,
         });
-        self.gathered.add_alone(len, parts);
+        self.gathered.add(len, parts, 0);
         self.submit(begin)
     }
 
