@@ -187,3 +187,49 @@ fn read_in_step(lanes: &mut [Lane; 2], all: &[u8]) -> Result<(), Fault> {
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RecordWriter, WriterOptions};
+
+    #[test]
+    fn a_small_chunk_is_read_along_with_the_one_before_and_not_again() {
+        for text in [
+            "uncompressed",
+            "zstd",
+            "transpose",
+            "transpose,uncompressed",
+        ] {
+            let options: WriterOptions = text.parse().unwrap();
+            let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
+            let mut begins = Vec::new();
+            for record in [&b"\x08\x01"[..], b"\x08\x02", b"\x08\x03", b"\x08\x04"] {
+                writer.write_record(record).unwrap();
+                writer.flush().unwrap();
+                begins.extend(writer.last_position().map(|last| last.chunk_begin().0));
+            }
+            let file = writer.finish().unwrap();
+            // Reading in order begins with the second chunk.
+            let together = [None, Some(begins[2]), None, None];
+            for (parallelism, expected) in [(0, together), (2, [None; 4])] {
+                let options = ReaderOptions::new().parallelism(parallelism);
+                let mut reader = RecordReader::new(&file[..], options);
+                for behind in expected {
+                    assert!(reader.read_record().unwrap().is_some());
+                    let verified = reader.verified.as_ref();
+                    assert_eq!(verified.map(|other| other.chunk.begin), behind, "{text}");
+                }
+            }
+            // What is passed isn't held.
+            let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
+            for _ in 0..2 {
+                reader.read_record().unwrap();
+            }
+            for _ in 0..2 {
+                assert!(reader.skip_record().unwrap());
+            }
+            assert!(reader.verified.is_none(), "{text}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use record_file::{
 };
 
 use crate::elsewhere::Elsewhere;
-use crate::support::noise;
+use crate::support::{frame::varint_of, noise};
 
 /// Chunks of one to three blocks, with one of many small records among them.
 fn written(text: &str) -> (Vec<u8>, Vec<RecordPosition>) {
@@ -16,7 +16,10 @@ fn written(text: &str) -> (Vec<u8>, Vec<RecordPosition>) {
         .enumerate()
     {
         for part in noise(len, seed as u64).chunks(13_000) {
-            writer.write_record(part).unwrap();
+            // A message of two fields.
+            let len = varint_of(part.len() as u64);
+            let message = [b"\x08\x07\x12", &len[..], part].concat();
+            writer.write_record(&message).unwrap();
             positions.extend(writer.last_position());
         }
         writer.flush().unwrap();
@@ -109,7 +112,13 @@ fn seeking_and_changing_the_projection_lead_to_the_same_records() {
                     assert_eq!(together.last_position(), alone.last_position());
                 }
             }
-            together.set_field_projection(FieldProjection::all());
+            let projection = if index % 2 == 0 {
+                FieldProjection::none().field(&[1])
+            } else {
+                FieldProjection::all()
+            };
+            together.set_field_projection(projection.clone());
+            alone.set_field_projection(projection);
         }
     }
 }
