@@ -249,10 +249,14 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
     let file = split(&model, folder.path(), &in_files);
     let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD).force(true);
     let before = names(folder.path());
-    for name in ["out.cpb", before.first().unwrap()] {
-        let error = recompress_to_file(&file, folder.path().join(name), &options).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
-        assert!(error.to_string().contains("is what is read"), "{error}");
+    let (main, metadata) = (folder.path().join("out.cpb"), file.trailer().metadata());
+    let by_metadata = ChunkedFile::open_with_metadata(main, metadata.clone(), &Limits::new());
+    for file in [&file, &by_metadata.unwrap()] {
+        for name in ["out.cpb", before.first().unwrap()] {
+            let error = recompress_to_file(file, folder.path().join(name), &options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+            assert!(error.to_string().contains("is what is read"), "{error}");
+        }
     }
     assert_eq!(names(folder.path()), before);
 

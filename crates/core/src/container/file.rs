@@ -100,9 +100,13 @@ impl ChunkedFile<File> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
         let file = open_records(open_file(path)?)?;
         let cache = RecordChunkCache::new(limits.max_cached_size);
-        ChunkedFile::complete(file, None, trailer, cache, limits, |file| {
-            Ok(siblings.open(file)?.0)
-        })
+        let mut paths = Vec::from_iter(fs::canonicalize(path).ok());
+        let file = ChunkedFile::complete(file, None, trailer, cache, limits, |file| {
+            let (file, path) = siblings.open(file)?;
+            paths.push(path);
+            Ok(file)
+        })?;
+        Ok(ChunkedFile { paths, ..file })
     }
 }
 
