@@ -282,6 +282,31 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
 }
 
 #[test]
+fn chunks_that_share_a_record_need_room_once() {
+    // All are alike.
+    let mut model = model(40);
+    let first = model.message_type[0].clone();
+    model.message_type.fill(first);
+    let folder = tempfile::tempdir().unwrap();
+    let file = split(&model, folder.path(), &extended());
+    assert!(model.encoded_len() as u64 > 2 * LEAST_MAX_FILE_SIZE);
+    let stored = fs::metadata(folder.path().join("out.cpb")).unwrap().len();
+    assert!(stored < LEAST_MAX_FILE_SIZE, "{stored}");
+
+    let options = several(2 * LEAST_MAX_FILE_SIZE, Compression::None);
+    let target = folder.path().join("again.cpb");
+    let rewritten = recompress_to_file(&file, &target, &options).unwrap();
+    assert_eq!(rewritten.files.len(), 0);
+    assert!(made(&ChunkedFile::open(&target).unwrap()) == model.encode_to_vec());
+
+    let path = FieldPath::parse("message_type[7]", reading().get_descriptor().unwrap()).unwrap();
+    let target = folder.path().join("new.cpb");
+    let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
+    assert_eq!(rewritten.files.len(), 0);
+    assert!(rewritten.copied > 0);
+}
+
+#[test]
 fn a_trailer_in_chunks_comes_back_in_one_piece_and_leaves_nothing_of_itself() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(400);

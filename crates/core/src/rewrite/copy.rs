@@ -105,7 +105,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
         let mut copied = 0;
         for (content, info) in contents.iter().zip(&mut metadata.chunks) {
-            let most = copying.most_of(content)?;
+            let most = copying.most_to_add(content)?;
             copying.files.make_room(most)?;
             copied += usize::from(copying.write(content, info, &meter)?);
             copying.files.wrote(info);
@@ -142,6 +142,16 @@ impl<'a, S: ReadAt> Copy<'a, S> {
     }
 }
 
+/// What is written once for all chunks that are from it: of which of the old files, and where it
+/// begins there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    /// A record chunk, which is copied.
+    RecordChunk(usize, u64),
+    /// A record, which is written anew.
+    Record(usize, u64),
+}
+
 /// A writing that has begun.
 struct Copying<'a, S> {
     file: &'a ChunkedFile<S>,
@@ -172,36 +182,56 @@ impl<'a, S: ReadAt> Copying<'a, S> {
         let of_message = 32;
         let front = self.files.main().position().numeric();
         let mut most = front.saturating_add(most_stored(trailer as u64 + of_message));
+        let mut counted = HashSet::new();
         for content in contents {
-            most = most.saturating_add(self.most_of(content)?);
+            let from = self.origin(content)?;
+            // What several chunks share is written once.
+            if from.is_none_or(|from| counted.insert(from)) {
+                most = most.saturating_add(self.most_of(content, from)?);
+            }
         }
         Ok(most)
     }
 
-    /// Bytes that a chunk may take in a file: none if its record is there already.
-    fn most_of(&self, content: &Content<'_>) -> Result<u64> {
-        let size = content.size(self.file);
-        let is_there = match content {
-            Content::Stored(chunk) => {
-                let (number, records, position) = self.place(*chunk)?;
-                let begin = position.chunk_begin();
-                if self.file.trailer_chunks(number).contains(&begin.0) {
-                    self.anew.contains_key(&(number, position.numeric()))
-                } else if self.moved.contains_key(&(number, begin.0)) {
-                    true
-                } else {
-                    return Ok(most_stored(
-                        records.chunk_header_at(begin)?.header.data_size,
-                    ));
-                }
+    /// Bytes that a chunk may add to a file: none if what it is from is there already.
+    fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
+        let from = self.origin(content)?;
+        let is_there = from.is_some_and(|from| match from {
+            Origin::RecordChunk(number, begin) => self.moved.contains_key(&(number, begin)),
+            Origin::Record(number, position) => self.anew.contains_key(&(number, position)),
+        });
+        match is_there {
+            true => Ok(0),
+            false => self.most_of(content, from),
+        }
+    }
+
+    /// Bytes that may be written for a chunk that is from there.
+    fn most_of(&self, content: &Content<'_>, from: Option<Origin>) -> Result<u64> {
+        let size = match (content, from) {
+            (Content::Stored(chunk), Some(Origin::RecordChunk(..))) => {
+                let (_, records, position) = self.place(*chunk)?;
+                let stored = records.chunk_header_at(position.chunk_begin())?;
+                stored.header.data_size
             }
-            Content::Recompressed(chunk) => {
-                let (number, _, position) = self.place(*chunk)?;
-                self.anew.contains_key(&(number, position.numeric()))
-            }
-            Content::Spliced(..) | Content::Value(..) => false,
+            _ => content.size(self.file),
         };
-        Ok(if is_there { 0 } else { most_stored(size) })
+        Ok(most_stored(size))
+    }
+
+    /// What of the old files a chunk is made from as a whole, which other chunks may be too.
+    fn origin(&self, content: &Content<'_>) -> Result<Option<Origin>> {
+        let (Content::Stored(chunk) | Content::Recompressed(chunk)) = content else {
+            return Ok(None);
+        };
+        let (number, _, position) = self.place(*chunk)?;
+        let begin = position.chunk_begin().0;
+        let is_copied = matches!(content, Content::Stored(_))
+            && !self.file.trailer_chunks(number).contains(&begin);
+        Ok(Some(match is_copied {
+            true => Origin::RecordChunk(number, begin),
+            false => Origin::Record(number, position.numeric()),
+        }))
     }
 
     /// Copies the records that are no chunks of the message: they are someone's.
