@@ -306,6 +306,30 @@ fn chunks_that_share_a_record_need_room_once() {
     assert!(rewritten.copied > 0);
 }
 
+#[cfg(unix)]
+#[test]
+fn several_files_are_beside_what_a_symbolic_link_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(40);
+    let file = split(&model, folder.path(), &extended());
+    let [links, real] = ["links", "real"].map(|name| folder.path().join(name));
+    fs::create_dir(&links).unwrap();
+    fs::create_dir(&real).unwrap();
+    let link = links.join("link.cpb");
+    std::os::unix::fs::symlink("../real/m.cpb", &link).unwrap();
+    let options = several(LEAST_MAX_FILE_SIZE, Compression::None).force(true);
+    // First it leads to nothing, then to what was written.
+    for _ in 0..2 {
+        let rewritten = recompress_to_file(&file, &link, &options).unwrap();
+        assert_eq!(names(&links), ["link.cpb"]);
+        assert_eq!(names(&real).len(), rewritten.files.len() + 1);
+        assert!(names(&real).iter().all(|name| name.starts_with("m.")));
+        for path in [&link, &real.join("m.cpb")] {
+            assert!(made(&ChunkedFile::open(path).unwrap()) == model.encode_to_vec());
+        }
+    }
+}
+
 #[test]
 fn a_trailer_in_chunks_comes_back_in_one_piece_and_leaves_nothing_of_itself() {
     let folder = tempfile::tempdir().unwrap();

@@ -41,7 +41,12 @@ pub(super) fn write<S: ReadAt>(
     for path in &stale {
         check_absent(path, options.force)?;
     }
-    let (mut rewritten, parts) = run(Copy::new(file, main.as_file(), Some(target), options))?;
+    let (mut rewritten, parts) = run(Copy::new(
+        file,
+        main.as_file(),
+        Some(main.target()),
+        options,
+    ))?;
     rewritten.files = parts.iter().map(WrittenFile::from).collect();
     commit_all(main, parts)?;
     rewritten.removed_files = remove_stale(stale, &rewritten.files)?;
