@@ -330,6 +330,40 @@ fn several_files_are_beside_what_a_symbolic_link_leads_to() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn all_of_several_files_have_the_mode_of_what_they_replace() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(40);
+    let file = split(&model, folder.path(), &extended());
+    let others = folder.path().join("others");
+    fs::create_dir(&others).unwrap();
+    let private = || {
+        fs::write(others.join("out.cpb"), b"old").unwrap();
+        fs::set_permissions(others.join("out.cpb"), fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    let check = || {
+        assert!(names(&others).len() > 2);
+        for name in names(&others) {
+            let mode = fs::metadata(others.join(&name))
+                .unwrap()
+                .permissions()
+                .mode();
+            assert_eq!(mode & 0o777, 0o600, "{name}");
+            fs::remove_file(others.join(name)).unwrap();
+        }
+    };
+    private();
+    let options = several(LEAST_MAX_FILE_SIZE, Compression::None).force(true);
+    recompress_to_file(&file, others.join("out.cpb"), &options).unwrap();
+    check();
+    private();
+    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
+    split(&model, &others, &options.force(true));
+    check();
+}
+
 #[test]
 fn a_trailer_in_chunks_comes_back_in_one_piece_and_leaves_nothing_of_itself() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,7 +42,11 @@ impl AtomicFile {
     /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::Io`] if that can't be written
     /// to.
     pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
-        let target = target.as_ref();
+        AtomicFile::create_with(target.as_ref(), force, None)
+    }
+
+    /// [`create`](Self::create), with the mode of another file if one is given.
+    fn create_with(target: &Path, force: bool, like: Option<&File>) -> Result<AtomicFile> {
         let create = || -> io::Result<AtomicFile> {
             let target = written_through(target)?;
             check_folder(&target)?;
@@ -58,22 +62,28 @@ impl AtomicFile {
             if existing.is_some() && !force {
                 return Err(already_exists(&target).into());
             }
+            let like = match like {
+                Some(file) => Some(file.metadata()?.permissions()),
+                None => existing,
+            };
             let mut builder = Builder::new();
             builder.prefix(".protosplit-").suffix(".tmp");
             #[cfg(unix)]
             {
                 use std::os::unix::fs::PermissionsExt;
                 // A new file gets what the umask leaves, like any other.
-                let mode = existing.unwrap_or_else(|| fs::Permissions::from_mode(0o666));
+                let mode = like
+                    .clone()
+                    .unwrap_or_else(|| fs::Permissions::from_mode(0o666));
                 builder.permissions(mode);
             }
             let temporary = builder.tempfile_in(folder(&target))?;
             #[cfg(unix)]
-            if let Ok(metadata) = fs::metadata(&target) {
-                temporary
-                    .as_file()
-                    .set_permissions(metadata.permissions())?;
+            if let Some(permissions) = like {
+                temporary.as_file().set_permissions(permissions)?;
             }
+            #[cfg(not(unix))]
+            let _ = like;
             Ok(AtomicFile {
                 temporary,
                 target,
@@ -89,11 +99,11 @@ impl AtomicFile {
         })
     }
 
-    /// Starts a file in the folder of `beside`, whose name isn't known yet:
+    /// Starts a file in the folder of this one and with its mode, whose name isn't known yet:
     /// [`commit_as`](Self::commit_as) gives it one.
-    pub(crate) fn create_for(beside: &Path) -> Result<AtomicFile> {
-        let target = beside.with_extension("protosplit-part");
-        AtomicFile::create(target, true)
+    pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
+        let target = self.target.with_extension("protosplit-part");
+        AtomicFile::create_with(&target, true, Some(self.as_file()))
     }
 
     /// The file as it is so far.

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 use record_file::{Compression, ReadAt, RecordFile, RecordPosition, WriterOptions};
 
 use super::edits::{Edits, Sequence};
 use super::files::{Files, check_max_size};
 use super::{RewriteOptions, Rewritten};
+use crate::atomic::AtomicFile;
 use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, Limits, MergeOptions};
 use crate::progress::Meter;
@@ -44,8 +44,8 @@ impl Content<'_> {
 pub(super) struct Copy<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
-    /// What the target will be called, if others can be beside it.
-    name: Option<&'a Path>,
+    /// The target as it will have a name, if others can be beside it.
+    main: Option<&'a AtomicFile>,
     options: &'a RewriteOptions,
 }
 
@@ -53,13 +53,13 @@ impl<'a, S: ReadAt> Copy<'a, S> {
     pub(super) fn new(
         file: &'a ChunkedFile<S>,
         target: &'a File,
-        name: Option<&'a Path>,
+        main: Option<&'a AtomicFile>,
         options: &'a RewriteOptions,
     ) -> Self {
         Copy {
             file,
             target,
-            name,
+            main,
             options,
         }
     }
@@ -77,7 +77,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         let Copy { file, options, .. } = self;
         options.compression.validate()?;
         if let Some(max) = options.max_file_size {
-            check_max_size(file, self.name, max)?;
+            check_max_size(file, self.main, max)?;
         }
         let front = match file.record_file().metadata()? {
             Some(metadata) => WriterOptions::new().serialized_metadata(metadata),
@@ -91,10 +91,10 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             anew: HashMap::new(),
         };
         copying.copy_unnamed()?;
-        if let (Some(max), Some(name)) = (options.max_file_size, self.name) {
+        if let (Some(max), Some(main)) = (options.max_file_size, self.main) {
             let most = copying.most_in_one(contents, kept, &metadata)?;
             if most > max {
-                copying.files.go_beside(name, max);
+                copying.files.go_beside(main, max);
             }
         }
         let sizes = contents.iter().map(|content| content.size(file));

@@ -41,12 +41,7 @@ pub(super) fn write<S: ReadAt>(
     for path in &stale {
         check_absent(path, options.force)?;
     }
-    let (mut rewritten, parts) = run(Copy::new(
-        file,
-        main.as_file(),
-        Some(main.target()),
-        options,
-    ))?;
+    let (mut rewritten, parts) = run(Copy::new(file, main.as_file(), Some(&main), options))?;
     rewritten.files = parts.iter().map(WrittenFile::from).collect();
     commit_all(main, parts)?;
     rewritten.removed_files = remove_stale(stale, &rewritten.files)?;
@@ -56,12 +51,12 @@ pub(super) fn write<S: ReadAt>(
 /// Fails if chunks of this file can't go to several of so many bytes.
 pub(super) fn check_max_size<S: ReadAt>(
     file: &ChunkedFile<S>,
-    name: Option<&Path>,
+    main: Option<&AtomicFile>,
     max: u64,
 ) -> Result<()> {
     let version = file.trailer().metadata().version.as_ref();
     check_max_file_size(max)?;
-    let message = if name.is_none() {
+    let message = if main.is_none() {
         "a maximum file size: only beside a file that has a name can be others"
     } else if version.is_none_or(|version| version.join_version < 1) {
         "a maximum file size: the file is for TensorFlow, which reads a single one: several are only for what was split with the profile `extended`"
@@ -75,8 +70,8 @@ pub(super) fn check_max_size<S: ReadAt>(
 pub(super) struct Files<'a> {
     target: &'a File,
     main: RecordWriter<File>,
-    /// The main file's name and the most bytes of a file, if chunks go to others.
-    several: Option<(&'a Path, u64)>,
+    /// The main file, which the others are like, and the most bytes of one, if chunks go to others.
+    several: Option<(&'a AtomicFile, u64)>,
     open: Option<OpenPart>,
     done: Vec<DonePart>,
 }
@@ -101,9 +96,9 @@ impl<'a> Files<'a> {
         })
     }
 
-    /// From here on, chunks go to files of at most `max` bytes beside the one of this name.
-    pub(super) fn go_beside(&mut self, name: &'a Path, max: u64) {
-        self.several = Some((name, max));
+    /// From here on, chunks go to files of at most `max` bytes beside this one.
+    pub(super) fn go_beside(&mut self, main: &'a AtomicFile, max: u64) {
+        self.several = Some((main, max));
     }
 
     /// The main file's writer.
@@ -113,14 +108,14 @@ impl<'a> Files<'a> {
 
     /// The writer of the file that the next chunk goes to, and its number.
     pub(super) fn current(&mut self) -> Result<(u32, &mut RecordWriter<File>)> {
-        let Some((name, _)) = self.several else {
+        let Some((main, _)) = self.several else {
             return Ok((0, &mut self.main));
         };
         let number = u32::try_from(self.done.len() + 1);
         let number = number.map_err(|_| Error::new(ErrorKind::LimitExceeded, "too many files"))?;
         let part = match self.open.take() {
             Some(part) => part,
-            None => OpenPart::begin(name)?,
+            None => OpenPart::begin(main)?,
         };
         Ok((number, &mut self.open.insert(part).writer))
     }
@@ -149,13 +144,13 @@ impl<'a> Files<'a> {
 
     /// Completes the file that is being written, if that is one of the others.
     pub(super) fn complete(&mut self) -> Result<()> {
-        let (Some(mut part), Some((name, max))) = (self.open.take(), self.several) else {
+        let (Some(mut part), Some((main, max))) = (self.open.take(), self.several) else {
             return Ok(());
         };
         part.writer.flush()?;
         let end = part.writer.position().numeric();
         let count = self.done.len();
-        let done = complete_part(name, count, part.file, end, part.chunks)?;
+        let done = complete_part(main.target(), count, part.file, end, part.chunks)?;
         let size = done.named.size;
         if size > max {
             let message = format!(
@@ -190,8 +185,8 @@ impl<'a> Files<'a> {
 }
 
 impl OpenPart {
-    fn begin(beside: &Path) -> Result<Self> {
-        let file = AtomicFile::create_for(beside)?;
+    fn begin(main: &AtomicFile) -> Result<Self> {
+        let file = main.create_beside()?;
         let mut writer = RecordWriter::new(file.as_file().try_clone()?, WriterOptions::new())?;
         // The signature is in front.
         writer.flush()?;

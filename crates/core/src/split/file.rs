@@ -131,20 +131,15 @@ pub(super) fn write(
     for path in &stale {
         check_absent(path, force)?;
     }
-    let restricted = match (source.path(), path.exists()) {
-        (Some(source), false) => Some(fs::metadata(source)?.permissions()),
-        _ => None,
-    };
-    if let Some(permissions) = &restricted {
-        file.restrict_to(permissions)?;
+    if let (Some(source), false) = (source.path(), path.exists()) {
+        file.restrict_to(&fs::metadata(source)?.permissions())?;
     }
     if options.get_compression() == Compression::None.into() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     let mut parts = Vec::new();
     if plan.is_split() {
-        (written.chunks, parts) =
-            write_records(plan, source, &mut file, restricted.as_ref(), options)?;
+        (written.chunks, parts) = write_records(plan, source, &mut file, options)?;
         let others: u64 = parts.iter().map(|part| part.named.size).sum();
         written.output_size = file.as_file().metadata()?.len() + others;
     } else {

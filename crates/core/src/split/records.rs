@@ -1,6 +1,6 @@
 //! Chunks as records of a file, each distinct one once.
 
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{Seek, SeekFrom};
 
 use prost::Message;
@@ -42,12 +42,11 @@ impl Record {
 }
 
 /// Writes the plan's chunks and the trailer to the file `main`, or the chunks to others if they
-/// have to be, whose mode has nothing that `restricted` hasn't. Temporary files go beside it.
+/// have to be, with its mode. Temporary files go beside it.
 pub(super) fn write_records(
     plan: &SplitPlan,
     source: &Source,
     main: &mut AtomicFile,
-    restricted: Option<&Permissions>,
     options: &SplitOptions,
 ) -> Result<(Vec<WrittenChunk>, Vec<DonePart>)> {
     let threads = threads::count(options.get_threads());
@@ -90,10 +89,7 @@ pub(super) fn write_records(
     let mut parts = Vec::with_capacity(groups.len());
     for (group, number) in groups.iter().zip(1..) {
         // Its name is known once its content is.
-        let mut file = AtomicFile::create_for(main.target())?;
-        if let Some(permissions) = restricted {
-            file.restrict_to(permissions)?;
-        }
+        let mut file = main.create_beside()?;
         let mut filled = fill_file(&mut file, WriterOptions::new(), group)?;
         spans.append(&mut filled.spans);
         let infos = records(0, &filled.stored).zip(group);
