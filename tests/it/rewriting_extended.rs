@@ -260,13 +260,6 @@ fn files_that_are_read_stay_and_those_of_an_earlier_split_go_if_asked() {
     }
     assert_eq!(names(folder.path()), before);
 
-    // Its files have the same stem as those that are read.
-    let beside = recompress_to_file(&file, folder.path().join("out"), &options).unwrap();
-    assert_eq!(beside.removed_files, Vec::<PathBuf>::new());
-    assert!(made(&file) == model.encode_to_vec());
-    let beside = ChunkedFile::open(folder.path().join("out")).unwrap();
-    assert!(made(&beside) == model.encode_to_vec());
-
     // Those of another split are in the way.
     let others = folder.path().join("others");
     fs::create_dir(&others).unwrap();
@@ -362,6 +355,34 @@ fn all_of_several_files_have_the_mode_of_what_they_replace() {
     let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     split(&model, &others, &options.force(true));
     check();
+}
+
+#[test]
+fn only_a_file_called_cpb_has_others_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(40);
+    let in_files = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
+    let file = split(&model, folder.path(), &in_files);
+    let others = folder.path().join("others");
+    fs::create_dir(&others).unwrap();
+    let earlier = split(&model, &others, &in_files);
+    let before = names(&others);
+    assert!(before.len() > 2, "{before:?}");
+
+    // `out` and `out.cpb` are two files, and the others are of the second.
+    let options = several(LEAST_MAX_FILE_SIZE, Compression::ZSTD);
+    let error = recompress_to_file(&file, others.join("out"), &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+    assert!(error.to_string().contains("is called .cpb"), "{error}");
+    assert_eq!(names(&others), before);
+    let options = RewriteOptions::new();
+    for options in [options.clone(), options.force(true)] {
+        let rewritten = recompress_to_file(&file, others.join("out"), &options).unwrap();
+        assert_eq!(rewritten.removed_files, Vec::<PathBuf>::new());
+        assert_eq!(names(&others).len(), before.len() + 1);
+        fs::remove_file(others.join("out")).unwrap();
+    }
+    assert!(made(&earlier) == model.encode_to_vec());
 }
 
 #[test]

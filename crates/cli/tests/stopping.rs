@@ -95,7 +95,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
     let whole = limited(1_000_000, "split model -o chunked --max-chunk-size 256KiB");
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
     let in_files = "--profile extended --max-file-size 1500KiB --compression none";
-    let replace = "--with value -o out/other --compression none";
+    let replace = "--with value --compression none -o out/other";
     let in_one = SPLIT.replace("out/graph", "extended");
     let whole = limited(1_000_000, &format!("{in_one} --profile extended"));
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
@@ -112,7 +112,7 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
         "recompress graph.cpb -o out/other.cpb --compression none".to_owned(),
         format!("recompress extended.cpb -o out/other.cpb --compression none {to_files}"),
         format!("replace graph.cpb node[1].name {replace}"),
-        format!("replace extended.cpb node[1].name {replace} {to_files}"),
+        format!("replace extended.cpb node[1].name {replace}.cpb {to_files}"),
         format!("replace graph.pb node[1].name {replace} --message tensorflow.GraphDef"),
         "get graph.cpb '' -o out/part".to_owned(),
         "get graph.pb '' -o out/part".to_owned(),

@@ -90,7 +90,8 @@ impl RewriteOptions {
     /// [`LEAST_MAX_FILE_SIZE`](crate::split::LEAST_MAX_FILE_SIZE), and only for what was split in
     /// the extended profile; no chunk is cut, so each has to have room in a file.
     ///
-    /// Only [`recompress_to_file`] and [`replace_to_file`] can write several.
+    /// Only [`recompress_to_file`] and [`replace_to_file`] can write several, to a target that is
+    /// called `.cpb`.
     #[must_use]
     pub const fn max_file_size(mut self, bytes: Option<u64>) -> Self {
         self.max_file_size = bytes;

@@ -13,8 +13,8 @@ pub(super) const RECOMPRESS: &str = "\
 Writes a .cpb file with the same chunks in another compression. Nothing is merged;
 every checksum is verified, of what is read and of what was written. OUTPUT is one file
 with all chunks, wherever they are in FILE, unless that is over --max-file-size: then the
-chunks are in OUTPUT.00001-89abcdef.cpb and so on beside it. Each chunk has to have room in
-a file, since none is cut; a split of the merge cuts them anew.
+chunks of OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on beside it. Each chunk has
+to have room in a file, since none is cut; a split of the merge cuts them anew.
 
 FILE can be the folder of a SavedModel: then OUTPUT is a new folder.
 
@@ -29,7 +29,8 @@ Writes a file with another value at one place. Of a .cpb file only the value's c
 written anew, or the chunk of the message around it; all others are copied as they
 are stored, and nothing is merged. The new file is read once, with all checksums. OUTPUT
 is one file with all chunks, wherever they are in FILE, unless that is over
---max-file-size: then the chunks are in OUTPUT.00001-89abcdef.cpb and so on beside it.
+--max-file-size: then the chunks of OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on
+beside it.
 
 The value is as `get` gives it: of a message its bytes, of a string or bytes the bytes
 themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the

@@ -14,7 +14,7 @@ use crate::container::ChunkedFile;
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::split::volumes::{
-    DonePart, commit_all, complete_part, most_of_trailer, parts_beside, remove_stale,
+    DonePart, commit_all, complete_part, most_of_trailer, parts_beside, remove_stale, stem_beside,
 };
 use crate::split::{WrittenFile, check_max_file_size};
 use crate::{Error, ErrorKind, Result};
@@ -56,6 +56,9 @@ pub(super) fn check_max_size<S: ReadAt>(
 ) -> Result<()> {
     let version = file.trailer().metadata().version.as_ref();
     check_max_file_size(max)?;
+    if let Some(main) = main {
+        stem_beside(main.target())?;
+    }
     let message = if main.is_none() {
         "a maximum file size: only beside a file that has a name can be others"
     } else if version.is_none_or(|version| version.join_version < 1) {

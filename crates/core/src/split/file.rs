@@ -10,7 +10,7 @@ use super::options::SplitOptions;
 use super::plan::SplitPlan;
 use super::records::write_records;
 use super::source::Source;
-use super::volumes::{commit_all, parts_beside, remove, remove_stale};
+use super::volumes::{commit_all, parts_beside, remove, remove_stale, stem_beside};
 use super::write::ChunkReader;
 use crate::atomic::{AtomicFile, check_absent, check_space, same_file, written_through};
 use crate::container::ChunkKind;
@@ -126,6 +126,9 @@ pub(super) fn write(
     }
     let mut file = AtomicFile::create(path, force)?;
     let main = written_through(&chunked)?;
+    if plan.is_split() && options.get_max_file_size().is_some() {
+        stem_beside(&main)?;
+    }
     let stale = parts_beside(&main)?;
     let stale: Vec<_> = stale.into_iter().filter(|path| !is_source(path)).collect();
     for path in &stale {

@@ -49,7 +49,7 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 }
 
 /// The files beside `main` that a split to it in several has chunks in, as far as their names tell,
-/// in the order of these names.
+/// in the order of these names. None if `main` isn't called `.cpb`.
 ///
 /// ```
 /// use proto_splitter_core::split::parts_beside;
@@ -65,14 +65,16 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// [`ErrorKind::Io`] if the folder can't be read.
 pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     let main = main.as_ref();
-    let stem = stem(main);
+    let Some(stem) = stem(main) else {
+        return Ok(Vec::new());
+    };
     let failed = |error: std::io::Error| Error::from(error).context(folder(main).display());
     let mut parts = Vec::new();
     for entry in fs::read_dir(folder(main)).map_err(failed)? {
         let name = entry.map_err(failed)?.file_name();
         let tag = name
             .to_str()
-            .and_then(|name| name.strip_prefix(stem.as_deref()?)?.strip_prefix('.'))
+            .and_then(|name| name.strip_prefix(stem)?.strip_prefix('.'))
             .and_then(|name| name.strip_suffix(".cpb")?.split_once('-'));
         let is_part = tag.is_some_and(|(number, crc)| {
             let digits = |text: &str, radix| text.chars().all(|c| c.is_digit(radix));
@@ -86,9 +88,28 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     Ok(parts)
 }
 
-fn stem(main: &Path) -> Option<String> {
-    let name = main.file_name()?.to_str()?;
-    Some(name.strip_suffix(".cpb").unwrap_or(name).to_owned())
+/// What the names of the files beside `main` begin with. Without `.cpb` there are none: it would be
+/// what those beside another main file begin with.
+fn stem(main: &Path) -> Option<&str> {
+    main.file_name()?.to_str()?.strip_suffix(".cpb")
+}
+
+/// What the names of the files beside `main` begin with.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if there can be none.
+pub(crate) fn stem_beside(main: &Path) -> Result<&str> {
+    stem(main).ok_or_else(|| {
+        let why = match main.file_name().and_then(|name| name.to_str()) {
+            Some(_) => "a main file beside which there are others is called .cpb",
+            None => "other files can't refer to a name that isn't Unicode",
+        };
+        Error::new(
+            ErrorKind::InvalidConfig,
+            format!("{}: {why}", main.display()),
+        )
+    })
 }
 
 /// Which of `chunks` go to which file of at most `max` bytes: in order, each file as full as is
@@ -130,13 +151,7 @@ pub(crate) fn complete_part(
     end: u64,
     chunks: Vec<ChunkInfo>,
 ) -> Result<DonePart> {
-    let Some(stem) = stem(main) else {
-        let message = format!(
-            "{}: other files can't refer to a name that isn't Unicode",
-            main.display()
-        );
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    };
+    let stem = stem_beside(main)?;
     let chunk_count = chunks.len();
     let trailer = part_metadata(chunks).encode_to_vec();
     file.as_file_mut().seek(SeekFrom::Start(end))?;
@@ -145,7 +160,7 @@ pub(crate) fn complete_part(
     writer.finish()?;
     let size = file.as_file().metadata()?.len();
     let trailer_crc32c = crc32c::crc32c(&trailer);
-    let name = part_name(&stem, count, size, &trailer);
+    let name = part_name(stem, count, size, &trailer);
     Ok(DonePart {
         file,
         path: folder(main).join(&name),
@@ -252,6 +267,10 @@ mod tests {
             .map(|name| folder.path().join(name))
             .collect();
         assert_eq!(found, expected);
+        for other in ["m", "m.pb", "m.x"] {
+            let found = parts_beside(folder.path().join(other)).unwrap();
+            assert!(found.is_empty(), "{other}");
+        }
     }
 
     #[test]
