@@ -259,6 +259,23 @@ fn a_conversion_that_was_interrupted_goes_on_where_it_was() {
 }
 
 #[test]
+fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    copy("keras_mlp", folder.path());
+    let part = folder.path().join("saved_model.00001-89abcdef.cpb");
+    let convert = |form| SavedModelDir::convert_in_place(folder.path(), form, &options(5000));
+    fs::write(&part, "left").unwrap();
+    assert!(!convert(TargetForm::Plain).unwrap().changed);
+    assert!(!part.exists());
+
+    // Beside nothing it may be all that is left of the model.
+    fs::write(&part, "left").unwrap();
+    fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
+    convert(TargetForm::Plain).unwrap_err();
+    assert!(part.exists());
+}
+
+#[test]
 fn two_different_models_side_by_side_are_left_alone() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("model");

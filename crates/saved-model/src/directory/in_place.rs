@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::copy::is_temporary;
@@ -128,6 +129,14 @@ fn remove_unfinished(path: &Path) -> Result<()> {
         let entry = entry?.path();
         if is_temporary(&entry) && entry.is_file() {
             fs::remove_file(entry)?;
+        }
+    }
+    // The other files of a model go after their main file. Beside nothing they may be all that is
+    // left of a model.
+    let main = model_path(path, ModelForm::Chunked);
+    if fs::symlink_metadata(&main).is_err() && model_path(path, ModelForm::Plain).is_file() {
+        for part in parts_beside(main)? {
+            fs::remove_file(part)?;
         }
     }
     Ok(())
