@@ -297,6 +297,10 @@ fn chunks_that_share_a_record_need_room_once() {
     let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
     assert_eq!(rewritten.files.len(), 0);
     assert!(rewritten.copied > 0);
+
+    let options = extended().max_file_size(Some(2 * LEAST_MAX_FILE_SIZE));
+    let in_one = split(&model, folder.path(), &options.force(true));
+    assert!(in_one.trailer().metadata().files.is_empty());
 }
 
 #[cfg(unix)]

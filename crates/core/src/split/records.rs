@@ -76,7 +76,7 @@ pub(super) fn write_records(
     };
     let beside = most_of_trailer(plan) + described.serialize().len() as u64;
     let groups = match options.get_max_file_size() {
-        Some(max) if !fit_in_one(&plan.chunks, beside, max) => assign(plan, &chunks, max),
+        Some(max) if !fit_in_one(plan, &chunks, beside, max) => assign(plan, &chunks, max),
         _ => Vec::new(),
     };
     let own: &[usize] = if groups.is_empty() { &chunks } else { &[] };

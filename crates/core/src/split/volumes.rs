@@ -10,7 +10,7 @@ use record_file::{Compression, RecordWriter};
 
 use super::file::WrittenFile;
 use super::metadata::part_metadata;
-use super::plan::{PlannedChunk, SplitPlan};
+use super::plan::SplitPlan;
 use crate::atomic::{AtomicFile, folder};
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
@@ -32,9 +32,10 @@ pub(super) fn largest_chunk(max: u64) -> u64 {
     (max - max / 32).saturating_sub(2048).max(1)
 }
 
-/// Whether all chunks, and a trailer of so many bytes, have room in one file.
-pub(super) fn fit_in_one(chunks: &[PlannedChunk], trailer: u64, max: u64) -> bool {
-    let chunks = chunks.iter().map(|chunk| most_stored(chunk.size));
+/// Whether these of the plan's chunks, and a trailer of so many bytes, have room in one file.
+pub(super) fn fit_in_one(plan: &SplitPlan, chunks: &[usize], trailer: u64, max: u64) -> bool {
+    let sizes = chunks.iter().map(|&chunk| plan.chunks[chunk].size);
+    let chunks = sizes.map(most_stored);
     chunks.fold(most_stored(trailer), u64::saturating_add) <= max
 }
 
