@@ -73,7 +73,8 @@ pub(super) fn check_max_size<S: ReadAt>(
 pub(super) struct Files<'a> {
     target: &'a File,
     main: RecordWriter<File>,
-    /// The main file, which the others are like, and the most bytes of one, if chunks go to others.
+    /// The main file, which the others are like, and the most bytes of one, if chunks go to
+    /// others.
     several: Option<(&'a AtomicFile, u64)>,
     open: Option<OpenPart>,
     done: Vec<DonePart>,
