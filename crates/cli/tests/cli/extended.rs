@@ -175,7 +175,7 @@ fn what_the_extended_profile_is_needed_for_is_said() {
     let error = run([&"split", &input, &"--max-file-size", &"1MiB"]).failed(Exit::Usage);
     assert!(error.contains("only with --profile extended"), "{error}");
     let folder = dir.path("");
-    let rewritten = dir.path("rewritten");
+    let rewritten = dir.path("rewritten.cpb");
     let others = Dir::new();
     let one = others.path("one.cpb");
     let (out, size) = (others.path("one"), "8KiB");
