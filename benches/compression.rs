@@ -83,7 +83,8 @@ fn main() -> Outcome<()> {
     ];
     for (name, message) in models.into_iter().chain(drawn) {
         let options = SplitOptions::new()
-            .max_chunk_size(MAX_CHUNK_SIZE / scale)
+            // What is smaller is cut all the same.
+            .max_chunk_size((MAX_CHUNK_SIZE / scale).min(message.len() as u64 / 2))
             .value_chunk_size(Some(constant as u64));
         measure(name, &message.into(), &options, folder.path())?;
     }
