@@ -26,7 +26,8 @@ impl Source {
         }
     }
 
-    /// Fails if the target is one of the files that are read.
+    /// Fails if the target is one of the files that are read, the one with the `value` that goes in
+    /// included.
     pub(crate) fn check_apart(
         &self,
         target: &Path,

@@ -58,7 +58,7 @@ impl<S: ReadAt> ChunkedFile<S> {
             }
         }
         shared.sort_by_key(|&chunk| (self.records[chunk].file, self.records[chunk].position));
-        groups.push(shared);
+        groups.extend(Some(shared).filter(|shared| !shared.is_empty()));
         groups
     }
 
