@@ -33,11 +33,7 @@ pub(crate) struct Payload {
     pos: u64,
     /// Data still to come.
     left: u64,
-    window: Vec<u8>,
-    /// Where in the file the window begins.
-    window_begin: u64,
-    /// Whether the input ended in the window.
-    is_short: bool,
+    window: Window,
     hasher: Option<Hasher>,
 }
 
@@ -49,9 +45,7 @@ impl Payload {
             hasher: Some(Hasher::new()),
             left: chunk.header.data_size,
             chunk,
-            window: Vec::new(),
-            window_begin: 0,
-            is_short: false,
+            window: Window::default(),
         }
     }
 
@@ -64,16 +58,19 @@ impl Payload {
         if input.as_slice().is_some() {
             return Ok(read_header(input, begin)?.map(Payload::hashed));
         }
-        let mut window = vec![0; MOST_HEADER + FRONT];
+        let mut bytes = vec![0; MOST_HEADER + FRONT];
         let got = input
-            .read_full(begin, &mut window)
+            .read_full(begin, &mut bytes)
             .map_err(|error| Fault::io(begin, error))?;
-        window.truncate(got);
-        let header = &window[..got.min(header_len(begin))];
+        bytes.truncate(got);
+        let header = &bytes[..got.min(header_len(begin))];
         let chunk = parse_header(header, begin)?;
         Ok(chunk.map(|chunk| Payload {
-            window,
-            window_begin: begin,
+            window: Window {
+                bytes,
+                begin,
+                is_short: false,
+            },
             ..Payload::hashed(chunk)
         }))
     }
@@ -91,11 +88,7 @@ impl Payload {
         Payload {
             pos: payload_position(chunk.begin, CHUNK_HEADER.saturating_add(offset)),
             left: chunk.header.data_size.saturating_sub(offset),
-            hasher: None,
-            chunk,
-            window: Vec::new(),
-            window_begin: 0,
-            is_short: false,
+            ..Payload::unhashed(chunk)
         }
     }
 
@@ -132,12 +125,15 @@ impl Payload {
         }
         if is_boundary(self.pos) {
             let mut stored = [0; BLOCK_HEADER_LEN];
-            stored.copy_from_slice(self.raw(input, BLOCK_HEADER)?);
+            let raw = self
+                .window
+                .raw(input, &self.chunk, self.pos, BLOCK_HEADER, self.left)?;
+            stored.copy_from_slice(raw);
             self.check_block(&stored)?;
             self.pos += BLOCK_HEADER;
         }
         // What is at hand comes first, without what is to be read.
-        let want = match self.in_window() {
+        let want = match self.window.left_from(self.pos) {
             0 => want,
             at_hand => want.min(at_hand),
         };
@@ -145,14 +141,9 @@ impl Payload {
         self.left -= want;
         let at = self.pos;
         self.pos += want;
-        // Borrow the parts separately: the piece stays in the window or the input.
-        let piece = raw(
-            &mut self.window,
-            (&mut self.window_begin, &mut self.is_short),
-            &self.chunk,
-            input,
-            (at, want, want + self.left),
-        )?;
+        let piece = self
+            .window
+            .raw(input, &self.chunk, at, want, want + self.left)?;
         Ok((piece, self.hasher.as_mut()))
     }
 
@@ -208,15 +199,6 @@ impl Payload {
         Ok(())
     }
 
-    /// How many bytes of the file from the next one on are in the window.
-    fn in_window(&self) -> u64 {
-        let end = self.window_begin + self.window.len() as u64;
-        if self.pos < self.window_begin {
-            return 0;
-        }
-        end.saturating_sub(self.pos)
-    }
-
     /// Reads the next bytes straight to `buf`, and says how many: none where that isn't faster.
     fn read_straight<I: Input + ?Sized>(
         &mut self,
@@ -225,7 +207,7 @@ impl Payload {
     ) -> Result<usize, Fault> {
         // A window pays where small reads follow each other.
         let is_small = (buf.len() as u64) < BLOCK.min(self.left);
-        if is_small || self.in_window() > 0 || !input.is_vectored() {
+        if is_small || self.window.left_from(self.pos) > 0 || !input.is_vectored() {
             return Ok(0);
         }
         // Not more than is in a core's cache when it is hashed.
@@ -346,20 +328,6 @@ impl Payload {
         })
     }
 
-    fn raw<'a, I: Input + ?Sized>(
-        &'a mut self,
-        input: &'a mut I,
-        len: u64,
-    ) -> Result<&'a [u8], Fault> {
-        raw(
-            &mut self.window,
-            (&mut self.window_begin, &mut self.is_short),
-            &self.chunk,
-            input,
-            (self.pos, len, self.left),
-        )
-    }
-
     fn check_block(&self, stored: &[u8; BLOCK_HEADER_LEN]) -> Result<(), Fault> {
         let block = block_of(self.pos);
         let header = BlockHeader::decode(stored, block).map_err(|error| Fault {
@@ -391,49 +359,79 @@ fn until_block_end(pos: u64, len: usize) -> usize {
     usize::try_from(BLOCK - pos % BLOCK).map_or(len, |room| room.min(len))
 }
 
-/// `len` raw bytes at `at`, out of the input's memory or the window, which is refilled if need be
-/// as far as the `left` bytes of data from here on go.
-fn raw<'a, I: Input + ?Sized>(
-    window: &'a mut Vec<u8>,
-    (window_begin, is_short): (&mut u64, &mut bool),
-    chunk: &Chunk,
-    input: &'a mut I,
-    (at, len, left): (u64, u64, u64),
-) -> Result<&'a [u8], Fault> {
-    let short = |have: u64| Fault::ends_inside(chunk, have);
-    if input.as_slice().is_some() {
-        let all = input.as_slice().unwrap_or_default();
-        let have = all.len() as u64;
-        return slice(all, at, len).ok_or_else(|| short(have));
+/// Bytes of the file, as they were read last; of an input in memory there are none.
+#[derive(Debug, Default)]
+struct Window {
+    bytes: Vec<u8>,
+    /// Where in the file they begin.
+    begin: u64,
+    /// Whether the input ended behind them.
+    is_short: bool,
+}
+
+impl Window {
+    fn end(&self) -> u64 {
+        self.begin + self.bytes.len() as u64
     }
-    let have = *window_begin + window.len() as u64;
-    if at < *window_begin || at + len > have {
-        // Never beyond the data: a stream couldn't go back.
-        let data_end = payload_end(at, left);
-        if *is_short && (*window_begin..have).contains(&at) {
-            // Nor could a stream go back to what it had.
-            return Err(short(have));
+
+    /// How many of its bytes are at `pos` and behind.
+    fn left_from(&self, pos: u64) -> u64 {
+        if pos < self.begin {
+            return 0;
         }
-        let wanted = (data_end - at).min(WINDOW - at % BLOCK);
+        self.end().saturating_sub(pos)
+    }
+
+    /// `len` bytes of the file at `at`, out of the input's memory or the window, which is refilled
+    /// if need be as far as the `left` bytes of the chunk's data from there on go.
+    fn raw<'a, I: Input + ?Sized>(
+        &'a mut self,
+        input: &'a mut I,
+        chunk: &Chunk,
+        at: u64,
+        len: u64,
+        left: u64,
+    ) -> Result<&'a [u8], Fault> {
+        let short = |have: u64| Fault::ends_inside(chunk, have);
+        if input.as_slice().is_some() {
+            let all = input.as_slice().unwrap_or_default();
+            let have = all.len() as u64;
+            return slice(all, at, len).ok_or_else(|| short(have));
+        }
+        if at < self.begin || at + len > self.end() {
+            self.refill(input, chunk, at, left)?;
+        }
+        slice(&self.bytes, at - self.begin, len).ok_or_else(|| short(self.end()))
+    }
+
+    fn refill<I: Input + ?Sized>(
+        &mut self,
+        input: &mut I,
+        chunk: &Chunk,
+        at: u64,
+        left: u64,
+    ) -> Result<(), Fault> {
+        if self.is_short && (self.begin..self.end()).contains(&at) {
+            // A stream can't go back to what it had.
+            return Err(Fault::ends_inside(chunk, self.end()));
+        }
+        // Never beyond the data, for the same reason.
+        let wanted = (payload_end(at, left) - at).min(WINDOW - at % BLOCK);
         // At most WINDOW, which fits.
-        window.resize(usize::try_from(wanted).unwrap_or(0), 0);
-        *window_begin = at;
-        let got = input
-            .read_full(at, window)
-            .map_err(|error| Fault::io(at, error));
-        match got {
+        self.bytes.resize(usize::try_from(wanted).unwrap_or(0), 0);
+        self.begin = at;
+        match input.read_full(at, &mut self.bytes) {
             Ok(got) => {
-                *is_short = got < window.len();
-                window.truncate(got);
+                self.is_short = got < self.bytes.len();
+                self.bytes.truncate(got);
+                Ok(())
             }
-            Err(fault) => {
-                window.clear();
-                return Err(fault);
+            Err(error) => {
+                self.bytes.clear();
+                Err(Fault::io(at, error))
             }
         }
     }
-    let have = *window_begin + window.len() as u64;
-    slice(window, at - *window_begin, len).ok_or_else(|| short(have))
 }
 
 fn slice(bytes: &[u8], at: u64, len: u64) -> Option<&[u8]> {
