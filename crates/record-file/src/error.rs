@@ -142,6 +142,23 @@ impl Error {
         Error::new(*kind, *offset, detail.clone(), source.clone())
     }
 
+    /// That this is more than there can be memory for.
+    pub(crate) fn no_room_for(bytes: u64) -> Self {
+        Error::plain(
+            ErrorKind::LimitExceeded,
+            format!("{bytes} bytes don't fit in memory"),
+        )
+    }
+
+    /// That a position is no chunk boundary, or not in the file.
+    pub(crate) fn no_chunk_at(offset: u64) -> Self {
+        Error::at(
+            ErrorKind::InvalidPosition,
+            offset,
+            "no chunk can begin here",
+        )
+    }
+
     /// That a file doesn't begin as every record file does.
     pub(crate) fn not_ours() -> Self {
         Error::at(

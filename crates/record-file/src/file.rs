@@ -14,9 +14,10 @@ use crate::codec::Decoders;
 use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fault::Fault;
 use crate::headers::{header_ends, read_header};
 use crate::options::ReaderOptions;
-use crate::payload::{Payload, check_limit};
+use crate::payload::Payload;
 use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::{ReadAt, read_full_at};
 use crate::simple::compression_kind;
@@ -190,24 +191,14 @@ impl<S: ReadAt> RecordFile<S> {
 
     fn check_boundary(&self, begin: u64) -> Result<()> {
         if begin >= self.size || !is_chunk_boundary(begin) {
-            return Err(Error::at(
-                ErrorKind::InvalidPosition,
-                begin,
-                "no chunk can begin here",
-            ));
+            return Err(Error::no_chunk_at(begin));
         }
         Ok(())
     }
 
     fn check_header(&self, chunk: &Chunk) -> Result<()> {
         if chunk.end > self.size {
-            return Err(Error::truncated(
-                chunk.begin,
-                format!(
-                    "the file ends at {:#x}, inside a chunk that goes on to {:#x}",
-                    self.size, chunk.end
-                ),
-            ));
+            return Err(Fault::ends_inside(chunk, self.size).into());
         }
         chunk.header.check_claims(chunk.begin)
     }
@@ -284,7 +275,7 @@ impl<S: ReadAt> RecordFile<S> {
     fn read_stored(&self, chunk: &Chunk, decoders: &mut Decoders) -> Result<Stored> {
         let known = chunk.header.data_size;
         if self.projection.is_all() {
-            check_limit(chunk, known, self.options.max_chunk_memory)?;
+            self.options.check_memory(chunk.begin, known)?;
             let mut payload = Payload::hashed(*chunk);
             let input = &mut &self.source;
             let options = &self.options;
@@ -311,18 +302,12 @@ impl<S: ReadAt> RecordFile<S> {
     /// Makes room for all data of a chunk, of which some may be there.
     fn reserve(&self, chunk: &Chunk, data: &mut Vec<u8>) -> Result<()> {
         let size = chunk.header.data_size;
-        check_limit(chunk, size, self.options.max_chunk_memory)?;
+        self.options.check_memory(chunk.begin, size)?;
         // The chunk is within the file, so its data is really there.
         usize::try_from(size)
             .ok()
             .and_then(|size| data.try_reserve_exact(size.saturating_sub(data.len())).ok())
-            .ok_or_else(|| {
-                Error::at(
-                    ErrorKind::LimitExceeded,
-                    chunk.begin,
-                    format!("{size} bytes don't fit in memory"),
-                )
-            })
+            .ok_or_else(|| Error::no_room_for(size).or_at(chunk.begin))
     }
 
     /// The chunk of a record, whose index is checked.

@@ -1,4 +1,5 @@
 //! What a reader puts up with.
+use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of one record chunk that a reader holds in memory, unless told otherwise.
 pub const DEFAULT_MAX_CHUNK_MEMORY: u64 = 2 << 30;
@@ -75,6 +76,20 @@ impl ReaderOptions {
     pub const fn parallelism(mut self, threads: u32) -> Self {
         self.parallelism = threads;
         self
+    }
+
+    /// Fails if so many bytes of the chunk at `begin`, stored or decoded, must not be held in
+    /// memory.
+    pub(crate) fn check_memory(&self, begin: u64, bytes: u64) -> Result<()> {
+        let limit = self.max_chunk_memory;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(Error::at(
+            ErrorKind::LimitExceeded,
+            begin,
+            format!("{bytes} bytes of a chunk are more than max_chunk_memory ({limit}) allows"),
+        ))
     }
 }
 

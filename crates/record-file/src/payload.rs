@@ -6,7 +6,7 @@ use crate::block::{
     payload_end, payload_position,
 };
 use crate::chunk::{CHUNK_HEADER, Chunk};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fault::{Fault, Place};
 use crate::hash::Hasher;
 use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_header};
@@ -438,16 +438,4 @@ fn slice(bytes: &[u8], at: u64, len: u64) -> Option<&[u8]> {
     let at = usize::try_from(at).ok()?;
     let len = usize::try_from(len).ok()?;
     bytes.get(at..)?.get(..len)
-}
-
-/// The limit that a chunk's data, which is about to be held in memory, must not exceed.
-pub(crate) fn check_limit(chunk: &Chunk, bytes: u64, limit: u64) -> Result<()> {
-    if bytes <= limit {
-        return Ok(());
-    }
-    Err(Error::at(
-        ErrorKind::LimitExceeded,
-        chunk.begin,
-        format!("a chunk of {bytes} bytes is more than max_chunk_memory ({limit}) allows"),
-    ))
 }

@@ -25,7 +25,7 @@ use crate::fault::Fault;
 use crate::headers::{read_first_header, read_header};
 use crate::input::{Input, ReadAhead, Sequential};
 use crate::options::ReaderOptions;
-use crate::payload::{Payload, check_limit};
+use crate::payload::Payload;
 use crate::position::RecordPosition;
 use crate::simple;
 use crate::stored::Stored;
@@ -497,7 +497,8 @@ impl<I: Input> RecordReader<I> {
             }
             _ => data_size,
         };
-        check_limit(chunk, size, self.options.max_chunk_memory)
+        self.options
+            .check_memory(chunk.begin, size)
             .map_err(|error| Fault::in_data(chunk, error))
     }
 

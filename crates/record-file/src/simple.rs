@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fault::Fault;
 use crate::input::Input;
 use crate::options::ReaderOptions;
-use crate::payload::{Payload, check_limit};
+use crate::payload::Payload;
 use crate::varint;
 
 /// The compression that the first byte of a chunk's data names.
@@ -87,7 +87,7 @@ pub(crate) fn record_ends(
                 format!("{size} bytes of sizes can't be those of {num_records} records"),
             ));
         }
-        check_limit(chunk, size, options.max_chunk_memory)?;
+        options.check_memory(begin, size)?;
         let memory = std::mem::take(&mut decoders.sizes);
         decompressed = decoders
             .decompress_to(memory, compression, stored, size)
@@ -154,7 +154,7 @@ pub(crate) fn decode(
             format!("{size} bytes of values, not {expected}"),
         ));
     }
-    check_limit(chunk, size, options.max_chunk_memory)?;
+    options.check_memory(begin, size)?;
     let memory = decoders.memory.take(size);
     let values = decoders
         .decompress_to(memory, front.compression, values, size)
@@ -209,7 +209,7 @@ fn decode_pieces<I: Input + ?Sized>(
         let detail = format!("{size} bytes of values, not {expected}");
         return Err(wrong(Error::corrupt(begin, detail)));
     }
-    check_limit(&chunk, size, options.max_chunk_memory).map_err(wrong)?;
+    options.check_memory(begin, size).map_err(wrong)?;
     let mut values = decoders.memory.take(size);
     values.clear();
     // Sixteen bytes tell how large a window is.

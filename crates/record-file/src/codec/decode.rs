@@ -3,10 +3,10 @@
 use zstd::zstd_safe::DCtx;
 
 use super::frame;
-use super::stream::{GROWTH, StreamDecoder, bad_zstd, no_memory, size_differs, too_large};
+use super::stream::{GROWTH, StreamDecoder, bad_zstd, no_memory, size_differs};
 use super::{Memory, TRUSTED_SIZE, bad_stream};
 use crate::compression::CompressionKind;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
 use crate::varint;
 
@@ -103,7 +103,7 @@ impl Decoders {
         stream: &[u8],
         size: u64,
     ) -> Result<Vec<u8>> {
-        let len = usize::try_from(size).map_err(|_| too_large(size))?;
+        let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let trusted = size <= TRUSTED_SIZE.max((stream.len() as u64).saturating_mul(64));
         match kind {
             CompressionKind::Zstd => {
@@ -112,7 +112,8 @@ impl Decoders {
                     return Err(size_differs(size));
                 }
                 out.clear();
-                out.try_reserve_exact(len).map_err(|_| too_large(size))?;
+                out.try_reserve_exact(len)
+                    .map_err(|_| Error::no_room_for(size))?;
                 // A Vec takes what comes up to its capacity, which may be more than was asked for.
                 self.zstd()?
                     .decompress(&mut out, stream)
@@ -205,9 +206,9 @@ impl Decoders {
 
 /// What is in memory that was used before is written over: only what is new needs to be filled.
 pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
-    let len = usize::try_from(size).map_err(|_| too_large(size))?;
+    let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
     out.try_reserve_exact(len.saturating_sub(out.len()))
-        .map_err(|_| too_large(size))?;
+        .map_err(|_| Error::no_room_for(size))?;
     out.resize(len, 0);
     Ok(())
 }

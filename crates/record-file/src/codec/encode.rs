@@ -2,7 +2,7 @@
 use zstd::zstd_safe::{CCtx, compress_bound};
 
 use super::compressor::{Compressor, Each};
-use super::pieces::too_large;
+use super::pieces::too_large_for_snappy;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
@@ -92,7 +92,7 @@ impl Encoders {
             ));
         }
         if size > MAX_SNAPPY {
-            return Err(too_large(size));
+            return Err(too_large_for_snappy(size));
         }
         // Its stream begins with the size, too.
         varint::push(out, size);

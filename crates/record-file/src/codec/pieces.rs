@@ -41,7 +41,9 @@ impl Encoders {
     ) -> Result<PieceEncoder<'a>> {
         let by = match compression {
             Compression::None => By::Nothing,
-            Compression::Snappy { .. } if size > MAX_SNAPPY => return Err(too_large(size)),
+            Compression::Snappy { .. } if size > MAX_SNAPPY => {
+                return Err(too_large_for_snappy(size));
+            }
             Compression::Snappy { .. } => By::Snappy(self.take_snappy(), self.take_fragment()),
             Compression::Brotli { .. } => {
                 By::Brotli(self.compressor(compression, size)?, self.take_fragment())
@@ -161,8 +163,7 @@ fn run(
     }
 }
 
-/// What snappy can't compress at once.
-pub(super) fn too_large(size: u64) -> Error {
+pub(super) fn too_large_for_snappy(size: u64) -> Error {
     Error::plain(
         ErrorKind::LimitExceeded,
         format!("snappy compresses at most {MAX_SNAPPY} bytes at once, not {size}"),

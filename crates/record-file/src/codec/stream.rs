@@ -75,7 +75,7 @@ impl StreamDecoder {
 
     /// Decodes all of `input`, appending to `out`, which must not get longer than `size`.
     pub(crate) fn run_to(&mut self, input: &[u8], out: &mut Vec<u8>, size: u64) -> Result<()> {
-        let most = usize::try_from(size).map_err(|_| too_large(size))?;
+        let most = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let mut read = 0;
         // As long as the room is used up, there may be more to come without input.
         let mut more = false;
@@ -90,7 +90,8 @@ impl StreamDecoder {
             if out.len() == out.capacity() {
                 // Memory grows as data arrives.
                 let grown = out.len().max(GROWTH).min(most - out.len());
-                out.try_reserve_exact(grown).map_err(|_| too_large(size))?;
+                out.try_reserve_exact(grown)
+                    .map_err(|_| Error::no_room_for(size))?;
             }
             let before = out.len();
             let room = (out.capacity() - before).min(most - before);
@@ -252,13 +253,6 @@ pub(super) fn size_differs(size: u64) -> Error {
     bad_stream(format!(
         "compressed stream doesn't decode to the {size} bytes it claims"
     ))
-}
-
-pub(super) fn too_large(size: u64) -> Error {
-    Error::plain(
-        ErrorKind::LimitExceeded,
-        format!("{size} bytes don't fit in memory"),
-    )
 }
 
 pub(super) fn no_memory() -> Error {

@@ -47,11 +47,7 @@ impl<S: ReadAt> RecordReader<S> {
         let begin = position.chunk_begin().0;
         self.check_within(begin)?;
         if !crate::block::is_chunk_boundary(begin) {
-            return Err(Error::at(
-                ErrorKind::InvalidPosition,
-                begin,
-                "no chunk can begin here",
-            ));
+            return Err(Error::no_chunk_at(begin));
         }
         self.last = None;
         if begin != self.begin {

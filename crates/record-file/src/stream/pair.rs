@@ -6,7 +6,7 @@ use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::{RecordFile, check_len};
 use crate::hash::{Hasher, InStep, hash_in_step};
-use crate::payload::{Payload, check_limit};
+use crate::payload::Payload;
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
 
@@ -173,7 +173,8 @@ impl<'f, S: ReadAt> Way<'f, S> {
     /// To memory, for all that is stored of a record.
     fn whole(kind: CompressionKind, payload: Payload, file: &RecordFile<S>) -> Result<Self> {
         let chunk = payload.chunk();
-        check_limit(chunk, chunk.header.data_size, file.options.max_chunk_memory)?;
+        file.options
+            .check_memory(chunk.begin, chunk.header.data_size)?;
         let len = payload.left();
         let mut stored = file.with_decoders(|decoders| decoders.memory.take(len));
         resize(&mut stored, len)?;

@@ -1,6 +1,6 @@
 //! A buffer that is filled from its end.
 use crate::codec::TRUSTED_SIZE;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 #[derive(Debug)]
 pub(crate) struct Backward {
@@ -15,12 +15,7 @@ impl Backward {
     /// A buffer for `size` bytes in the end. Memory for them is taken at once only up to a bound
     /// that doesn't depend on what the file claims.
     pub(crate) fn new(size: u64, stored: u64) -> Result<Self> {
-        let limit = usize::try_from(size).map_err(|_| {
-            Error::plain(
-                ErrorKind::LimitExceeded,
-                format!("{size} bytes don't fit in memory"),
-            )
-        })?;
+        let limit = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
         let first = size.min(TRUSTED_SIZE.max(stored.saturating_mul(16)));
         let first = usize::try_from(first).unwrap_or(limit);
         Ok(Backward {

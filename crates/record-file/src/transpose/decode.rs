@@ -14,9 +14,8 @@ use crate::chunk::{Chunk, ChunkHeader};
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
-use crate::payload::check_limit;
 use crate::stored::Stored;
 
 /// The least room beside the records, as a part of them: with less, what is left of the buffers
@@ -54,17 +53,11 @@ pub(crate) fn decode(
 ) -> Result<DecodedChunk> {
     let begin = chunk.begin;
     let size = chunk.header.decoded_data_size;
-    check_limit(chunk, size, options.max_chunk_memory)?;
+    options.check_memory(begin, size)?;
     let in_memory = usize::try_from(size)
         .ok()
         .filter(|size| size.checked_mul(4).is_some());
-    let in_memory = in_memory.ok_or_else(|| {
-        Error::at(
-            ErrorKind::LimitExceeded,
-            begin,
-            format!("{size} bytes don't fit in memory"),
-        )
-    })?;
+    let in_memory = in_memory.ok_or_else(|| Error::no_room_for(size).or_at(begin))?;
     let wrong = |what| Error::corrupt(begin, what);
     if !projection.is_all() {
         let data = stored.as_slice();

@@ -72,7 +72,7 @@ impl Header<'_> {
 }
 
 impl<'a> Machine<'a> {
-    /// Parses the data of a transposed chunk. `header` is where its decompressed header is kept.
+    /// Parses the data of a transposed chunk.
     pub(crate) fn parse(
         mut data: &'a [u8],
         begin: u64,
@@ -94,9 +94,7 @@ impl<'a> Machine<'a> {
             stored
         } else {
             let size = take_size(&mut stored, begin)?;
-            if size > options.max_chunk_memory {
-                return Err(limit(begin, size));
-            }
+            options.check_memory(begin, size)?;
             decompressed = decoders
                 .decompress(compression, stored, size)
                 .map_err(|error| error.or_at(begin))?;
@@ -181,9 +179,7 @@ impl<'a> Machine<'a> {
     fn stored_transitions(&self, begin: u64, options: &ReaderOptions) -> Result<(&'a [u8], u64)> {
         let mut stored = self.transitions;
         let size = take_size(&mut stored, begin)?;
-        if size > options.max_chunk_memory {
-            return Err(limit(begin, size));
-        }
+        options.check_memory(begin, size)?;
         Ok((stored, size))
     }
 
@@ -199,9 +195,7 @@ impl<'a> Machine<'a> {
         let (transitions, len) = self.stored_transitions(begin, options)?;
         let sizes = self.buckets.iter().map(|bucket| bucket.size);
         let buffers = sizes.fold(0, u64::saturating_add);
-        if buffers > options.max_chunk_memory {
-            return Err(limit(begin, buffers));
-        }
+        options.check_memory(begin, buffers)?;
         let fits = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         let (from, to) = (fits(buffers), fits(buffers.saturating_add(len)));
         let Some(mut place) = place.get_mut(..to) else {
@@ -244,7 +238,7 @@ impl<'a> Machine<'a> {
     pub(crate) fn cursors(&self, begin: u64) -> Result<Vec<Cursor>> {
         let too_large = || {
             let sizes = self.buckets.iter().map(|bucket| bucket.size);
-            limit(begin, sizes.fold(0, u64::saturating_add))
+            Error::no_room_for(sizes.fold(0, u64::saturating_add)).or_at(begin)
         };
         let mut places = Vec::with_capacity(self.buckets.len());
         let mut behind = 0_usize;
@@ -283,9 +277,7 @@ impl<'a> Machine<'a> {
         if self.compression == CompressionKind::None {
             return Ok(None);
         }
-        if bucket.size > options.max_chunk_memory {
-            return Err(limit(begin, bucket.size));
-        }
+        options.check_memory(begin, bucket.size)?;
         decoders
             .decompress(self.compression, bucket.stored, bucket.size)
             .map(Some)
@@ -296,14 +288,6 @@ impl<'a> Machine<'a> {
     pub(crate) fn stored_bucket(&self, bucket: usize) -> &'a [u8] {
         self.buckets.get(bucket).map_or(&[], |bucket| bucket.stored)
     }
-}
-
-fn limit(begin: u64, size: u64) -> Error {
-    Error::at(
-        crate::ErrorKind::LimitExceeded,
-        begin,
-        format!("{size} bytes in a part of a chunk are more than max_chunk_memory allows"),
-    )
 }
 
 /// Buckets are filled by buffers one after the other, and exactly.

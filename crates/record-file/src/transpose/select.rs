@@ -52,7 +52,7 @@ pub(crate) fn run(
         buckets: vec![None; machine.buckets.len()],
         used: vec![0; machine.buffers.len()],
     };
-    run.some(machine.first, transitions, &mut buffers)?;
+    run.walk(machine.first, transitions, &mut buffers)?;
     if !run.open.is_empty() {
         return Err(Error::corrupt(begin, LEFT_OPEN));
     }
@@ -89,7 +89,7 @@ struct Open<'a> {
     around: Selected<'a>,
 }
 
-/// Walks the states: `next` is called after each, and says where to go or that it ends.
+/// A walk from state to state.
 struct Walk<'a> {
     states: &'a [State],
     transitions: &'a [u8],
@@ -241,8 +241,8 @@ impl LazyBuffers<'_, '_, '_> {
 }
 
 impl Run<'_> {
-    /// The careful way: at each field, whether it is wanted. What isn't is not even looked at.
-    fn some(
+    /// Walks the states, and puts out what is wanted of what they emit.
+    fn walk(
         &mut self,
         first: u32,
         transitions: &[u8],
@@ -279,7 +279,9 @@ impl Run<'_> {
             (Emit::Nothing, _) => {}
             (Emit::MessageStart, _) => self.end_record().map_err(wrong)?,
             (Emit::NonProto { buffer }, _) => {
-                let last = u32::try_from(self.last_buffer(buffers)).unwrap_or(u32::MAX);
+                // The last buffer has the lengths of such records.
+                let last = buffers.used.len().wrapping_sub(1);
+                let last = u32::try_from(last).unwrap_or(u32::MAX);
                 let mut record = 0;
                 buffers.take(last, |bytes| {
                     let mut rest = bytes;
@@ -351,9 +353,5 @@ impl Run<'_> {
             }
         }
         Ok(())
-    }
-
-    fn last_buffer(&self, buffers: &LazyBuffers<'_, '_, '_>) -> usize {
-        buffers.used.len().wrapping_sub(1)
     }
 }

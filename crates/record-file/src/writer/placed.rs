@@ -8,7 +8,7 @@ use crate::block::is_chunk_boundary;
 use crate::chunk::ChunkHeader;
 use crate::codec::Encoders;
 use crate::compression::Compression;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::position::RecordPosition;
 
 /// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at
@@ -16,7 +16,7 @@ use crate::position::RecordPosition;
 ///
 /// # Errors
 ///
-/// [`LimitExceeded`](ErrorKind::LimitExceeded) if that is beyond the positions of a file.
+/// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if that is beyond the positions of a file.
 ///
 /// # Examples
 ///
@@ -90,7 +90,7 @@ impl EncodedRecord {
     ///
     /// # Errors
     ///
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if that is beyond the positions of a file.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if that is beyond the positions of a file.
     pub fn end(&self, begin: u64) -> Result<u64> {
         match self.header.end(begin) {
             u64::MAX => Err(too_long()),
@@ -114,7 +114,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no chunk can begin there.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin there.
     ///
     /// # Examples
     ///
@@ -142,11 +142,7 @@ impl<W: Write> RecordWriter<W> {
     /// ```
     pub fn starting_at(inner: W, position: u64) -> Result<Self> {
         if !is_chunk_boundary(position) {
-            return Err(Error::at(
-                ErrorKind::InvalidPosition,
-                position,
-                "no chunk can begin here",
-            ));
+            return Err(Error::no_chunk_at(position));
         }
         let sink = BlockSink::append(inner, position);
         Ok(Self::on(sink, WriterOptions::new()))
@@ -159,9 +155,9 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// # Errors
     ///
-    /// [`SourceEnded`](ErrorKind::SourceEnded) if there is less data than there was;
-    /// [`ChecksumMismatch`](ErrorKind::ChecksumMismatch) if it is other data;
-    /// [`Io`](ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if there is less data than there was;
+    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if it is other data;
+    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
     pub fn write_encoded_record(
         &mut self,
         record: &EncodedRecord,

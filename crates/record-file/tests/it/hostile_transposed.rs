@@ -265,7 +265,7 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
         .concat();
         let frame = Frame::new(b't', 2, 3, &data);
         let what = format!("buckets of {sizes:?}");
-        refused(&what, &frame, ErrorKind::LimitExceeded, "max_chunk_memory");
+        refused(&what, &frame, ErrorKind::LimitExceeded, "memory");
         let bytes = frame::file(&[frame]);
         let unlimited = ReaderOptions::new().max_chunk_memory(u64::MAX);
         let mut reader = RecordReader::new(bytes, unlimited);
