@@ -211,7 +211,6 @@ impl<I: Input> RecordReader<I> {
         self.unload();
         (self.index, self.passed) = (index, passed);
         self.ahead = None;
-        self.verified = None;
     }
 
     /// Gives the input back.
