@@ -50,9 +50,6 @@ impl<S: ReadAt> RecordReader<S> {
             return Err(Error::no_chunk_at(begin));
         }
         self.last = None;
-        if begin != self.begin {
-            self.drop_verified();
-        }
         if begin != self.begin || self.loaded.is_none() {
             self.unload();
             self.begin = begin;

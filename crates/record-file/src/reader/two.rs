@@ -41,19 +41,13 @@ impl<I: Input> RecordReader<I> {
         self.read_data(Payload::hashed(*chunk))
     }
 
-    /// Lets go of the chunk that was read along with the one before.
-    pub(super) fn drop_verified(&mut self) {
-        if let Some(verified) = self.verified.take() {
-            self.decoders.memory.give(verified.data.memory);
-        }
-    }
-
-    /// As [`drop_verified`](Self::drop_verified), unless it is the one that the reader is at.
+    /// Lets go of the chunk that was read along with the one before, unless it is the one that the
+    /// reader is at.
     pub(super) fn drop_verified_elsewhere(&mut self) {
-        if let Some(verified) = &self.verified
-            && verified.chunk.begin != self.begin
-        {
-            self.drop_verified();
+        let begin = self.begin;
+        let elsewhere = |verified: &mut Verified| verified.chunk.begin != begin;
+        if let Some(verified) = self.verified.take_if(elsewhere) {
+            self.decoders.memory.give(verified.data.memory);
         }
     }
 
