@@ -3,8 +3,9 @@ use bytes::Bytes;
 
 use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::{Decoders, Memory};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
+use crate::position::RecordPosition;
 use crate::simple;
 use crate::stored::Stored;
 use crate::transpose::{self, FieldProjection};
@@ -50,6 +51,14 @@ impl DecodedChunk {
     #[must_use]
     pub fn record_bytes(&self, index: usize) -> Option<Bytes> {
         self.range(index).map(|range| self.data.slice(range))
+    }
+
+    /// The record at `position`, which is in this chunk, sharing its memory.
+    pub(crate) fn record_at(&self, position: RecordPosition) -> Result<Bytes> {
+        usize::try_from(position.record_index())
+            .ok()
+            .and_then(|index| self.record_bytes(index))
+            .ok_or_else(|| Error::no_record_at(position.numeric()))
     }
 
     /// All records, in order.

@@ -159,6 +159,15 @@ impl Error {
         )
     }
 
+    /// That no record has this number.
+    pub(crate) fn no_record_at(numeric: u64) -> Self {
+        Error::at(
+            ErrorKind::InvalidPosition,
+            numeric,
+            "no record has this position",
+        )
+    }
+
     /// That a file doesn't begin as every record file does.
     pub(crate) fn not_ours() -> Self {
         Error::at(

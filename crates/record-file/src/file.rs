@@ -13,7 +13,7 @@ use crate::chunk::{Chunk, ChunkKind, file_start};
 use crate::codec::Decoders;
 use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::headers::{header_ends, read_header};
 use crate::options::ReaderOptions;
@@ -71,8 +71,9 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// [`NotARecordFile`](ErrorKind::NotARecordFile) or [`Truncated`](ErrorKind::Truncated) if it
-    /// doesn't begin with the 64 bytes that a record file begins with; [`Io`](ErrorKind::Io).
+    /// [`NotARecordFile`](crate::ErrorKind::NotARecordFile) or
+    /// [`Truncated`](crate::ErrorKind::Truncated) if it doesn't begin with the 64 bytes that a
+    /// record file begins with; [`Io`](crate::ErrorKind::Io).
     ///
     /// # Examples
     ///
@@ -115,7 +116,7 @@ impl<S: ReadAt> RecordFile<S> {
 
     /// Has only some fields of the records in transposed chunks read.
     ///
-    /// What such a record then is as long as isn't known before it is decoded, and
+    /// How long such a record then is shows only when it is decoded, so
     /// [`record_len`](Self::record_len) decodes it.
     #[must_use]
     pub fn with_field_projection(mut self, projection: FieldProjection) -> Self {
@@ -169,7 +170,7 @@ impl<S: ReadAt> RecordFile<S> {
         self.source
     }
 
-    /// The limits the file is read with.
+    /// The options that the file is read with.
     #[must_use]
     pub fn options(&self) -> &ReaderOptions {
         &self.options
@@ -180,7 +181,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// Any that reading and checking its header can give;
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if no chunk can begin there.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if no chunk can begin there.
     pub fn chunk_header_at(&self, begin: ChunkOffset) -> Result<Chunk> {
         self.check_boundary(begin.0)?;
         let chunk = read_header(&mut &self.source, begin.0)?;
@@ -208,7 +209,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// Any that reading, verifying and decoding can give;
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if it is larger than the options allow.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if it is larger than the options allow.
     ///
     /// # Examples
     ///
@@ -257,7 +258,7 @@ impl<S: ReadAt> RecordFile<S> {
         })?;
         decoded
             .record_bytes(0)
-            .ok_or_else(|| no_record(chunk.begin))
+            .ok_or_else(|| Error::no_record_at(chunk.begin))
     }
 
     /// Lends decompressors that are kept from one call to the next, for as many threads as call at
@@ -316,7 +317,7 @@ impl<S: ReadAt> RecordFile<S> {
         if position.record_index() < chunk.header.num_records {
             return Ok(chunk);
         }
-        Err(no_record(position.numeric()))
+        Err(Error::no_record_at(position.numeric()))
     }
 
     /// Reads one record. Where chunks hold many records, [`read_chunk`](Self::read_chunk) decodes
@@ -325,8 +326,9 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Errors
     ///
     /// Any that reading, verifying and decoding can give;
-    /// [`InvalidPosition`](ErrorKind::InvalidPosition) if there is no such record;
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded) if its chunk is larger than the options allow.
+    /// [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if there is no such record;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if its chunk is larger than the options
+    /// allow.
     ///
     /// # Examples
     ///
@@ -346,11 +348,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// ```
     pub fn read_record(&self, position: RecordPosition) -> Result<Bytes> {
         let chunk = self.chunk_of(position)?;
-        let decoded = self.decode(&chunk)?;
-        usize::try_from(position.record_index())
-            .ok()
-            .and_then(|index| decoded.record_bytes(index))
-            .ok_or_else(|| no_record(position.numeric()))
+        self.decode(&chunk)?.record_at(position)
     }
 
     /// Reads one record into `buf`, which must have its length; a record in a chunk of its own goes
@@ -358,8 +356,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// As [`read_record`](Self::read_record); [`InvalidConfig`](ErrorKind::InvalidConfig) if the
-    /// length differs.
+    /// As [`read_record`](Self::read_record); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if
+    /// the length differs.
     ///
     /// # Examples
     ///
@@ -394,12 +392,7 @@ impl<S: ReadAt> RecordFile<S> {
         if chunk.header.num_records == 1 && self.projection.is_all() {
             return Ok(chunk.header.decoded_data_size);
         }
-        let decoded = self.decode(&chunk)?;
-        usize::try_from(position.record_index())
-            .ok()
-            .and_then(|index| decoded.record(index))
-            .map(|record| record.len() as u64)
-            .ok_or_else(|| no_record(position.numeric()))
+        Ok(self.decode(&chunk)?.record_at(position)?.len() as u64)
     }
 
     /// A reader of one record. One that has a simple chunk of its own is read in bounded memory
@@ -435,26 +428,21 @@ impl<S: ReadAt> RecordFile<S> {
         let chunk = *payload.chunk();
         self.check_header(&chunk)?;
         if position.record_index() >= chunk.header.num_records {
-            return Err(no_record(position.numeric()));
+            return Err(Error::no_record_at(position.numeric()));
         }
         if chunk.header.kind == ChunkKind::Simple && chunk.header.num_records == 1 {
             return RecordStream::open(self, payload);
         }
-        let decoded = self.decode(&chunk)?;
-        let record = usize::try_from(position.record_index())
-            .ok()
-            .and_then(|index| decoded.record_bytes(index));
-        Ok(RecordStream::of_memory(
-            self,
-            record.ok_or_else(|| no_record(position.numeric()))?,
-        ))
+        let record = self.decode(&chunk)?.record_at(position)?;
+        Ok(RecordStream::of_memory(self, record))
     }
 
     /// The compression of a chunk that has data: its first byte.
     ///
     /// # Errors
     ///
-    /// Any that reading can give; [`Unsupported`](ErrorKind::Unsupported) if the type is unknown.
+    /// Any that reading can give; [`Unsupported`](crate::ErrorKind::Unsupported) if the type is
+    /// unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
         let mut payload = Payload::unhashed_from(*chunk, 0);
         let mut source = &self.source;
@@ -465,8 +453,8 @@ impl<S: ReadAt> RecordFile<S> {
     ///
     /// # Errors
     ///
-    /// Any that reading headers can give; [`InvalidPosition`](ErrorKind::InvalidPosition) if there
-    /// is no such record.
+    /// Any that reading headers can give; [`InvalidPosition`](crate::ErrorKind::InvalidPosition) if
+    /// there is no such record.
     ///
     /// # Examples
     ///
@@ -503,13 +491,4 @@ pub(crate) fn check_len(buf: &[u8], record: u64) -> Result<()> {
     Err(Error::config(format!(
         "a buffer of {len} bytes for a record of {record}"
     )))
-}
-
-#[cold]
-fn no_record(numeric: u64) -> Error {
-    Error::at(
-        ErrorKind::InvalidPosition,
-        numeric,
-        "no record has this position",
-    )
 }

@@ -2,6 +2,7 @@
 //! forward.
 use std::io::{self, IoSliceMut, Read};
 
+use crate::codec::TRUSTED_SIZE;
 use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 
 /// What a [`RecordReader`](crate::RecordReader) can read from: every [`ReadAt`], and
@@ -48,6 +49,17 @@ pub trait Input: sealed::Sealed {
     /// The number of bytes, unless only reading can tell.
     #[doc(hidden)]
     fn size(&self) -> io::Result<Option<u64>>;
+}
+
+/// Makes room for `size` bytes that are to be read; where none can tell whether they are there, for
+/// some of them.
+pub(crate) fn reserve_trusted<I: Input + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
+    let trusted = if input.goes_back() {
+        size
+    } else {
+        size.min(TRUSTED_SIZE)
+    };
+    out.reserve(usize::try_from(trusted).unwrap_or(0));
 }
 
 mod sealed {

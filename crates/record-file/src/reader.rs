@@ -18,12 +18,12 @@ pub use search::{Found, Guide};
 use two::Verified;
 
 use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
-use crate::codec::{Decoders, TRUSTED_SIZE};
+use crate::codec::Decoders;
 use crate::decoded::{self, DecodedChunk};
 use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::headers::{read_first_header, read_header};
-use crate::input::{Input, ReadAhead, Sequential};
+use crate::input::{Input, ReadAhead, Sequential, reserve_trusted};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::position::RecordPosition;
@@ -188,7 +188,9 @@ impl<I: Input> RecordReader<I> {
         self
     }
 
-    /// Has only some fields of the records in transposed chunks read, from the current chunk on.
+    /// Has only some fields of the records in transposed chunks read, from the next record on.
+    ///
+    /// A plain stream can't be gone back in, so there it has to be said before anything is read.
     ///
     /// # Examples
     ///
@@ -465,12 +467,7 @@ impl<I: Input> RecordReader<I> {
         }
         let mut data = self.decoders.memory.take(size);
         data.clear();
-        let trusted = if self.input.goes_back() {
-            size
-        } else {
-            size.min(TRUSTED_SIZE)
-        };
-        data.reserve(usize::try_from(trusted).unwrap_or(0));
+        reserve_trusted(&mut data, size, &self.input);
         payload.append(&mut self.input, size, &mut data)?;
         payload.finish(&mut self.input)?;
         self.check_reached(&chunk)?;

@@ -5,7 +5,7 @@ use crate::compression::{Compression, CompressionKind};
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::Fault;
-use crate::input::Input;
+use crate::input::{Input, reserve_trusted};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::varint;
@@ -247,16 +247,6 @@ fn decode_pieces<I: Input + ?Sized>(
         .map_err(wrong)?;
     decoders.memory.give(stored);
     Ok(DecodedChunk::new(values, 0, ends))
-}
-
-/// Makes room for bytes that are known to be there, or else for some of them.
-fn reserve_trusted<I: Input + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
-    let trusted = if input.goes_back() {
-        size
-    } else {
-        size.min(TRUSTED_SIZE)
-    };
-    out.reserve(usize::try_from(trusted).unwrap_or(0));
 }
 
 fn within<'a>(data: &'a [u8], range: &std::ops::Range<u64>, begin: u64) -> Result<&'a [u8]> {

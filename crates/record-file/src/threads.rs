@@ -7,7 +7,8 @@ use std::thread::{Builder, JoinHandle};
 use crate::error::{Error, Result};
 
 type Work<S, J, T> = dyn Fn(&mut S, J) -> T + Send + Sync;
-type Jobs<J, T> = (J, SyncSender<T>);
+/// A job, and where its result goes.
+type Submitted<J, T> = (J, SyncSender<T>);
 
 /// Up to a number of threads, each with a state `S` of its own that is kept from job to job.
 ///
@@ -15,8 +16,10 @@ type Jobs<J, T> = (J, SyncSender<T>);
 pub(crate) struct Threads<S, J, T> {
     work: Arc<Work<S, J, T>>,
     most: usize,
-    jobs: Option<Sender<Jobs<J, T>>>,
-    shared: Arc<Mutex<Receiver<Jobs<J, T>>>>,
+    /// None once they are to end.
+    jobs: Option<Sender<Submitted<J, T>>>,
+    /// The other end, from which each thread takes its next job.
+    shared: Arc<Mutex<Receiver<Submitted<J, T>>>>,
     running: Vec<JoinHandle<()>>,
     results: VecDeque<Receiver<T>>,
 }
@@ -111,7 +114,7 @@ impl<S, J, T> std::fmt::Debug for Threads<S, J, T> {
 }
 
 /// What a thread does until there are no more jobs.
-fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Jobs<J, T>>>, work: &Work<S, J, T>) {
+fn run<S: Default, J, T>(jobs: &Mutex<Receiver<Submitted<J, T>>>, work: &Work<S, J, T>) {
     let mut state = S::default();
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -534,7 +534,7 @@ impl<W: Write> RecordWriter<W> {
     fn write_chunk(&mut self, header: &ChunkHeader, data: &[u8], values: &[&[u8]]) -> Result<()> {
         self.sink
             .write_chunk(header, data, values)
-            .map_err(|error| Error::io(Some(self.sink.pos()), error))
+            .map_err(|error| self.io(error))
     }
 
     /// Keeps memory for the data of the next chunk, unless it is too much to be held for nothing.

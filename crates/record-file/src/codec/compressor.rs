@@ -106,23 +106,7 @@ impl Compressor {
                 let done = if end { left == 0 } else { input.is_empty() };
                 Ok((to.pos(), done))
             }
-            Compressor::Brotli(encoder) => {
-                let operation = if end {
-                    BrotliOperation::Finish
-                } else {
-                    BrotliOperation::Process
-                };
-                let result = encoder
-                    .compress(input, out, operation)
-                    .map_err(|_| brotli_failed("compressing failed"))?;
-                *input = &input[result.bytes_read..];
-                let done = if end {
-                    encoder.is_finished()
-                } else {
-                    input.is_empty() && !encoder.has_output()
-                };
-                Ok((result.bytes_written, done))
-            }
+            Compressor::Brotli(encoder) => step_brotli(encoder, input, out, end),
         }
     }
 }
@@ -167,29 +151,40 @@ fn run_brotli(
     end: bool,
     each: &mut Each<'_>,
 ) -> Result<()> {
+    loop {
+        let start = out.len();
+        out.resize(start + STEP, 0);
+        let (written, done) = step_brotli(encoder, &mut input, &mut out[start..], end)?;
+        out.truncate(start + written);
+        each(out)?;
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+/// [`Compressor::step`] for brotli.
+fn step_brotli(
+    encoder: &mut BrotliEncoder,
+    input: &mut &[u8],
+    out: &mut [u8],
+    end: bool,
+) -> Result<(usize, bool)> {
     let operation = if end {
         BrotliOperation::Finish
     } else {
         BrotliOperation::Process
     };
-    loop {
-        let start = out.len();
-        out.resize(start + STEP, 0);
-        let result = encoder
-            .compress(input, &mut out[start..], operation)
-            .map_err(|_| brotli_failed("compressing failed"))?;
-        out.truncate(start + result.bytes_written);
-        input = &input[result.bytes_read..];
-        each(out)?;
-        let done = if end {
-            encoder.is_finished()
-        } else {
-            input.is_empty() && !encoder.has_output()
-        };
-        if done {
-            return Ok(());
-        }
-    }
+    let result = encoder
+        .compress(input, out, operation)
+        .map_err(|_| brotli_failed("compressing failed"))?;
+    *input = &input[result.bytes_read..];
+    let done = if end {
+        encoder.is_finished()
+    } else {
+        input.is_empty() && !encoder.has_output()
+    };
+    Ok((result.bytes_written, done))
 }
 
 fn brotli(level: u32, window_log: Option<u32>, size: u64) -> Result<BrotliEncoder> {

@@ -204,7 +204,7 @@ impl Decoders {
     }
 }
 
-/// What is in memory that was used before is written over: only what is new needs to be filled.
+/// Makes `out` this long, whatever is in it: what was there before is to be written over.
 pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
     let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
     out.try_reserve_exact(len.saturating_sub(out.len()))

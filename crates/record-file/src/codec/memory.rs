@@ -44,7 +44,7 @@ impl Memory {
         Vec::new()
     }
 
-    /// Keeps a buffer, unless the ones there are are larger.
+    /// Keeps a buffer, if need be in place of a smaller one.
     pub(crate) fn give(&mut self, buffer: Vec<u8>) {
         if self.alike && buffer.capacity() as u64 > most_room(self.wanted) {
             return;

@@ -1,7 +1,7 @@
 //! Reading many records, each to a place of its own.
 use std::sync::{Mutex, PoisonError};
 
-use super::{RecordFile, check_len, no_record};
+use super::{RecordFile, check_len};
 use crate::error::{Error, Result};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
@@ -134,12 +134,9 @@ impl<S: ReadAt> RecordFile<S> {
         let chunk = self.chunk_of(*first)?;
         let decoded = self.decode(&chunk)?;
         for (position, buf) in run {
-            let record = usize::try_from(position.record_index())
-                .ok()
-                .and_then(|index| decoded.record(index))
-                .ok_or_else(|| no_record(position.numeric()))?;
+            let record = decoded.record_at(position)?;
             check_len(buf, record.len() as u64)?;
-            buf.copy_from_slice(record);
+            buf.copy_from_slice(&record);
         }
         self.with_decoders(|decoders| decoded.recycle(&mut decoders.memory));
         Ok(())

@@ -1,5 +1,5 @@
 //! Finding chunks and records by headers alone.
-use super::{RecordFile, no_record};
+use super::RecordFile;
 use crate::chunk::Chunk;
 use crate::error::{Error, Result};
 use crate::headers::chunk_before;
@@ -67,7 +67,7 @@ impl<S: ReadAt> RecordFile<S> {
                 }
             }
         }
-        Err(no_record(numeric))
+        Err(Error::no_record_at(numeric))
     }
 
     /// The last record; `None` if there is none. Only headers near the end are read.

@@ -2,6 +2,7 @@
 use std::io::Write;
 
 use super::RecordWriter;
+use super::later::{Begin, LaterPosition};
 use super::sink::Frame;
 use crate::chunk::Chunk;
 use crate::error::Result;
@@ -49,18 +50,12 @@ impl<W: Write> RecordWriter<W> {
             let begin = writer.sink.pos();
             let end = chunk.header.end(begin);
             let frame = Frame::Known { begin, end };
-            writer
-                .sink
-                .emit(frame, &[&chunk.header.encode()])
-                .map_err(|error| writer.io(error))?;
+            writer.emit(frame, &[&chunk.header.encode()])?;
             let mut source = file.get_ref();
             let mut payload = Payload::hashed(*chunk);
             while payload.left() > 0 {
                 let piece = payload.piece(&mut source, payload.left())?;
-                writer
-                    .sink
-                    .emit(frame, &[piece])
-                    .map_err(|error| writer.io(error))?;
+                writer.emit(frame, &[piece])?;
             }
             payload.finish(&mut source)?;
             writer
@@ -68,10 +63,10 @@ impl<W: Write> RecordWriter<W> {
                 .pad(frame, end)
                 .map_err(|error| writer.io(error))?;
             if let Some(last) = chunk.header.num_records.checked_sub(1) {
-                writer.wrote_alone(begin);
-                if let Some(position) = &mut writer.last {
-                    position.index = last;
-                }
+                writer.last = Some(LaterPosition {
+                    begin: Begin::Known(begin),
+                    index: last,
+                });
             }
             Ok(ChunkOffset(begin))
         })

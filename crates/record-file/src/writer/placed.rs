@@ -90,7 +90,8 @@ impl EncodedRecord {
     ///
     /// # Errors
     ///
-    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if that is beyond the positions of a file.
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if that is beyond the positions of a
+    /// file.
     pub fn end(&self, begin: u64) -> Result<u64> {
         match self.header.end(begin) {
             u64::MAX => Err(too_long()),

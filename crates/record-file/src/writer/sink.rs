@@ -38,7 +38,7 @@ impl Frame {
 }
 
 /// What goes back to fill in headers, for underlying writers that can: [`BlockSink::patch`].
-pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, bool) -> io::Result<()>;
+pub(crate) type Patch<W> = fn(&mut BlockSink<W>, u64, &ChunkHeader, Frame) -> io::Result<()>;
 
 #[derive(Debug)]
 pub(crate) struct BlockSink<W> {
@@ -234,13 +234,13 @@ impl<W: Write> BlockSink<W> {
 }
 
 impl<W: Write + Seek> BlockSink<W> {
-    /// Fills in the header of the chunk that was written from `begin` to here, and its block
-    /// headers if they were left as holes.
+    /// Fills in the header of the chunk that was written from `begin` to here in `frame`, and its
+    /// block headers if that left them as holes.
     pub(crate) fn patch(
         &mut self,
         begin: u64,
         header: &ChunkHeader,
-        block_headers: bool,
+        frame: Frame,
     ) -> io::Result<()> {
         self.write_buffer()?;
         let end = self.pos;
@@ -256,7 +256,7 @@ impl<W: Write + Seek> BlockSink<W> {
             self.write_back(at, &encoded[done..done + n], &mut distance)?;
             done += n;
         }
-        if block_headers {
+        if let Frame::Open = frame {
             let mut block = next_boundary(begin);
             while block < end {
                 let header = BlockHeader::within(block, begin, end).encode();

@@ -127,7 +127,7 @@ impl<W: Write + Seek> RecordWriter<W> {
         self.sink.pad(frame, end).map_err(|error| self.io(error))?;
         header.data_hash = hasher.finish();
         self.sink
-            .patch(begin, &header, false)
+            .patch(begin, &header, frame)
             .map_err(|error| self.io(error))
     }
 }
@@ -196,14 +196,7 @@ impl<W: Write> RecordWriter<W> {
         patch: Patch<W>,
     ) -> Result<()> {
         let begin = self.sink.pos();
-        let empty = ChunkHeader {
-            kind: ChunkKind::Simple,
-            data_size: 0,
-            data_hash: 0,
-            num_records: 1,
-            decoded_data_size: len,
-        };
-        self.emit(Frame::Open, &[&empty.encode()])?;
+        self.emit(Frame::Open, &[&unfilled_header(len).encode()])?;
         let mut encoders = std::mem::take(&mut self.encoder.codecs);
         let emit = &mut |data: &[u8]| self.emit(Frame::Open, &[data]);
         let header = encode_record(&mut encoders, source, len, compression, emit)?;
@@ -211,7 +204,7 @@ impl<W: Write> RecordWriter<W> {
         let end = header.end(begin);
         self.sink
             .pad(Frame::Known { begin, end }, end)
-            .and_then(|()| patch(&mut self.sink, begin, &header, true))
+            .and_then(|()| patch(&mut self.sink, begin, &header, Frame::Open))
             .map_err(|error| self.io(error))
     }
 
@@ -255,6 +248,17 @@ impl<W: Write> RecordWriter<W> {
     }
 }
 
+/// The header of a chunk with one record of `len` bytes, before its data is known.
+fn unfilled_header(len: u64) -> ChunkHeader {
+    ChunkHeader {
+        kind: ChunkKind::Simple,
+        data_size: 0,
+        data_hash: 0,
+        num_records: 1,
+        decoded_data_size: len,
+    }
+}
+
 /// The header, but for the hash, of a chunk with one uncompressed record, and what its data begins
 /// with.
 pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHeader, Vec<u8>)> {
@@ -263,11 +267,8 @@ pub(super) fn plain_header(encoders: &mut Encoders, len: u64) -> Result<(ChunkHe
     let mut front = Vec::new();
     encode_front(encoders, &Compression::None, &sizes, &mut front)?;
     let header = ChunkHeader {
-        kind: ChunkKind::Simple,
         data_size: len.checked_add(front.len() as u64).ok_or_else(too_long)?,
-        data_hash: 0,
-        num_records: 1,
-        decoded_data_size: len,
+        ..unfilled_header(len)
     };
     Ok((header, front))
 }
@@ -296,13 +297,7 @@ pub(super) fn encode_record(
     compression: &Compression,
     emit: &mut dyn FnMut(&[u8]) -> Result<()>,
 ) -> Result<ChunkHeader> {
-    let mut header = ChunkHeader {
-        kind: ChunkKind::Simple,
-        data_size: 0,
-        data_hash: 0,
-        num_records: 1,
-        decoded_data_size: len,
-    };
+    let mut header = unfilled_header(len);
     let mut hasher = Hasher::new();
     let mut write = |data: &[u8]| {
         hasher.update(data);
