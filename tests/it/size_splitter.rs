@@ -1,8 +1,11 @@
 //! `SizeSplitter` beside the splitters that are made for a type.
 
+use prost_reflect::prost::Message;
+use prost_reflect::prost_types::FileDescriptorSet;
+use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 use proto_splitter::merge::{Limits, MergeOptions, Merger};
-use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
-use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter::split::{ComposableSplitter, Profile, SizeSplitter, Source, SplitOptions};
+use proto_splitter::{ErrorKind, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
 
 use crate::fixtures::{MODELS, data, descriptor};
@@ -73,4 +76,62 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     let options = MergeOptions::new().limits(Limits::new().max_message_depth(200));
     let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
     assert!(merged == nested(195));
+}
+
+/// A map with two large values, by a small key of the kind and by the largest.
+fn map_by(kind: &str, largest: MapKey) -> (MessageDescriptor, Vec<u8>) {
+    let schema = format!("syntax = 'proto3'; message M {{ map<{kind}, bytes> m = 1; }}");
+    let file = protox::file::File::from_source("m.proto", &schema.replace('\'', "\"")).unwrap();
+    let pool = DescriptorPool::from_file_descriptor_set(FileDescriptorSet {
+        file: vec![file.file_descriptor_proto().clone()],
+    });
+    let message = pool.unwrap().get_message_by_name("M").unwrap();
+    let small = match &largest {
+        MapKey::I32(_) => MapKey::I32(-1),
+        MapKey::I64(_) => MapKey::I64(-1),
+        MapKey::U32(_) => MapKey::U32(1),
+        MapKey::U64(_) => MapKey::U64(1),
+        other => panic!("{other:?}"),
+    };
+    let entries = [small, largest].map(|key| (key, Value::Bytes(vec![b'v'; 300].into())));
+    let mut value = DynamicMessage::new(message.clone());
+    value.set_field_by_name("m", Value::Map(entries.into()));
+    (message, value.encode_to_vec())
+}
+
+#[test]
+fn in_the_extended_profile_a_value_in_a_map_is_cut_by_any_key_but_a_zigzag_one() {
+    for (kind, largest) in [
+        ("int32", MapKey::I32(i32::MAX)),
+        ("int64", MapKey::I64(i64::MAX)),
+        ("int64", MapKey::I64(i64::MIN)),
+        ("uint32", MapKey::U32(u32::MAX)),
+        ("uint64", MapKey::U64(u64::MAX)),
+        ("fixed32", MapKey::U32(u32::MAX)),
+        ("fixed64", MapKey::U64(u64::MAX)),
+        ("sfixed32", MapKey::I32(i32::MIN)),
+        ("sfixed64", MapKey::I64(i64::MIN)),
+        ("sint32", MapKey::I32(i32::MIN)),
+        ("sint64", MapKey::I64(i64::MIN)),
+    ] {
+        let (message, bytes) = map_by(kind, largest);
+        let source = Source::from_bytes(bytes.clone(), message.clone());
+        let options = SplitOptions::new()
+            .max_chunk_size(100)
+            .profile(Profile::Extended);
+        let split = SizeSplitter.split_with(source, &options);
+        if kind.starts_with("sint") {
+            assert_eq!(split.unwrap_err().kind(), ErrorKind::Uncuttable, "{kind}");
+            continue;
+        }
+        let split = split.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        assert_eq!(split.chunks.len(), 7, "{kind}");
+        for options in [
+            MergeOptions::new(),
+            MergeOptions::new().descriptor(message.clone()),
+        ] {
+            let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+            assert!(merged == bytes, "{kind}");
+        }
+    }
 }

@@ -233,7 +233,7 @@ pub(super) fn plan(
         fits: Fits::default(),
         added: Vec::new(),
     };
-    let view = View::root(source);
+    let view = View::root(source, options.get_profile());
     splitter.build_chunks(&mut SplitContext {
         planning: &mut planning,
         view,

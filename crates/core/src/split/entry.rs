@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::options::Profile;
 use crate::Result;
 use crate::path::MapKey;
 use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
@@ -106,18 +107,28 @@ fn default_key(kind: &Kind) -> Option<MapKey> {
     })
 }
 
-/// Whether a path may carry this key: TensorFlow's Merger cuts integers down to an int32, and the
-/// schema-free merge compares plain varints only.
-pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind) -> bool {
-    let plain = matches!(
+/// Whether a path may carry this key. TensorFlow's Merger cuts integers down to an int32, and knows
+/// no other encodings than these. A merge without the type, as any of ours may be, can't tell
+/// zigzag from plain varints.
+pub(crate) fn key_is_addressable(key: &MapKey, kind: &Kind, profile: Profile) -> bool {
+    match profile {
+        Profile::TensorFlow => is_plain(kind) && is_small(key),
+        Profile::Extended => !matches!(kind, Kind::Sint32 | Kind::Sint64),
+    }
+}
+
+fn is_plain(kind: &Kind) -> bool {
+    matches!(
         kind,
         Kind::String | Kind::Bool | Kind::Int32 | Kind::Int64 | Kind::Uint32 | Kind::Uint64
-    );
-    plain
-        && match *key {
-            MapKey::String(_) | MapKey::Bool(_) | MapKey::I32(_) => true,
-            MapKey::I64(key) => i32::try_from(key).is_ok(),
-            MapKey::U32(key) => i32::try_from(key).is_ok(),
-            MapKey::U64(key) => i32::try_from(key).is_ok(),
-        }
+    )
+}
+
+fn is_small(key: &MapKey) -> bool {
+    match *key {
+        MapKey::String(_) | MapKey::Bool(_) | MapKey::I32(_) => true,
+        MapKey::I64(key) => i32::try_from(key).is_ok(),
+        MapKey::U32(key) => i32::try_from(key).is_ok(),
+        MapKey::U64(key) => i32::try_from(key).is_ok(),
+    }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::entry::{key_is_addressable, parse_entry};
+use super::options::Profile;
 use super::size::check_field;
 use super::source::Source;
 use crate::path::{FieldPath, FieldRef, MapKey, Step};
@@ -49,8 +50,9 @@ pub struct View {
     pub(crate) pieces: Vec<Chain>,
     pub(crate) kind: ViewKind,
     /// Whether a path says the same to every reader: nothing on the way is superseded, and its
-    /// keys are plain.
+    /// keys may stand in paths of the profile.
     pub(crate) addressable: bool,
+    profile: Profile,
 }
 
 /// What a [`View`] shows.
@@ -81,13 +83,14 @@ impl std::fmt::Debug for ViewKind {
 }
 
 impl View {
-    pub(crate) fn root(source: &Source) -> View {
+    pub(crate) fn root(source: &Source, profile: Profile) -> View {
         View {
             kind: ViewKind::Message(source.descriptor().clone()),
             source: source.clone(),
             path: FieldPath::root(),
             pieces: vec![None],
             addressable: true,
+            profile,
         }
     }
 
@@ -231,7 +234,8 @@ impl View {
                 .insert(key.clone(), entries.len())
                 .and_then(|place| entries[place].take());
             // Were an earlier value empty, there would be two placeholders.
-            let addressable = key_is_addressable(&key, &entry.map_entry_key_field().kind())
+            let key_kind = entry.map_entry_key_field().kind();
+            let addressable = key_is_addressable(&key, &key_kind, self.profile)
                 && superseded.is_none_or(|(_, view)| view.addressable && view.size() > 0);
             let view = self.view(path, vec![value], kind.clone(), addressable);
             entries.push(Some((key, view)));
@@ -247,6 +251,7 @@ impl View {
             pieces,
             kind,
             addressable,
+            profile: self.profile,
         }
     }
 

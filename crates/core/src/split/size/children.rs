@@ -93,8 +93,9 @@ impl Engine<'_> {
                     return Ok(None);
                 };
                 let kind = entry.map_entry_key_field().kind();
+                let profile = self.options.get_profile();
                 child.chunkable &= (value.is_some() || self.cuts_elements())
-                    && key_is_addressable(&parsed.key, &kind)
+                    && key_is_addressable(&parsed.key, &kind, profile)
                     && keys.get(&parsed.key) == Some(&ordinal);
                 child.path = node.path.join(Step::key(number, parsed.key));
                 child.chain = occurrence(parsed.value.clone(), &child.chain);
