@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter::atomic::AtomicFile;
+use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::directory::rebuild;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::rewrite::{
@@ -108,8 +108,9 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
                     let reading = reading.clone().progress(progress.clone());
                     let mut out = AtomicFile::create(target, force)?;
                     let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
-                    let size = replace_plain(file, &path, value, &mut sink, &reading)?;
-                    sink.flush()?;
+                    let size = replace_plain(file, &path, value, &mut sink, &reading)
+                        .and_then(|size| Ok(sink.flush().map(|()| size)?))
+                        .map_err(|error| at_target(error, target))?;
                     drop(sink);
                     out.commit()?;
                     Ok(Made::Plain(size))

@@ -39,8 +39,9 @@ impl AtomicFile {
     /// # Errors
     ///
     /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
-    /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::Io`] if that can't be written
-    /// to.
+    /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::InvalidConfig`] if it is there and
+    /// no file, as a device or a pipe, whose place no file is to take; [`ErrorKind::Io`] if its
+    /// folder can't be written to.
     pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
         AtomicFile::create_with(target.as_ref(), force, None)
     }
@@ -50,12 +51,12 @@ impl AtomicFile {
         let create = || -> io::Result<AtomicFile> {
             let target = written_through(target)?;
             check_folder(&target)?;
+            check_name(&target)?;
             let existing = match fs::metadata(&target) {
-                Ok(metadata) if metadata.is_dir() => {
-                    let message = "a folder, where a file is to be";
-                    return Err(io::Error::new(io::ErrorKind::IsADirectory, message));
+                Ok(metadata) => {
+                    check_replaceable(&metadata)?;
+                    Some(metadata.permissions())
                 }
-                Ok(metadata) => Some(metadata.permissions()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(error) => return Err(error),
             };
@@ -77,7 +78,9 @@ impl AtomicFile {
                     .unwrap_or_else(|| fs::Permissions::from_mode(0o666));
                 builder.permissions(mode);
             }
-            let temporary = builder.tempfile_in(folder(&target))?;
+            let temporary = builder
+                .tempfile_in(folder(&target))
+                .map_err(without_temporary)?;
             #[cfg(unix)]
             if let Some(permissions) = like {
                 temporary.as_file().set_permissions(permissions)?;
@@ -222,6 +225,78 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
             let message = format!("{target}: the folder {folder} {why}");
             Err(Error::new(ErrorKind::NoFolder, message))
         }
+    }
+}
+
+/// Fails if the path ends in a slash, and so can only be a folder.
+fn check_name(target: &Path) -> io::Result<()> {
+    let ends_in_slash = target
+        .as_os_str()
+        .as_encoded_bytes()
+        .last()
+        .is_some_and(|&last| std::path::is_separator(char::from(last)));
+    match ends_in_slash {
+        true => Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into()),
+        false => Ok(()),
+    }
+}
+
+/// Fails unless what is there is a file: another takes its place, as it must not that of a device
+/// or a pipe.
+fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
+    let message = if there.is_file() {
+        return Ok(());
+    } else if there.is_dir() {
+        A_FOLDER
+    } else {
+        "no regular file, and is not replaced"
+    };
+    Err(Error::new(ErrorKind::InvalidConfig, message).into())
+}
+
+const A_FOLDER: &str = "a folder, where a file is to be";
+
+/// The error without the path of a temporary file, which nobody has asked for.
+fn without_temporary(error: io::Error) -> io::Error {
+    let cause = error.get_ref().and_then(std::error::Error::source);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    match cause.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error,
+    }
+}
+
+/// Names the file that is written in an error that there is no room for it, which says by itself
+/// where in the file, but not in which.
+///
+/// ```
+/// use std::io;
+/// use std::path::Path;
+///
+/// use proto_splitter_core::{Error, ErrorKind, atomic::at_target};
+/// let full = Error::from(io::Error::from(io::ErrorKind::StorageFull));
+/// let error = at_target(full, Path::new("model.cpb"));
+/// assert!(error.to_string().starts_with("model.cpb: "));
+/// let other = Error::new(ErrorKind::InvalidMessage, "a bad tag");
+/// assert_eq!(at_target(other, Path::new("model.cpb")).to_string(), "a bad tag");
+/// ```
+#[must_use]
+pub fn at_target(error: Error, target: &Path) -> Error {
+    let mut causes = std::iter::successors(std::error::Error::source(&error), |e| e.source());
+    let no_room = causes.any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        kind.is_some_and(|kind| {
+            matches!(
+                kind,
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge
+            )
+        })
+    });
+    match no_room {
+        true => error.context(target.display()),
+        false => error,
     }
 }
 
@@ -375,6 +450,31 @@ mod tests {
         fs::write(&target, b"other").unwrap();
         assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"other");
+    }
+
+    #[test]
+    fn only_a_file_gives_its_place_to_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("folder")).unwrap();
+        let mut targets = vec!["folder", "folder/", "new/"];
+        #[cfg(unix)]
+        {
+            let _listening = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+            std::os::unix::fs::symlink("socket", path("link")).unwrap();
+            targets.extend(["socket", "link"]);
+        }
+        for target in targets {
+            let before = fs::metadata(path(target))
+                .map(|there| there.file_type())
+                .ok();
+            let error = write(&path(target), true, b"new").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{target}: {error}");
+            let after = fs::metadata(path(target))
+                .map(|there| there.file_type())
+                .ok();
+            assert_eq!(after, before, "{target}");
+        }
     }
 
     #[cfg(unix)]

@@ -14,7 +14,7 @@ use super::execute::{Merged, check_chunk, execute, execute_into, execute_to_file
 use super::memory::reserve;
 use super::sink::Sink;
 use super::walked::with_plan;
-use crate::atomic::{AtomicFile, check_space, same_file};
+use crate::atomic::{AtomicFile, at_target, check_space, same_file};
 use crate::container::{ChunkedFile, Trailer, TrailerUse, is_chunked, open_file};
 use crate::decode::{DecodeOptions, InParts, decode_with, undecodable};
 use crate::proto::ChunkMetadata;
@@ -360,7 +360,8 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
     let merged = match found {
         Found::Plain(path) => {
             check_space(out.target(), open_file(path)?.metadata()?.len())?;
-            copy_plain(path, out.as_file_mut(), options)?
+            copy_plain(path, out.as_file_mut(), options)
+                .map_err(|error| at_target(error, target))?
         }
         Found::Chunked(path) => {
             let merge = || {
@@ -369,6 +370,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
                 with_plan(file.trailer(), &file, options, |chunks, plan| {
                     check_space(out.target(), plan.total_len())?;
                     execute_to_file(file.trailer(), chunks, plan, out.as_file(), options)
+                        .map_err(|error| at_target(error, target))
                 })
             };
             let merged = merge().map_err(|error| at_file(error, path))?;

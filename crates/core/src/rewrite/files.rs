@@ -9,7 +9,7 @@ use record_file::{ReadAt, RecordWriter, WriterOptions};
 
 use super::copy::Copy;
 use super::{RewriteOptions, Rewritten};
-use crate::atomic::{AtomicFile, check_absent, same_file};
+use crate::atomic::{AtomicFile, at_target, check_absent, same_file};
 use crate::container::ChunkedFile;
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
@@ -41,7 +41,8 @@ pub(super) fn write<S: ReadAt>(
     for path in &stale {
         check_absent(path, options.force)?;
     }
-    let (mut rewritten, parts) = run(Copy::new(file, main.as_file(), Some(&main), options))?;
+    let (mut rewritten, parts) = run(Copy::new(file, main.as_file(), Some(&main), options))
+        .map_err(|error| at_target(error, target))?;
     rewritten.files = parts.iter().map(WrittenFile::from).collect();
     commit_all(main, parts)?;
     rewritten.removed_files = remove_stale(stale, &rewritten.files)?;

@@ -12,7 +12,7 @@ use super::records::write_records;
 use super::source::Source;
 use super::volumes::{commit_all, parts_beside, remove, remove_stale, stem_beside};
 use super::write::ChunkReader;
-use crate::atomic::{AtomicFile, check_absent, check_space, same_file, written_through};
+use crate::atomic::{AtomicFile, at_target, check_absent, check_space, same_file, written_through};
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
@@ -142,13 +142,15 @@ pub(super) fn write(
     }
     let mut parts = Vec::new();
     if plan.is_split() {
-        (written.chunks, parts) = write_records(plan, source, &mut file, options)?;
+        let records = write_records(plan, source, &mut file, options);
+        (written.chunks, parts) = records.map_err(|error| at_target(error, path))?;
         let others: u64 = parts.iter().map(|part| part.named.size).sum();
         written.output_size = file.as_file().metadata()?.len() + others;
     } else {
         let meter = options.get_progress().meter(source.size());
         let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
-        io::copy(&mut chunk, file.as_file_mut())?;
+        let copied = io::copy(&mut chunk, file.as_file_mut());
+        copied.map_err(|error| at_target(error.into(), path))?;
     }
     source.check_unchanged()?;
     options.get_progress().check()?;

@@ -47,7 +47,8 @@ pub fn rebuild<T, E: From<Error>>(
         .prefix(".protosplit-")
         .suffix(".tmp")
         .tempdir_in(parent(&to))
-        .map_err(Error::from)?;
+        // Not with the path of the temporary folder, which nobody has asked for.
+        .map_err(|error| Error::from(io::Error::from(error.kind())).context(to.display()))?;
     let folder = temporary.path();
     // What can fail for the data's sake goes first: copying may take long.
     let filled = fill(&folder.join(MODEL_STEM))?;
