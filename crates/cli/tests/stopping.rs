@@ -11,6 +11,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -146,6 +147,8 @@ fn a_disk_that_is_full_at_any_moment_leaves_no_file() {
                 "{blocks}, {command}: {output:?}"
             );
             assert!(names(&out).is_empty(), "{blocks}, {command}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("out/"), "{blocks}, {command}: {said}");
         }
     }
 }
@@ -205,7 +208,8 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         .output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    for command in [
+    let signals = [("-INT", 2), ("-TERM", 15)].into_iter().cycle();
+    let commands = [
         "merge tensor.cpb -o out/tensor.pb",
         "recompress tensor.cpb -o out/other.cpb --compression none",
         "replace tensor.cpb tensor_content --with value -o out/other.cpb --compression none",
@@ -214,7 +218,8 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
         "get tensor.pb tensor_content -o out/part",
         "split model -o out/chunked --compression zstd:1",
         "convert model out/chunked --to cpb",
-    ] {
+    ];
+    for (command, (name, number)) in commands.into_iter().zip(signals) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"));
         child.args(command.split(' ')).current_dir(dir);
         if command.contains("tensor_content") || command.starts_with("merge") {
@@ -230,17 +235,17 @@ fn whatever_is_interrupted_while_it_writes_leaves_nothing() {
             sleep(Duration::from_millis(1));
         }
         let pid = child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        let sent = Command::new("kill").args([name, &pid]).status().unwrap();
         assert!(sent.success());
-        assert_eq!(child.wait().unwrap().code(), Some(130), "{command}");
+        assert_eq!(child.wait().unwrap().signal(), Some(number), "{command}");
         assert!(names(&out).is_empty(), "{command}");
     }
 }
 
-/// Runs the command until it says how far it is, and interrupts it.
-fn interrupted(dir: &Path, arguments: &[&str]) -> Option<i32> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
-    command.args(arguments).current_dir(dir);
+/// Runs the command until it says how far it is, sends it these signals, and says by which it
+/// ended.
+fn stopped(dir: &Path, mut command: Command, signals: &[&str]) -> Option<i32> {
+    command.current_dir(dir);
     let mut child = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -250,16 +255,18 @@ fn interrupted(dir: &Path, arguments: &[&str]) -> Option<i32> {
     let mut first = [0];
     stderr.read_exact(&mut first).unwrap();
     let pid = child.id().to_string();
-    let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-    assert!(sent.success());
+    for signal in signals {
+        let sent = Command::new("kill").args([signal, &pid[..]]).status();
+        assert!(sent.unwrap().success());
+    }
     let mut said = String::new();
     stderr.read_to_string(&mut said).unwrap();
     assert!(said.contains("splitting: "), "{said}");
-    child.wait().unwrap().code()
+    child.wait().unwrap().signal()
 }
 
 #[test]
-fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
+fn what_is_interrupted_ends_by_that_signal_and_leaves_nothing() {
     let folder = TempDir::new().unwrap();
     let dir = folder.path();
     // With this compression it takes many seconds.
@@ -269,7 +276,21 @@ fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
     let file = ["split", "graph.pb", "-o", "out/graph", "--max-chunk-size"];
     let type_name = ["1MiB", "--message", "tensorflow.GraphDef"];
     let arguments = [&file[..], &type_name, &how].concat();
-    assert_eq!(interrupted(dir, &arguments), Some(130));
+    let protosplit = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+        command.args(arguments);
+        command
+    };
+    assert_eq!(stopped(dir, protosplit(&arguments), &["-INT"]), Some(2));
+    assert!(names(&dir.join("out")).is_empty());
+
+    // As under `nohup`.
+    let mut hangups_ignored = Command::new("sh");
+    let script = "trap '' HUP; exec \"$0\" \"$@\"";
+    hangups_ignored.args(["-c", script, env!("CARGO_BIN_EXE_protosplit")]);
+    hangups_ignored.args(&arguments);
+    let ended_by = stopped(dir, hangups_ignored, &["-HUP", "-TERM"]);
+    assert_eq!(ended_by, Some(15));
     assert!(names(&dir.join("out")).is_empty());
 
     fs::create_dir(dir.join("model")).unwrap();
@@ -282,6 +303,7 @@ fn what_is_interrupted_ends_with_130_and_leaves_nothing() {
         "--max-chunk-size",
         "1MiB",
     ];
-    assert_eq!(interrupted(dir, &[&of_model[..], &how].concat()), Some(130));
+    let of_model = protosplit(&[&of_model[..], &how].concat());
+    assert_eq!(stopped(dir, of_model, &["-TERM"]), Some(15));
     assert!(names(&dir.join("out")).is_empty());
 }

@@ -95,6 +95,28 @@ fn values_are_shown_by_themselves() {
 }
 
 #[test]
+fn a_float_has_no_more_digits_than_it_takes_to_tell_it() {
+    let dir = Dir::new();
+    // float_val: 0.1 and 1e-10; double_val: a third.
+    let floats = [0.1f32, 1e-10].map(f32::to_le_bytes).concat();
+    let tensor = [
+        &b"\x2a\x08"[..],
+        &floats,
+        b"\x32\x08",
+        &(1f64 / 3.).to_le_bytes(),
+    ]
+    .concat();
+    let file = dir.file("tensor.pb", tensor);
+    let kind = "tensorflow.TensorProto";
+    let ran = run([&"cat", &file, &"--format", &"json", &"--message", &kind]);
+    let words: String = ran.ok().split_whitespace().collect();
+    assert_eq!(
+        words,
+        r#"{"doubleVal":[0.3333333333333333],"floatVal":[0.1,1e-10]}"#
+    );
+}
+
+#[test]
 fn a_tensor_is_a_numpy_array() {
     // dtype DT_INT16, shape [2, 3], the elements 5, -1 and -1 again and again.
     let by_value = b"\x08\x05\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03\x3a\x0b\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
