@@ -65,19 +65,15 @@ Examples:
   protosplit fingerprint model/                    as TensorFlow computes it
 
 Files and folders appear complete or not at all, and Ctrl-C leaves nothing of them. A run
-that is killed may leave a hidden .protosplit-*.tmp beside its output, which can be deleted.
+that SIGKILL ends may leave a hidden .protosplit-*.tmp beside its output, which can be deleted.
 
 Exit status: 0 done, 1 bad data or data that differs, 2 wrong usage or something
-that can't be read or written, 130 stopped by Ctrl-C. `protosplit COMMAND --help` tells more.";
+that can't be read or written, 130 stopped by Ctrl-C. `protosplit help COMMAND` tells more.";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(name = "protosplit", version, about = ABOUT, after_help = EXAMPLES)]
-#[command(
-    disable_help_subcommand = true,
-    subcommand_required = true,
-    arg_required_else_help = false
-)]
+#[command(subcommand_required = true, arg_required_else_help = false)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

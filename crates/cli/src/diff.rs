@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     {
         let [first, second] =
             [&inputs[0], &inputs[1]].map(|input| crate::input::shown(&input.file));
-        let message = format!("{first} holds a {a}, {second} a {b}");
+        let message = format!("{first} holds {a}, {second} {b}");
         return Err(Failure::usage(message));
     }
     // What one says goes for both.

@@ -8,7 +8,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::atomic::AtomicFile;
+use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::FieldPath;
@@ -22,6 +22,7 @@ use crate::merge;
 use crate::output::Output;
 use crate::source::Source;
 use crate::suggest;
+use crate::types::{SCHEMA_NEEDED, said_by};
 
 /// How much is gathered for a write to a file.
 const GATHER: usize = 256 << 10;
@@ -59,16 +60,22 @@ pub(crate) fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<Fiel
 pub(crate) fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
     match (error.kind(), options.get_descriptor()) {
-        (ErrorKind::InvalidPath, None) => Failure::bad(format!(
-            "{} (without --message TYPE a path is in numbers)",
-            failure.message()
-        )),
+        (ErrorKind::InvalidPath, None) => untyped(file, &failure),
         (ErrorKind::InvalidPath, Some(root)) => match suggest::path(path, root) {
             Some(meant) => Failure::bad(format!("{}; did you mean `{meant}`?", failure.message())),
             None => failure,
         },
         _ => failure,
     }
+}
+
+/// What went wrong with a path in a file of which the type isn't known, and how it would be.
+pub(crate) fn untyped(file: &Path, failure: &Failure) -> Failure {
+    let message = failure.message();
+    Failure::bad(match said_by(file) {
+        Some(said) => format!("{message} (of {said}: {SCHEMA_NEEDED})"),
+        None => format!("{message} (without --message TYPE a path is in numbers)"),
+    })
 }
 
 /// The file that is written; none if it is standard output.
@@ -88,8 +95,9 @@ fn get(
         Some(target) => {
             let mut file = AtomicFile::create(target, args.force)?;
             let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
-            write(view, path, args.format, &mut buffered)?;
-            buffered.flush()?;
+            write(view, path, args.format, &mut buffered)
+                .and_then(|()| Ok(buffered.flush()?))
+                .map_err(|error| at_target(error, target))?;
             drop(buffered);
             file.commit()
         }

@@ -101,7 +101,13 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
 fn standard_input() -> Result<Input, Failure> {
     use std::os::fd::AsRawFd;
 
-    let failed = |error: &io::Error| Failure::usage(format!("standard input: {error}"));
+    let failed = |error: &io::Error| {
+        let folder = std::env::temp_dir();
+        let folder = folder.display();
+        Failure::usage(format!(
+            "standard input, which is first copied to {folder}: {error}"
+        ))
+    };
     let descriptor = |number: i32| PathBuf::from(format!("{OPENED_BY}{number}"));
     let stdin = io::stdin();
     let mut path = descriptor(stdin.as_raw_fd());

@@ -69,7 +69,8 @@ pub enum Exit {
     Bad,
     /// The command line is wrong, or something can't be read or written; status 2.
     Usage,
-    /// It was [interrupted](Interrupt); status 130, as of a process that SIGINT ends.
+    /// It was [interrupted](Interrupt); status 130, as of a process that SIGINT ends. The binary
+    /// ends by the signal itself.
     Interrupted,
 }
 
@@ -124,6 +125,9 @@ where
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
     ended.unwrap_or_else(|failure| {
+        if output.is_abandoned() {
+            return Exit::Done;
+        }
         output.error(failure.message());
         failure.exit()
     })

@@ -124,7 +124,7 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
     {
         let file = crate::input::shown(&input.file);
         return Err(Failure::usage(format!(
-            "{file}: holds a {said}, not a {}",
+            "{file}: holds {said}, not {}",
             known.full_name()
         )));
     }

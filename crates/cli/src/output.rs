@@ -17,6 +17,8 @@ pub(crate) struct Output<'a> {
     stderr: &'a mut dyn Write,
     /// Nobody reads the results any more.
     closed: bool,
+    /// That ended a result that was being written.
+    abandoned: bool,
     terminal: Terminal,
     interrupt: Interrupt,
     /// Only errors are said beside the results.
@@ -30,6 +32,7 @@ impl<'a> Output<'a> {
             stdout,
             stderr,
             closed: false,
+            abandoned: false,
             terminal: Terminal::none(),
             interrupt: Interrupt::new(),
             quiet: false,
@@ -50,6 +53,11 @@ impl<'a> Output<'a> {
     /// What ends the run before it is done.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt
+    }
+
+    /// Whether a result was left unfinished because nobody reads it any more, which is no failure.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned
     }
 
     /// Says as much as is asked for, from now on.
@@ -126,7 +134,7 @@ impl<'a> Output<'a> {
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
-            one_line(&message.to_string())
+            without_numbers(&one_line(&message.to_string()))
         );
     }
 
@@ -159,20 +167,18 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Bytes that are a result.
+/// Bytes that are a result, of any size: once nobody reads them, there is no use in making more.
 impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.make_room();
-        if self.closed {
-            return Ok(bytes.len());
+        let written = self.stdout.write(bytes);
+        if let Err(error) = &written
+            && error.kind() == ErrorKind::BrokenPipe
+        {
+            self.closed = true;
+            self.abandoned = true;
         }
-        match self.stdout.write(bytes) {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.closed = true;
-                Ok(bytes.len())
-            }
-            written => written,
-        }
+        written
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -193,6 +199,17 @@ pub(crate) fn one_line(text: &str) -> String {
         }
     }
     line
+}
+
+/// The text without the numbers of the system's errors, which stand behind what they mean.
+fn without_numbers(text: &str) -> String {
+    let mut pieces = text.split(" (os error ");
+    let mut said = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let behind = piece.trim_start_matches(|c: char| c.is_ascii_digit());
+        said.push_str(behind.strip_prefix(')').unwrap_or(behind));
+    }
+    said
 }
 
 #[cfg(test)]
@@ -228,6 +245,28 @@ mod tests {
                 .message()
                 .starts_with("standard output: ")
         );
+    }
+
+    #[test]
+    fn a_result_that_nobody_reads_is_left_unfinished() {
+        let (mut gone, mut stderr) = (Refusing(ErrorKind::BrokenPipe), Vec::new());
+        let mut output = Output::new(&mut gone, &mut stderr);
+        let failed = output.write(b"a").unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::BrokenPipe);
+        assert!(output.is_abandoned() && output.print("b").is_ok());
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_said_in_words() {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let missing = io::Error::from_raw_os_error(2);
+        Output::new(&mut stdout, &mut stderr).error(format!("a: {missing}: b"));
+        let said = String::from_utf8(stderr).unwrap();
+        assert!(
+            said.starts_with("protosplit: a: ") && said.ends_with(": b\n"),
+            "{said}"
+        );
+        assert!(!said.contains("os error"), "{said}");
     }
 
     #[test]

@@ -4,10 +4,13 @@ mod print;
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use prost_reflect::FileDescriptor;
+use proto_splitter::atomic::check_folder;
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::Exit;
 use crate::args::PrintSchemaArgs;
@@ -16,6 +19,7 @@ use crate::input;
 use crate::merge;
 use crate::output::Output;
 use crate::size;
+use crate::types::{SCHEMA_NEEDED, said_by};
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -36,9 +40,10 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     let options = merge::options(&input, &args.reading)?;
     let Some(message) = options.get_descriptor() else {
         let name = crate::input::shown(&input.file);
-        return Err(Failure::usage(format!(
-            "{name}: doesn't say its type: --message TYPE does"
-        )));
+        return Err(Failure::usage(match said_by(&input.file) {
+            Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),
+            None => format!("{name}: doesn't say its type: --message TYPE does"),
+        }));
     };
     let mut files = Vec::new();
     gather(&message.parent_file(), &mut HashSet::new(), &mut files);
@@ -91,14 +96,32 @@ impl Report {
                 folder.display()
             )));
         }
+        check_folder(folder)?;
+        let failed = |error: io::Error| Failure::io(folder, &error);
+        // Beside its place, which it takes once it is complete.
+        let temporary = new_folder_beside(folder).map_err(|error| failed(error.kind().into()))?;
         for file in &self.files {
-            let path = folder.join(relative(&file.name)?);
-            let parent = path.parent().unwrap_or(folder);
-            fs::create_dir_all(parent).map_err(|error| Failure::io(parent, &error))?;
-            fs::write(&path, &file.text).map_err(|error| Failure::io(&path, &error))?;
+            let path = temporary.path().join(relative(&file.name)?);
+            fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(failed)?;
+            fs::write(&path, &file.text).map_err(failed)?;
         }
+        fs::rename(temporary.path(), folder).map_err(failed)?;
+        let _ = temporary.keep();
         Ok(())
     }
+}
+
+/// A folder of any name in the folder that `target` is to be in, with the mode of any other.
+fn new_folder_beside(target: &Path) -> io::Result<TempDir> {
+    let parent = target.parent().filter(|parent| *parent != Path::new(""));
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".protosplit-").suffix(".tmp");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o777));
+    }
+    builder.tempdir_in(parent.unwrap_or(Path::new(".")))
 }
 
 /// The name of a file that may come from anywhere, as a path that stays in the folder.

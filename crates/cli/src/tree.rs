@@ -21,6 +21,7 @@ use proto_splitter::{Error, ErrorKind, member_names};
 use crate::Exit;
 use crate::args::{MinSize, TreeArgs};
 use crate::failure::Failure;
+use crate::get;
 use crate::input::{self, Input};
 use crate::merge;
 use crate::output::Output;
@@ -108,10 +109,7 @@ fn measure(
 fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
     match (error.kind(), root) {
-        (ErrorKind::InvalidPath, None) => Failure::bad(format!(
-            "{} (without --message TYPE a path is in numbers)",
-            failure.message()
-        )),
+        (ErrorKind::InvalidPath, None) => get::untyped(file, &failure),
         (ErrorKind::InvalidPath, Some(root)) => match suggest::place(typed, root) {
             Some(meant) => Failure::bad(format!("{}; did you mean `{meant}`?", failure.message())),
             None => failure,

@@ -15,6 +15,9 @@ use crate::suggest;
 /// What a SavedModel's message is called, without its extension.
 pub(crate) const SAVED_MODEL_STEM: &str = "saved_model";
 
+/// What is to be done about a type that a file says, but nobody knows.
+pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
+
 fn pool() -> &'static DescriptorPool {
     proto_splitter::proto::saved_model::descriptor_pool()
 }
@@ -107,6 +110,12 @@ impl Types {
             Failure::usage(format!("no message type `{name}`: {hint}"))
         })
     }
+}
+
+/// The type that a file in chunks says it is of, if it does, whether or not the type is known.
+pub(crate) fn said_by(file: &Path) -> Option<String> {
+    let file = ChunkedFile::open(file).ok()?;
+    file.trailer().message_type().map(str::to_owned)
 }
 
 // By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.

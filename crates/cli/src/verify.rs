@@ -24,6 +24,7 @@ use crate::output::Output;
 use crate::size;
 use crate::source::{self, Source};
 use crate::table::facts;
+use crate::types::{SCHEMA_NEEDED, said_by};
 use deep::Parsed;
 
 /// What the checks showed.
@@ -85,9 +86,11 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let deep = match (args.deep, known) {
         (true, None) => {
             let name = crate::input::shown(&input.file);
-            return Err(Failure::usage(format!(
-                "{name}: --deep needs the message's type: --message TYPE says it"
-            )));
+            let how = match said_by(&input.file) {
+                Some(said) => format!("the type {said}: {SCHEMA_NEEDED}"),
+                None => "the message's type: --message TYPE says it".to_owned(),
+            };
+            return Err(Failure::usage(format!("{name}: --deep needs {how}")));
         }
         (deep, known) => known.filter(|_| deep),
     };

@@ -233,6 +233,47 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
 }
 
 #[test]
+fn help_is_a_command_as_well_as_an_option() {
+    let dir = prepared();
+    for command in ["split", "get", "man"] {
+        let [as_command, as_option] =
+            [["help", command], [command, "--help"]].map(|args| ran(&dir, &args));
+        assert_eq!(as_command.status.code(), Some(0), "{command}");
+        assert_eq!(as_command.stdout, as_option.stdout, "{command}");
+    }
+    let all = ran(&dir, &["help"]);
+    assert_eq!(all.stdout, ran(&dir, &["--help"]).stdout);
+    let unknown = ran(&dir, &["help", "spilt"]);
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_written_by_no_command_whatever_is_forced() {
+    let dir = prepared();
+    let pipe = dir.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    for args in [
+        &["merge", "small", "-o", "pipe"][..],
+        &["get", "small", NODE, "-o", "pipe"],
+        &["tree", "small", "--html", "pipe"],
+        &["recompress", "small", "--compression", "none", "-o", "pipe"],
+        &["replace", "model", NODE, "--with", "name", "-o", "pipe"],
+        &["convert", "model", "pipe", "--to", "cpb"],
+    ] {
+        let ran = ran(&dir, &[args, &["--force"]].concat());
+        let err = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {err}");
+        let kind = std::fs::metadata(&pipe).unwrap().file_type();
+        assert!(
+            std::os::unix::fs::FileTypeExt::is_fifo(&kind),
+            "{args:?}: {err}"
+        );
+    }
+}
+
+#[test]
 fn a_folder_that_is_not_there_is_named_by_all_that_write_to_it() {
     let dir = prepared();
     let none = ["--compression", "none", "-o"];
@@ -257,6 +298,7 @@ fn a_folder_that_is_not_there_is_named_by_all_that_write_to_it() {
         &[&["replace", "small/saved_model.cpb", name], &with[..]].concat(),
         &[&["replace", "model", name], &with[..]].concat(),
         &["convert", "model", "--to", "cpb"],
+        &["schema", "model", "-o"],
     ] {
         for (target, folder) in [
             ("missing/x", "missing does not exist"),

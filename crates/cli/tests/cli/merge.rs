@@ -127,7 +127,7 @@ fn a_type_that_contradicts_the_file_is_wrong_usage() {
     ])
     .failed(Exit::Usage);
     assert!(
-        error.ends_with("holds a tensorflow.SavedModel, not a tensorflow.GraphDef"),
+        error.ends_with("holds tensorflow.SavedModel, not tensorflow.GraphDef"),
         "{error}"
     );
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use proto_splitter_testkit::models::Parts;
+use protosplit_cli::Exit;
 
 use crate::support::{Dir, run};
 
@@ -84,6 +85,31 @@ fn the_official_descriptor_proto_splits_by_its_own_schema() {
         message,
         [&"--descriptor-set", &set, &"--descriptor-set", &set],
     );
+}
+
+#[test]
+fn where_only_the_schema_is_missing_that_is_asked_for() {
+    let dir = Dir::new();
+    let name = "google/protobuf/descriptor.proto";
+    let message = "google.protobuf.FileDescriptorSet";
+    let file = dir.file("descriptor.pb", descriptor_set(&[name]));
+    let prefix = dir.path("chunked");
+    let (by, max) = ([&"--proto", &name], [&"--max-chunk-size", &"1KiB"]);
+    let named: [&dyn AsRef<Path>; 2] = [&"--message", &message];
+    run([
+        &"split", &file, &"-o", &prefix, by[0], by[1], max[0], max[1], named[0], named[1],
+    ])
+    .ok();
+    for (ran, exit) in [
+        (run([&"schema", &prefix]), Exit::Usage),
+        (run([&"verify", &prefix, &"--deep"]), Exit::Usage),
+        (run([&"cat", &prefix, &"file[0].name"]), Exit::Usage),
+        (run([&"tree", &prefix, &"file"]), Exit::Usage),
+    ] {
+        let line = ran.failed(exit);
+        let asked = format!("{message}: --proto or --descriptor-set gives its schema");
+        assert!(line.contains(&asked), "{line}");
+    }
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn a_message_is_equal_to_itself_in_chunks_and_differs_from_others() {
     assert_eq!(theirs_is.exit, Exit::Done, "{theirs_is:?}");
     let other = dir_with_graph(&graph);
     let line = run([&"diff", &a, &other.path("g.cpb")]).failed(Exit::Usage);
-    assert!(line.contains("holds a tensorflow.SavedModel"), "{line}");
+    assert!(line.contains("holds tensorflow.SavedModel"), "{line}");
 }
 
 fn dir_with_graph(graph: &std::path::Path) -> Dir {
@@ -289,7 +289,7 @@ fn every_command_completes_and_has_a_page() {
     let man = dir.path("man");
     run([&"man", &man]).ok();
     let pages = files(&man);
-    for command in commands {
+    for command in commands.into_iter().filter(|command| *command != "help") {
         assert!(
             pages.contains(&format!("protosplit-{command}.1")),
             "{command}: {pages:?}"

@@ -155,7 +155,7 @@ fn the_commands_that_read_take_a_schema_too() {
     ]);
     let wrong = wrong.failed(Exit::Usage);
     assert!(
-        wrong.ends_with("holds a perf.Trace, not a perf.Event"),
+        wrong.ends_with("holds perf.Trace, not perf.Event"),
         "{wrong}"
     );
 }
