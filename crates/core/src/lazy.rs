@@ -33,7 +33,7 @@ use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
-pub use fields::{FieldEntry, Fields};
+pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
 pub(crate) use locate::{key_codec, with_key};
 
 use crate::container::ChunkedFile;

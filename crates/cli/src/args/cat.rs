@@ -13,8 +13,9 @@ read. In binary a part of any size goes through in little memory; text and JSON 
 made of the part in memory. The order is the same every time, that of map entries
 too, so that two outputs can be compared line by line.
 
-With the type, which a file that protosplit wrote says, a PATH is in names; without
-it in numbers, and only binary can be printed.
+With the type a PATH is in names; without it in numbers, and only binary can be
+printed. A file that protosplit wrote says its type; of one that isn't built in the
+schema is needed, too.
 
 Examples:
   protosplit cat small/ 'meta_graphs[0].meta_info_def'

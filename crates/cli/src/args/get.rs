@@ -10,8 +10,8 @@ pub(super) const HELP: &str = "\
 Writes the value at a path. Only the chunks on the way there and those below are
 read; of a .pb file little more than the value.
 
-With the type, which a file that protosplit wrote says, a PATH is in names; without
-it in numbers.
+With the type a PATH is in names, without it in numbers. A file that protosplit wrote
+says its type; of one that isn't built in the schema is needed, too.
 
 Examples:
   protosplit get small/ 'meta_graphs[0].meta_info_def' --format json
@@ -19,7 +19,9 @@ Examples:
   protosplit get graph.cpb 'node[7].attr[\"value\"].tensor' --format npy -o weights.npy
   protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
       --message tensorflow.GraphDef
-      A .pb file doesn't say its type, unless it is a saved_model.pb.";
+      A .pb file doesn't say its type, unless it is a saved_model.pb.
+  protosplit get model.onnx 'graph.initializer[3]' --format npy -o weights.npy \\
+      --message onnx.ModelProto --proto onnx.proto";
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
@@ -50,6 +52,6 @@ pub(crate) enum GetFormat {
     Text,
     /// As protobuf's JSON has it
     Json,
-    /// A TensorProto as a NumPy array
+    /// A TensorProto, TensorFlow's or ONNX's, as a NumPy array
     Npy,
 }

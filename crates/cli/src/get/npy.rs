@@ -1,8 +1,10 @@
-//! A `TensorProto` as a NumPy file.
+//! A tensor as a NumPy file.
 //!
 //! ```text
 //! | 93 "NUMPY" 01 00 | length of the header, u16 LE | header, padded to 64 bytes in all | elements, C order |
 //! ```
+
+mod kinds;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,31 +14,7 @@ use proto_splitter::lazy::MessageView;
 use proto_splitter::path::{FieldPath, Step, TargetKind};
 use proto_splitter::{Error, ErrorKind};
 
-/// The fields of `tensorflow.TensorProto`.
-const DTYPE: u32 = 1;
-const SHAPE: u32 = 2;
-const CONTENT: u32 = 4;
-
-/// The name that protobuf has for a tensor's type, NumPy's, bytes of an element, and the field that
-/// has elements one by one.
-const TYPES: [(i32, &str, u64, &str); 15] = [
-    (1, "<f4", 4, "float_val"),
-    (2, "<f8", 8, "double_val"),
-    (3, "<i4", 4, "int_val"),
-    (4, "|u1", 1, "int_val"),
-    (5, "<i2", 2, "int_val"),
-    (6, "|i1", 1, "int_val"),
-    (8, "<c8", 8, "scomplex_val"),
-    (9, "<i8", 8, "int64_val"),
-    (10, "|b1", 1, "bool_val"),
-    (17, "<u2", 2, "int_val"),
-    (18, "<c16", 16, "dcomplex_val"),
-    (19, "<f2", 2, "half_val"),
-    (22, "<u4", 4, "uint32_val"),
-    (23, "<u8", 8, "uint64_val"),
-    // Without a type of NumPy's own: as two bytes each, as ml_dtypes has it.
-    (14, "<V2", 2, "half_val"),
-];
+use kinds::{Head, Kind};
 
 /// Writes the tensor at a path. Its content is copied as it is read.
 pub(super) fn write(
@@ -47,83 +25,58 @@ pub(super) fn write(
     let fail = |kind: ErrorKind, message: String| {
         Error::new(kind, message).at_path(path.display(view.descriptor()))
     };
-    if let Some(root) = view.descriptor() {
-        let target = path.resolve(root)?;
-        if !matches!(&target.kind, TargetKind::Message(message) if message.full_name() == "tensorflow.TensorProto")
-        {
-            let message = "only a tensorflow.TensorProto can be given as npy";
-            return Err(fail(ErrorKind::InvalidPath, message.into()));
-        }
-    } else {
-        let message =
-            "without the message's type there is only --format binary; --message TYPE says it";
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    }
-    let head = Head::read(view, path)?;
-    let Some((_, name, width, one_by_one)) = TYPES.iter().find(|(dtype, ..)| *dtype == head.dtype)
-    else {
-        let message = format!("NumPy has no type for a tensor of data type {}", head.dtype);
-        return Err(fail(ErrorKind::InvalidMessage, message));
+    let bad = |message: String| Err(fail(ErrorKind::InvalidMessage, message));
+    let kind = match path.resolve(super::value::typed(view)?)?.kind {
+        TargetKind::Message(message) => Kind::of(&message),
+        _ => None,
     };
+    let Some(kind) = kind else {
+        let message = format!("only a {} can be given as npy", Kind::names());
+        return Err(fail(ErrorKind::InvalidPath, message));
+    };
+    let head = kind.head(view, path)?;
+    let Some(element) = kind.element_type(&head) else {
+        let number = head.element_type;
+        return bad(format!(
+            "NumPy has no type for a tensor of data type {number}"
+        ));
+    };
+    if head.elsewhere {
+        return bad("the tensor's elements are in another file".into());
+    }
     let elements = head.elements();
-    let Some(bytes) = elements.and_then(|elements| elements.checked_mul(*width)) else {
-        let message = format!("a tensor of the shape {:?} has no size", head.shape);
-        return Err(fail(ErrorKind::InvalidMessage, message));
+    let Some(bytes) = elements.and_then(|elements| elements.checked_mul(element.width)) else {
+        return bad(format!(
+            "a tensor of the shape {:?} has no size",
+            head.shape
+        ));
     };
-    let content = path.join(Step::field(CONTENT));
-    match view.size(&content)?.filter(|&size| size > 0) {
-        Some(size) if size == bytes => {
-            head.write(name, sink)?;
-            view.get_to(&content, sink).map(drop)
+    let differs = |there: u64| {
+        bad(format!(
+            "a tensor of {bytes} bytes by its shape has {there}"
+        ))
+    };
+    let content = path.join(Step::field(kind.content));
+    if let Some(size) = view.size(&content)?.filter(|&size| size > 0) {
+        if size != bytes {
+            return differs(size);
         }
-        Some(size) => {
-            let message = format!("a tensor of {bytes} bytes by its shape has {size}");
-            Err(fail(ErrorKind::InvalidMessage, message))
-        }
-        None => {
-            let tensor = view.message_dynamic(path)?;
-            let values = values(&tensor, one_by_one, *width).ok_or_else(|| {
-                let message = format!("{one_by_one} is not what the tensor's type says");
-                fail(ErrorKind::InvalidMessage, message)
-            })?;
-            head.write(name, sink)?;
-            Ok(fill(&values, *width, bytes, sink)?)
-        }
+        head.write(element.name, sink)?;
+        return view.get_to(&content, sink).map(drop);
     }
-}
-
-struct Head {
-    dtype: i32,
-    shape: Vec<i64>,
+    let tensor = view.message_dynamic(path)?;
+    let Some(values) = values(&tensor, element.one_by_one, element.width) else {
+        let field = element.one_by_one;
+        return bad(format!("{field} is not what the tensor's type says"));
+    };
+    if !kind.fills_up && values.len() as u64 != bytes {
+        return differs(values.len() as u64);
+    }
+    head.write(element.name, sink)?;
+    Ok(fill(&values, element.width, bytes, sink)?)
 }
 
 impl Head {
-    fn read(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Head, Error> {
-        let dtype = path.join(Step::field(DTYPE));
-        let dtype = match view.size(&dtype)? {
-            Some(_) => proto_splitter::wire::decode_varint(&view.get(&dtype)?)
-                .and_then(|(value, _)| i32::try_from(value).ok())
-                .unwrap_or(0),
-            None => 0,
-        };
-        let shape = path.join(Step::field(SHAPE));
-        let mut dimensions = Vec::new();
-        if view.size(&shape)?.is_some() {
-            let shape = view.message_dynamic(&shape)?;
-            if let Some(Value::List(list)) = shape.get_field_by_name("dim").as_deref() {
-                let sizes = list.iter().filter_map(Value::as_message).map(|dimension| {
-                    let size = dimension.get_field_by_name("size");
-                    size.and_then(|size| size.as_i64()).unwrap_or(0)
-                });
-                dimensions.extend(sizes);
-            }
-        }
-        Ok(Head {
-            dtype,
-            shape: dimensions,
-        })
-    }
-
     fn elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1u64, |elements, &size| {
             elements.checked_mul(u64::try_from(size).ok()?)
@@ -155,20 +108,18 @@ impl Head {
 /// The elements that are there one by one, as NumPy stores them. Complex numbers are two each.
 fn values(tensor: &DynamicMessage, field: &str, width: u64) -> Option<Vec<u8>> {
     let list = tensor.get_field_by_name(field)?;
+    let width = usize::try_from(width).ok()?;
     let mut bytes = Vec::new();
     for value in list.as_list()? {
         match value {
             Value::F32(value) => bytes.extend(value.to_le_bytes()),
             Value::F64(value) => bytes.extend(value.to_le_bytes()),
             Value::I64(value) => bytes.extend(value.to_le_bytes()),
-            Value::U64(value) => bytes.extend(value.to_le_bytes()),
             Value::U32(value) => bytes.extend(value.to_le_bytes()),
             Value::Bool(value) => bytes.push(u8::from(*value)),
-            // Narrower integers are stored as int32: their low bytes are theirs.
-            Value::I32(value) => {
-                let low = value.to_le_bytes();
-                bytes.extend_from_slice(low.get(..usize::try_from(width).ok()?)?);
-            }
+            // Narrower integers are stored as wider ones: their low bytes are theirs.
+            Value::I32(value) => bytes.extend_from_slice(value.to_le_bytes().get(..width)?),
+            Value::U64(value) => bytes.extend_from_slice(value.to_le_bytes().get(..width)?),
             _ => return None,
         }
     }

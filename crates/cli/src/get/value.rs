@@ -42,10 +42,11 @@ pub(super) fn text(
     }
 }
 
-fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
+/// The type that the message has to be known to be of.
+pub(super) fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
-            "without the message's type there is only --format binary; --message TYPE says it";
+            "without the message's type there is only --format binary; --message TYPE says it, and --proto FILE what is in it";
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }

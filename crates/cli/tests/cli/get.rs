@@ -182,6 +182,93 @@ fn a_tensor_is_a_numpy_array() {
 }
 
 #[test]
+fn a_tensor_of_onnx_is_a_numpy_array() {
+    let dir = Dir::new();
+    let schema = dir.file(
+        "onnx.proto",
+        "syntax = \"proto2\"; package onnx; message TensorProto {
+           repeated int64 dims = 1; optional int32 data_type = 2; repeated int32 int32_data = 5 [packed = true];
+           optional string name = 8; optional bytes raw_data = 9; repeated uint64 uint64_data = 11 [packed = true];
+           optional int32 data_location = 14; }",
+    );
+    let get = |tensor: &[u8]| {
+        let file = dir.file("tensor.pb", tensor);
+        let message = "onnx.TensorProto";
+        let out = dir.path("array.npy");
+        let ran = run([
+            &"get",
+            &file,
+            &".",
+            &"--message",
+            &message,
+            &"--proto",
+            &schema,
+            &"--format",
+            &"npy",
+            &"-o",
+            &out,
+            &"--force",
+        ]);
+        (ran, out)
+    };
+    for (tensor, head, elements) in [
+        // FLOAT, dims 2 and 1, raw_data.
+        (
+            &b"\x08\x02\x08\x01\x10\x01\x42\x01n\x4a\x08\x00\x00\x80\x3f\x00\x00\x00\x40"[..],
+            "'<f4', 'fortran_order': False, 'shape': (2, 1), }",
+            &b"\x00\x00\x80\x3f\x00\x00\x00\x40"[..],
+        ),
+        // FLOAT16, dims in one run, int32_data.
+        (
+            b"\x0a\x01\x02\x10\x0a\x2a\x04\x80\x78\x80\x7c",
+            "'<f2', 'fortran_order': False, 'shape': (2,), }",
+            b"\x00\x3c\x00\x3e",
+        ),
+        // UINT32, no dims, uint64_data.
+        (
+            b"\x10\x0c\x5a\x01\x07",
+            "'<u4', 'fortran_order': False, 'shape': (), }",
+            b"\x07\x00\x00\x00",
+        ),
+        // INT32 of no elements.
+        (
+            b"\x08\x00\x10\x06",
+            "'<i4', 'fortran_order': False, 'shape': (0,), }",
+            b"",
+        ),
+    ] {
+        let (ran, out) = get(tensor);
+        ran.ok();
+        let array = fs::read(out).unwrap();
+        let header = 10 + usize::from(u16::from_le_bytes([array[8], array[9]]));
+        let text = std::str::from_utf8(&array[10..header]).unwrap();
+        assert_eq!(text.trim_end(), format!("{{'descr': {head}"));
+        assert_eq!(array[header..], *elements, "{head}");
+    }
+    for (tensor, why) in [
+        (
+            &b"\x10\x08"[..],
+            "NumPy has no type for a tensor of data type 8",
+        ),
+        (
+            b"\x08\x02\x10\x06\x2a\x01\x07",
+            "a tensor of 8 bytes by its shape has 4",
+        ),
+        (
+            b"\x08\x02\x10\x01\x70\x01",
+            "the tensor's elements are in another file",
+        ),
+        (
+            b"\x08\x7f\x10\x01\x4a\x04abcd",
+            "a tensor of 508 bytes by its shape has 4",
+        ),
+    ] {
+        let line = get(tensor).0.failed(Exit::Bad);
+        assert!(line.ends_with(why), "{line}");
+    }
+}
+
+#[test]
 fn what_cannot_be_got_says_why() {
     let dir = Dir::new();
     let [plain, chunked] = models(&dir);

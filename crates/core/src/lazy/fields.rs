@@ -8,10 +8,13 @@ use record_file::ReadAt;
 
 use super::Part;
 use super::locate::{key_codec, with_key};
-use crate::Result;
 use crate::merge::KeyForm;
 use crate::path::{FieldRef, Select, Step};
 use crate::wire::{Field, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes of a value that [`Fields::value`] reads: 64 KiB.
+pub const LARGEST_SMALL_VALUE: u64 = 64 << 10;
 
 /// A field of a message, as it stands there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,8 @@ pub struct Fields<'a, S> {
     pieces: std::vec::IntoIter<Range<u64>>,
     descriptor: Option<MessageDescriptor>,
     counts: HashMap<u32, u64>,
+    /// The value of the field that was given last.
+    last: Range<u64>,
 }
 
 impl<S> std::fmt::Debug for Fields<'_, S> {
@@ -56,12 +61,49 @@ impl<'a, S: ReadAt> Fields<'a, S> {
             pieces: pieces.into_iter(),
             descriptor,
             counts: HashMap::new(),
+            last: 0..0,
         }
+    }
+
+    /// The bytes of the field's value that was given last, which must be small. A path doesn't lead
+    /// to all of them: repeated numbers are told apart by nothing but their order.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if it is over [`LARGEST_SMALL_VALUE`];
+    /// [`MessageView::get`](super::MessageView::get) reads any. What is wrong with the chunks that
+    /// are read.
+    ///
+    /// ```
+    /// use proto_splitter_core::lazy::MessageView;
+    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::path::FieldPath;
+    ///
+    /// // Field 1 is the varint 150, field 2 is "hi".
+    /// let message = &b"\x08\x96\x01\x12\x02hi"[..];
+    /// let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    /// let mut fields = view.fields(&FieldPath::root())?;
+    /// let mut values = Vec::new();
+    /// while let Some(field) = fields.next().transpose()? {
+    ///     values.push((field.step.field.0, fields.value()?));
+    /// }
+    /// assert_eq!(values, [(1, b"\x96\x01".to_vec()), (2, b"hi".to_vec())]);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    pub fn value(&mut self) -> Result<Vec<u8>> {
+        let size = self.last.end - self.last.start;
+        if size > LARGEST_SMALL_VALUE {
+            let message = format!("a value of {size} bytes, where a small one is read");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let value = self.cursor.bytes(self.last.clone()).map(<[u8]>::to_vec);
+        value.map_err(|error| self.cursor.input_mut().damage_first(error))
     }
 
     fn advance(&mut self) -> Result<Option<FieldEntry>> {
         loop {
             if let Some(field) = self.cursor.next()? {
+                self.last = field.value.clone();
                 return self.entry(&field).map(Some);
             }
             match self.pieces.next() {
