@@ -1,12 +1,14 @@
 use bytes::Bytes;
+use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 use proto_splitter::container::ChunkKind;
 use proto_splitter::merge::{MergeOptions, Merger};
-use proto_splitter::path::FieldPath;
+use proto_splitter::path::{FieldPath, MapKey};
 use proto_splitter::split::{
     AddedChunk, ComposableSplitter, SizeRules, SizeSplitter, Source, SplitContext, SplitOptions,
     SplitPlan, ViewKind,
 };
+use proto_splitter::wire::put_varint;
 use proto_splitter::{Error, ErrorKind, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
 use proto_splitter_testkit::reference;
@@ -184,6 +186,60 @@ fn a_message_may_be_fitted_by_its_splitter_and_its_parent_s_in_any_order() {
 }
 
 #[test]
+fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
+    let text = "t".repeat(300);
+    let whole = DynamicMessage::parse_text_format(
+        kitchen_sink(),
+        &format!(
+            "by_name {{ key: 'a' value {{ text: '{text}' }} }} by_name {{ key: 'b' value {{ text: '{text}' }} }}"
+        ),
+    );
+    let mut bytes = whole.unwrap().encode_to_vec();
+    let number = kitchen_sink()
+        .get_field_by_name("by_name")
+        .unwrap()
+        .number();
+    // The key `c`, no key, and `a` again, each without a value.
+    for entry in [&b"\x0a\x01c"[..], b"", b"\x0a\x01a"] {
+        put_varint(&mut bytes, u64::from(number) << 3 | 2);
+        put_varint(&mut bytes, entry.len() as u64);
+        bytes.extend_from_slice(entry);
+    }
+    let source = Source::from_bytes(bytes.clone(), kitchen_sink());
+    let cuts_all = By(|cx: &mut SplitContext<'_>| {
+        let mut keys = Vec::new();
+        for (key, value) in cx.message().map("by_name")? {
+            keys.push((key, value.size() > 0));
+            assert!(value.get("text")?.is_none_or(|text| text.size() == 300));
+            assert_eq!(value.read()?.is_empty(), value.size() == 0);
+            cx.cut(&value)?;
+            cx.compose(&SizeSplitter, &value)?;
+        }
+        let key = |key: &str| MapKey::String(key.into());
+        assert_eq!(
+            keys,
+            [
+                (key("b"), true),
+                (key("c"), false),
+                (key(""), false),
+                (key("a"), false)
+            ]
+        );
+        Ok(())
+    });
+    let by_hand = cuts_all.split(&source).unwrap();
+    let by_size = SplitOptions::new()
+        .max_chunk_size(400)
+        .value_chunk_size(None);
+    let by_size = SizeSplitter.split_with(&source, &by_size).unwrap();
+    for split in [by_hand, by_size] {
+        assert_eq!(split.chunks.len(), 2);
+        let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new());
+        assert!(merged.unwrap() == bytes);
+    }
+}
+
+#[test]
 fn rules_for_a_message_hold_when_its_parent_is_fitted_too() {
     let text = "t".repeat(40);
     let source = text_format(&format!(
@@ -272,7 +328,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.cut(&cx.message().repeated("blobs")?[0]),
             ErrorKind::Uncuttable,
-            "blobs[0]: no path names an element that is no message, but in the extended profile",
+            "blobs[0]: a string or bytes that is an element or in a map is cut only in the extended profile",
         ),
         (
             |cx| cx.cut(&cx.message()),

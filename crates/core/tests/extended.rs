@@ -109,7 +109,7 @@ fn an_element_is_cut_by_hand_in_the_extended_profile_only() {
     let error = Dependencies.split(&message).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "dependency[0]: no path names an element that is no message, but in the extended profile"
+        "dependency[0]: a string or bytes that is an element or in a map is cut only in the extended profile"
     );
 }
 

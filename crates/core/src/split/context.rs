@@ -109,7 +109,8 @@ impl SplitContext<'_> {
         })
     }
 
-    /// Makes a chunk of its own of this value: a message, or a singular bytes or string field.
+    /// Makes a chunk of its own of this value: a message, or a singular bytes or string field. Of
+    /// a map entry without a value there is nothing to cut.
     ///
     /// # Errors
     ///
@@ -128,14 +129,19 @@ impl SplitContext<'_> {
             }
             ViewKind::Element => {
                 return uncuttable(
-                    "no path names an element that is no message, but in the extended profile",
+                    "a string or bytes that is an element or in a map is cut only in the extended profile",
                 );
             }
         };
-        let [Some(occurrence)] = value.pieces.as_slice() else {
-            return uncuttable(
-                "only a value inside the message that is written in one piece can be cut",
-            );
+        let occurrence = match value.pieces.as_slice() {
+            [Some(occurrence)] => occurrence,
+            // The value of a map entry that was left out.
+            [] => return Ok(()),
+            _ => {
+                return uncuttable(
+                    "only a value inside the message that is written in one piece can be cut",
+                );
+            }
         };
         if !value.addressable {
             return uncuttable("the value is superseded, or its key can't stand in a path");

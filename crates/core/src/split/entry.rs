@@ -12,15 +12,16 @@ use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
 /// The most bytes a string key may have for its entry to be named by a path.
 const LONGEST_KEY: u64 = 64 << 10;
 
-/// A map entry that has one value and at most one key, and nothing else.
+/// A map entry that has at most one key and one value, and nothing else.
 pub(crate) struct MapEntry {
     pub(crate) key: MapKey,
-    pub(crate) value: Field,
+    /// None if it is the default one, which some writers leave out.
+    pub(crate) value: Option<Field>,
 }
 
 /// Reads the key of the map entry at `range`, and where its length-delimited value is. `None` if a
-/// path can't name the value: the entry has not exactly one, repeats its key, holds more, or its
-/// key is no valid text or very long.
+/// path can't name the value: the entry has several, repeats its key, holds more, or its key is no
+/// valid text or very long.
 pub(crate) fn parse_entry(
     cursor: &mut WireCursor<impl Input>,
     range: Range<u64>,
@@ -45,7 +46,7 @@ pub(crate) fn parse_entry(
         }
         None => default_key(&kind),
     };
-    Ok(key.zip(value).map(|(key, value)| MapEntry { key, value }))
+    Ok(key.map(|key| MapEntry { key, value }))
 }
 
 fn decode_key(kind: &Kind, wire_type: WireType, bytes: &[u8]) -> Option<MapKey> {

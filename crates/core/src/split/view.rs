@@ -46,7 +46,7 @@ pub struct View {
     pub(crate) source: Source,
     pub(crate) path: FieldPath,
     /// The wire's pieces of the value: one, except for a singular submessage that was written in
-    /// several.
+    /// several, and the value of a map entry that was left out.
     pub(crate) pieces: Vec<Chain>,
     pub(crate) kind: ViewKind,
     /// Whether a path says the same to every reader: nothing on the way is superseded, and its
@@ -63,8 +63,8 @@ pub enum ViewKind {
     Message(MessageDescriptor),
     /// A bytes or string value.
     Bytes,
-    /// An element of a repeated bytes or string field, or such a value in a map; no path can name
-    /// it alone in a chunk.
+    /// An element of a repeated bytes or string field, or such a value in a map: only the extended
+    /// profile has paths for it.
     Element,
 }
 
@@ -205,7 +205,8 @@ impl View {
     /// The entries of the map field `name`, whose values are messages, bytes or strings, in the
     /// order of the source.
     ///
-    /// Of entries with the same key only the last is there: it is the one that counts.
+    /// Of entries with the same key only the last is there: it is the one that counts. Some writers
+    /// leave out a value that is empty: it is there, of size 0.
     ///
     /// # Errors
     ///
@@ -225,11 +226,11 @@ impl View {
         for chain in self.occurrences(&field)? {
             let range = content(&chain, &self.source);
             let Some(parsed) = parse_entry(&mut cursor, range, &entry)? else {
-                return Err(self.misused(name, "has an entry without one key and one value"));
+                return Err(self.misused(name, "has an entry of more than one key and one value"));
             };
             let key = parsed.key;
             let path = self.path.join(Step::key(field.number(), key.clone()));
-            let value = occurrence(parsed.value, &chain);
+            let value = parsed.value.map(|value| occurrence(value, &chain));
             let superseded = places
                 .insert(key.clone(), entries.len())
                 .and_then(|place| entries[place].take());
@@ -237,7 +238,7 @@ impl View {
             let key_kind = entry.map_entry_key_field().kind();
             let addressable = key_is_addressable(&key, &key_kind, self.profile)
                 && superseded.is_none_or(|(_, view)| view.addressable && view.size() > 0);
-            let view = self.view(path, vec![value], kind.clone(), addressable);
+            let view = self.view(path, Vec::from_iter(value), kind.clone(), addressable);
             entries.push(Some((key, view)));
         }
         Ok(entries.into_iter().flatten().collect())

@@ -88,19 +88,20 @@ impl Engine<'_> {
             }
             Class::Map { entry, value } => {
                 let mut cursor = WireCursor::new(self.source.input());
-                let Some(parsed) = parse_entry(&mut cursor, child.field.value.clone(), entry)?
+                let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
+                let Some((key, at)) = parsed.and_then(|entry| Some((entry.key, entry.value?)))
                 else {
                     return Ok(None);
                 };
                 let kind = entry.map_entry_key_field().kind();
                 let profile = self.options.get_profile();
                 child.chunkable &= (value.is_some() || self.cuts_elements())
-                    && key_is_addressable(&parsed.key, &kind, profile)
-                    && keys.get(&parsed.key) == Some(&ordinal);
-                child.path = node.path.join(Step::key(number, parsed.key));
-                child.chain = occurrence(parsed.value.clone(), &child.chain);
-                child.content = parsed.value.value.end - parsed.value.value.start;
-                child.entry = Some(std::mem::replace(&mut child.field, parsed.value));
+                    && key_is_addressable(&key, &kind, profile)
+                    && keys.get(&key) == Some(&ordinal);
+                child.path = node.path.join(Step::key(number, key));
+                child.chain = occurrence(at.clone(), &child.chain);
+                child.content = at.value.end - at.value.start;
+                child.entry = Some(std::mem::replace(&mut child.field, at));
                 value.clone()
             }
             Class::Values | Class::Numbers { .. } | Class::Unknown | Class::Scalar => {
@@ -199,7 +200,7 @@ impl Engine<'_> {
                     return Ok(HashMap::new());
                 };
                 if let Some(place) = last.get_mut(&parsed.key) {
-                    let empty = parsed.value.value.is_empty();
+                    let empty = parsed.value.is_none_or(|value| value.value.is_empty());
                     *place = place.filter(|(_, empty)| !empty).map(|_| (ordinal, empty));
                 }
                 ordinal += 1;
