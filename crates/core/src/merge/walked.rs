@@ -16,14 +16,11 @@ use crate::container::Trailer;
 /// merge.
 const MOST_KEPT: u64 = 32 << 20;
 
-/// Larger ones are read as streams.
-const LARGEST_KEPT: u64 = 1 << 20;
-
 /// Plans the merge of the chunks in `store`, and has `execute` execute the plan.
 ///
 /// A plan can't go on before it has walked over the next of the chunks that others are spliced
-/// into, so other threads read those that follow. The small ones are held until the merge is
-/// through, in memory of a fixed size.
+/// into, so other threads read those that follow. As many as fit are held until the merge is
+/// through, in memory of a fixed size; others are read as streams.
 pub(super) fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
@@ -55,7 +52,7 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     let mut chosen = Vec::new();
     for chunk in trailer.spliced_into() {
         let size = store.size(chunk);
-        let is_kept = size <= left.min(LARGEST_KEPT) && store.as_slice(chunk).is_none();
+        let is_kept = size <= left && store.as_slice(chunk).is_none();
         if is_kept && !std::mem::replace(&mut seen[chunk], true) {
             left -= size;
             chosen.push(chunk);
