@@ -29,6 +29,7 @@ mod fits;
 mod marks;
 mod metadata;
 mod options;
+pub(crate) mod parts;
 mod pieces;
 mod plan;
 mod recent;
@@ -39,7 +40,6 @@ mod source;
 mod splitter;
 mod trailer;
 mod view;
-pub(crate) mod volumes;
 mod write;
 
 pub use compression::{AUTO_LEAST_SAVING, ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
@@ -50,9 +50,9 @@ pub use options::{
     DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_DEPTH_LIMIT,
     LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile, SizeRules, SplitOptions,
 };
+pub use parts::parts_beside;
 pub use plan::{PlannedChunk, Segment, SplitPlan};
 pub use source::Source;
 pub use splitter::{ComposableSplitter, SizeSplitter};
 pub use view::{View, ViewKind};
-pub use volumes::parts_beside;
 pub use write::{Chunk, Split};

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use record_file::{Compression, CompressionKind};
 
 use super::options::SplitOptions;
+use super::parts::{commit_all, parts_beside, remove, remove_stale, stem_beside};
 use super::plan::SplitPlan;
 use super::records::write_records;
 use super::source::Source;
-use super::volumes::{commit_all, parts_beside, remove, remove_stale, stem_beside};
 use super::write::ChunkReader;
 use crate::atomic::{AtomicFile, at_target, check_absent, check_space, same_file, written_through};
 use crate::container::ChunkKind;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use super::compression::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
-use super::volumes::largest_chunk;
+use super::parts::largest_chunk;
 use crate::progress::Progress;
 use crate::{Error, ErrorKind, Result};
 
