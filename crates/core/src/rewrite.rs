@@ -40,12 +40,12 @@ use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, MergeOptions};
 use crate::path::FieldPath;
 use crate::progress::Progress;
-use crate::split::volumes::DonePart;
+use crate::split::parts::DonePart;
 use crate::split::{
     ChunkCompression, DEFAULT_CHUNK_COMPRESSION, LARGEST_MAX_CHUNK_SIZE, WrittenFile,
 };
 use crate::{Error, ErrorKind, Result};
-use copy::{Content, Copy};
+use copy::{Content, Rewrite};
 use edits::Edits;
 pub(crate) use place::{Place, enclosing_range};
 use place::{check_value, enclosing_tag, enclosing_value};
@@ -144,7 +144,7 @@ pub fn recompress<S: ReadAt>(
     target: &File,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    Ok(recompressed(Copy::new(file, target, None, options), file)?.0)
+    Ok(recompressed(Rewrite::new(file, target, None, options), file)?.0)
 }
 
 /// [`recompress`] to the file `target`, and if that is to be several, to others beside it: all
@@ -185,18 +185,18 @@ pub fn recompress_to_file<S: ReadAt>(
     target: impl AsRef<Path>,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    files::write(file, target.as_ref(), options, |copy| {
-        recompressed(copy, file)
+    files::write(file, target.as_ref(), options, |rewrite| {
+        recompressed(rewrite, file)
     })
 }
 
 fn recompressed<S: ReadAt>(
-    copy: Copy<'_, S>,
+    rewrite: Rewrite<'_, S>,
     file: &ChunkedFile<S>,
 ) -> Result<(Rewritten, Vec<DonePart>)> {
     let contents: Vec<_> = (0..file.len()).map(Content::Recompressed).collect();
     let metadata = file.trailer().metadata().clone();
-    copy.run(&contents, &vec![true; file.len()], metadata, None)
+    rewrite.run(&contents, &vec![true; file.len()], metadata, None)
 }
 
 /// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk
@@ -222,8 +222,8 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     reading: &MergeOptions,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    let copy = Copy::new(file, target, None, options);
-    Ok(replaced(copy, file, path, value, reading)?.0)
+    let rewrite = Rewrite::new(file, target, None, options);
+    Ok(replaced(rewrite, file, path, value, reading)?.0)
 }
 
 /// [`replace`] to the file `target`, and if that is to be several, to others beside it: all appear
@@ -240,13 +240,13 @@ pub fn replace_to_file<S: ReadAt, V: ReadAt + ?Sized>(
     reading: &MergeOptions,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
-    files::write(file, target.as_ref(), options, |copy| {
-        replaced(copy, file, path, value, reading)
+    files::write(file, target.as_ref(), options, |rewrite| {
+        replaced(rewrite, file, path, value, reading)
     })
 }
 
 fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
-    copy: Copy<'_, S>,
+    rewrite: Rewrite<'_, S>,
     file: &ChunkedFile<S>,
     path: &FieldPath,
     value: &V,
@@ -288,7 +288,7 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
         .zip(&kept)
         .filter_map(|(content, kept)| kept.then_some(content))
         .collect();
-    copy.run(&contents, &kept, metadata, Some(reading))
+    rewrite.run(&contents, &kept, metadata, Some(reading))
 }
 
 /// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it

@@ -30,6 +30,7 @@
 mod editions;
 #[cfg(test)]
 mod tests;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read};
 
-use record_file::{Compression, ReadAt, RecordFile, RecordPosition, WriterOptions};
+use record_file::{ChunkOffset, ReadAt, RecordFile, RecordPosition, WriterOptions};
 
 use super::edits::{Edits, Sequence};
 use super::files::{Files, check_max_size};
@@ -14,7 +14,7 @@ use crate::container::ChunkedFile;
 use crate::merge::{ChunkStore, Limits, MergeOptions};
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
-use crate::split::volumes::{DonePart, check_size, most_stored};
+use crate::split::parts::{DonePart, check_size, most_stored};
 use crate::split::{ChunkCompression, LARGEST_MAX_CHUNK_SIZE};
 use crate::{Error, ErrorKind, Result};
 
@@ -40,8 +40,8 @@ impl Content<'_> {
     }
 }
 
-/// The writing of a file from another.
-pub(super) struct Copy<'a, S> {
+/// A file that is to be written from another.
+pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,
     /// The target as it will have a name, if others can be beside it.
@@ -49,14 +49,14 @@ pub(super) struct Copy<'a, S> {
     options: &'a RewriteOptions,
 }
 
-impl<'a, S: ReadAt> Copy<'a, S> {
+impl<'a, S: ReadAt> Rewrite<'a, S> {
     pub(super) fn new(
         file: &'a ChunkedFile<S>,
         target: &'a File,
         main: Option<&'a AtomicFile>,
         options: &'a RewriteOptions,
     ) -> Self {
-        Copy {
+        Rewrite {
             file,
             target,
             main,
@@ -74,7 +74,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
         mut metadata: ChunkMetadata,
         changed: Option<&MergeOptions>,
     ) -> Result<(Rewritten, Vec<DonePart>)> {
-        let Copy { file, options, .. } = self;
+        let Rewrite { file, options, .. } = self;
         options.compression.validate()?;
         if let Some(max) = options.max_file_size {
             check_max_size(file, self.main, max)?;
@@ -83,38 +83,31 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             Some(metadata) => WriterOptions::new().serialized_metadata(metadata),
             None => WriterOptions::new(),
         };
-        let mut copying = Copying {
-            file,
-            compression: options.compression,
-            files: Files::begin(self.target, front)?,
-            moved: HashMap::new(),
-            anew: HashMap::new(),
-        };
-        copying.copy_unnamed()?;
+        let mut writing = Writing::begin(file, options.compression, self.target, front)?;
+        writing.copy_unnamed()?;
         if let (Some(max), Some(main)) = (options.max_file_size, self.main) {
-            let most = copying.most_in_one(contents, kept, &metadata)?;
+            let most = writing.most_in_one(contents, kept, &metadata)?;
             if most > max {
-                copying.files.go_beside(main, max);
+                writing.files.go_beside(main, max);
             }
         }
         let sizes = contents.iter().map(|content| content.size(file));
         let sizes: u64 = sizes.fold(0, u64::saturating_add);
         // Once written and once read.
         let meter = options.progress.meter(sizes.saturating_mul(2));
-        let writing =
-            tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
+        let span = tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
         let mut copied = 0;
         for (content, info) in contents.iter().zip(&mut metadata.chunks) {
-            let most = copying.most_to_add(content)?;
-            copying.files.make_room(most)?;
-            copied += usize::from(copying.write(content, info, &meter)?);
-            copying.files.wrote(info);
+            let most = writing.most_to_add(content)?;
+            writing.files.make_room(most)?;
+            copied += usize::from(writing.write(content, info, &meter)?);
+            writing.files.wrote(info);
         }
-        copying.files.complete()?;
-        copying.files.main().flush()?;
-        drop(writing);
-        metadata.files = copying.files.named();
-        copying.check(&mut metadata, changed, &meter)?;
+        writing.files.complete()?;
+        writing.files.main().flush()?;
+        drop(span);
+        metadata.files = writing.files.named();
+        writing.check(&mut metadata, changed, &meter)?;
         let others: u64 = metadata.files.iter().map(|file| file.size).sum();
         let trailer = file.trailer().encode_changed(metadata, kept)?;
         if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
@@ -125,7 +118,7 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         let compression = options.compression.for_trailer();
-        let writer = copying.files.main();
+        let writer = writing.files.main();
         let end = writer.position().numeric();
         writer.write_record_alone(&trailer, compression)?;
         writer.flush()?;
@@ -138,12 +131,12 @@ impl<'a, S: ReadAt> Copy<'a, S> {
             files: Vec::new(),
             removed_files: Vec::new(),
         };
-        Ok((rewritten, copying.files.into_parts()))
+        Ok((rewritten, writing.files.into_parts()))
     }
 }
 
-/// What is written once for all chunks that are from it: of which of the old files, and where it
-/// begins there.
+/// What a chunk of the new file is made from as a whole, and is written once for all that are: of
+/// which of the old files, and where it begins there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Origin {
     /// A record chunk, which is copied.
@@ -153,17 +146,41 @@ enum Origin {
 }
 
 /// A writing that has begun.
-struct Copying<'a, S> {
+struct Writing<'a, S> {
     file: &'a ChunkedFile<S>,
+    /// The old files.
+    records: Vec<&'a RecordFile<S>>,
+    /// The record chunks in them that their trailers are in, which aren't copied.
+    trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,
     files: Files<'a>,
-    /// Where the old files' record chunks are now, by file and where they began there.
-    moved: HashMap<(usize, u64), (u32, u64)>,
-    /// Records of the old files that were written anew, by file and position.
-    anew: HashMap<(usize, u64), ChunkInfo>,
+    /// What was written so far: to which of the new files, and where it begins there.
+    written: HashMap<Origin, (u32, u64)>,
 }
 
-impl<'a, S: ReadAt> Copying<'a, S> {
+impl<'a, S: ReadAt> Writing<'a, S> {
+    fn begin(
+        file: &'a ChunkedFile<S>,
+        compression: ChunkCompression,
+        target: &'a File,
+        front: WriterOptions,
+    ) -> Result<Self> {
+        let records: Vec<_> = file.record_files().collect();
+        let of_file = |number| {
+            file.trailer_chunks(number)
+                .into_iter()
+                .map(move |at| (number, at))
+        };
+        Ok(Writing {
+            file,
+            trailer_chunks: (0..records.len()).flat_map(of_file).collect(),
+            records,
+            compression,
+            files: Files::begin(target, front)?,
+            written: HashMap::new(),
+        })
+    }
+
     /// Bytes that all may take in one file.
     fn most_in_one(
         &mut self,
@@ -196,11 +213,7 @@ impl<'a, S: ReadAt> Copying<'a, S> {
     /// Bytes that a chunk may add to a file: none if what it is from is there already.
     fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
         let from = self.origin(content)?;
-        let is_there = from.is_some_and(|from| match from {
-            Origin::RecordChunk(number, begin) => self.moved.contains_key(&(number, begin)),
-            Origin::Record(number, position) => self.anew.contains_key(&(number, position)),
-        });
-        match is_there {
+        match from.is_some_and(|from| self.written.contains_key(&from)) {
             true => Ok(0),
             false => self.most_of(content, from),
         }
@@ -209,9 +222,8 @@ impl<'a, S: ReadAt> Copying<'a, S> {
     /// Bytes that may be written for a chunk that is from there.
     fn most_of(&self, content: &Content<'_>, from: Option<Origin>) -> Result<u64> {
         let size = match (content, from) {
-            (Content::Stored(chunk), Some(Origin::RecordChunk(..))) => {
-                let (_, records, position) = self.place(*chunk)?;
-                let stored = records.chunk_header_at(position.chunk_begin())?;
+            (_, Some(Origin::RecordChunk(number, begin))) => {
+                let stored = self.records[number].chunk_header_at(ChunkOffset(begin))?;
                 stored.header.data_size
             }
             _ => content.size(self.file),
@@ -219,15 +231,15 @@ impl<'a, S: ReadAt> Copying<'a, S> {
         Ok(most_stored(size))
     }
 
-    /// What of the old files a chunk is made from as a whole, which other chunks may be too.
+    /// What of the old files a chunk is made from as a whole, if it is.
     fn origin(&self, content: &Content<'_>) -> Result<Option<Origin>> {
         let (Content::Stored(chunk) | Content::Recompressed(chunk)) = content else {
             return Ok(None);
         };
-        let (number, _, position) = self.place(*chunk)?;
+        let (number, position) = self.place(*chunk)?;
         let begin = position.chunk_begin().0;
         let is_copied = matches!(content, Content::Stored(_))
-            && !self.file.trailer_chunks(number).contains(&begin);
+            && !self.trailer_chunks.contains(&(number, begin));
         Ok(Some(match is_copied {
             true => Origin::RecordChunk(number, begin),
             false => Origin::Record(number, position.numeric()),
@@ -236,15 +248,13 @@ impl<'a, S: ReadAt> Copying<'a, S> {
 
     /// Copies the records that are no chunks of the message: they are someone's.
     fn copy_unnamed(&mut self) -> Result<()> {
-        let file = self.file;
-        for (number, records) in file.record_files().enumerate() {
-            let mut named: HashSet<u64> = file.trailer_chunks(number).into_iter().collect();
-            let places = (0..file.len()).filter_map(|chunk| file.place(chunk));
-            let places = places.filter(|(of, _)| *of == number);
-            named.extend(places.map(|(_, position)| position.chunk_begin().0));
+        let mut named = self.trailer_chunks.clone();
+        let places = (0..self.file.len()).filter_map(|chunk| self.file.place(chunk));
+        named.extend(places.map(|(number, position)| (number, position.chunk_begin().0)));
+        for (number, records) in self.records.iter().enumerate() {
             for chunk in records.chunks() {
                 let chunk = chunk?;
-                if chunk.header.num_records > 0 && !named.contains(&chunk.begin().0) {
+                if chunk.header.num_records > 0 && !named.contains(&(number, chunk.begin().0)) {
                     self.files.main().copy_chunk(records, &chunk)?;
                 }
             }
@@ -259,93 +269,86 @@ impl<'a, S: ReadAt> Copying<'a, S> {
         info: &mut ChunkInfo,
         meter: &Meter,
     ) -> Result<bool> {
+        let file = self.file;
         match content {
-            Content::Stored(chunk) => {
-                let copied = self.store(*chunk, info, meter);
+            Content::Stored(chunk) | Content::Recompressed(chunk) => {
+                let from = self.origin(content)?;
+                let copied = from.map_or(Ok(false), |from| self.take(*chunk, from, info, meter));
                 copied.map_err(|error| error.in_chunk(*chunk as u64))
-            }
-            Content::Recompressed(chunk) => {
-                let written = self.recompress(*chunk, info, meter);
-                written.map_err(|error| error.in_chunk(*chunk as u64))?;
-                Ok(false)
             }
             Content::Spliced(chunk, edits, value, size) => {
                 let open = || -> Result<Box<dyn Read + '_>> {
-                    let base = self.file.stream(*chunk)?;
-                    let reader = edits.clone().reader(base, self.file.size(*chunk), *value);
+                    let base = file.stream(*chunk)?;
+                    let reader = edits.clone().reader(base, file.size(*chunk), *value);
                     Ok(Box::new(reader))
                 };
-                let compression = self.compression.decide_stream(*size, &open)?;
-                let stream = open()?;
-                *info = self.write_stream(stream, *size, compression, info, meter)?;
+                *info = self.write_anew(&open, *size, info, meter)?;
                 Ok(false)
             }
             Content::Value(value, size) => {
                 let open =
                     || -> Result<Box<dyn Read + '_>> { Ok(Box::new(Sequence::new(*value, *size))) };
-                let compression = self.compression.decide_stream(*size, &open)?;
-                let stream = open()?;
-                *info = self.write_stream(stream, *size, compression, info, meter)?;
+                *info = self.write_anew(&open, *size, info, meter)?;
                 Ok(false)
             }
         }
     }
 
-    fn store(&mut self, chunk: usize, info: &mut ChunkInfo, meter: &Meter) -> Result<bool> {
-        let (number, records, position) = self.place(chunk)?;
-        let begin = position.chunk_begin().0;
-        if self.file.trailer_chunks(number).contains(&begin) {
-            self.recompress(chunk, info, meter)?;
-            return Ok(false);
-        }
-        let (of, moved) = match self.moved.get(&(number, begin)) {
-            Some(moved) => *moved,
-            None => {
-                let at = records.chunk_header_at(position.chunk_begin())?;
+    /// Takes a chunk from the old files, and says whether it was copied; what several chunks are
+    /// from stays one.
+    fn take(
+        &mut self,
+        chunk: usize,
+        from: Origin,
+        info: &mut ChunkInfo,
+        meter: &Meter,
+    ) -> Result<bool> {
+        let file = self.file;
+        let is_copied = matches!(from, Origin::RecordChunk(..));
+        let there = match (self.written.get(&from), from) {
+            (Some(there), _) => {
+                meter.advance(file.size(chunk))?;
+                *there
+            }
+            (None, Origin::RecordChunk(number, begin)) => {
+                let records = self.records[number];
+                let stored = records.chunk_header_at(ChunkOffset(begin))?;
                 let (of, writer) = self.files.current()?;
-                let moved = (of, writer.copy_chunk(records, &at)?.0);
-                self.moved.insert((number, begin), moved);
-                moved
+                let there = (of, writer.copy_chunk(records, &stored)?.0);
+                meter.advance(file.size(chunk))?;
+                there
+            }
+            (None, Origin::Record(..)) => {
+                let written =
+                    self.write_anew(&|| file.stream(chunk), file.size(chunk), info, meter)?;
+                if info.crc32c.is_some_and(|was| written.crc32c != Some(was)) {
+                    let message =
+                        "the chunk's bytes are not those that the trailer has the crc32c of";
+                    return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+                }
+                (written.file, written.offset)
             }
         };
-        (info.file, info.offset) = (of, moved + position.record_index());
-        meter.advance(self.file.size(chunk))?;
-        Ok(true)
+        self.written.insert(from, there);
+        let in_chunk = match is_copied {
+            true => self.place(chunk)?.1.record_index(),
+            false => 0,
+        };
+        (info.file, info.offset) = (there.0, there.1 + in_chunk);
+        Ok(is_copied)
     }
 
-    /// Writes a chunk's record anew; chunks that were one record stay one.
-    fn recompress(&mut self, chunk: usize, info: &mut ChunkInfo, meter: &Meter) -> Result<()> {
-        let (number, _, position) = self.place(chunk)?;
-        let place = (number, position.numeric());
-        let file = self.file;
-        let size = file.size(chunk);
-        if let Some(written) = self.anew.get(&place) {
-            (info.file, info.offset) = (written.file, written.offset);
-            return meter.advance(size);
-        }
-        let compression = self
-            .compression
-            .decide_stream(size, &|| file.stream(chunk))?;
-        let stream = file.stream(chunk)?;
-        let written = self.write_stream(stream, size, compression, info, meter)?;
-        if info.crc32c.is_some_and(|was| written.crc32c != Some(was)) {
-            let message = "the chunk's bytes are not those that the trailer has the crc32c of";
-            return Err(Error::new(ErrorKind::ChecksumMismatch, message));
-        }
-        (info.file, info.offset) = (written.file, written.offset);
-        self.anew.insert(place, written);
-        Ok(())
-    }
-
-    fn write_stream(
+    /// Writes the `size` bytes that `open` gives, each time that it is called, as a record of its
+    /// own; says what the trailer is to say of it, `info` being what it said before.
+    fn write_anew<'r>(
         &mut self,
-        stream: Box<dyn Read + '_>,
+        open: &dyn Fn() -> Result<Box<dyn Read + 'r>>,
         size: u64,
-        compression: Compression,
         info: &ChunkInfo,
         meter: &Meter,
     ) -> Result<ChunkInfo> {
-        let stream = meter.read(stream);
+        let compression = self.compression.decide_stream(size, open)?;
+        let stream = meter.read(open()?);
         let _span = tracing::trace_span!("write", bytes = size, %compression).entered();
         let mut summed = Summed { stream, crc32c: 0 };
         let (file, writer) = self.files.current()?;
@@ -364,14 +367,10 @@ impl<'a, S: ReadAt> Copying<'a, S> {
         })
     }
 
-    /// Which file a chunk's record is in, and where.
-    fn place(&self, chunk: usize) -> Result<(usize, &'a RecordFile<S>, RecordPosition)> {
-        let place = self.file.place(chunk).and_then(|(number, position)| {
-            let records = self.file.record_files().nth(number)?;
-            Some((number, records, position))
-        });
+    /// Which of the old files a chunk's record is in, and where.
+    fn place(&self, chunk: usize) -> Result<(usize, RecordPosition)> {
         let none = || Error::new(ErrorKind::InvalidTrailer, "there is no such chunk");
-        place.ok_or_else(none)
+        self.file.place(chunk).ok_or_else(none)
     }
 
     /// Reads what was written, with all checksums; where the message is another one, to say its

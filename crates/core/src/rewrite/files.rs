@@ -7,13 +7,13 @@ use std::path::Path;
 
 use record_file::{ReadAt, RecordWriter, WriterOptions};
 
-use super::copy::Copy;
+use super::copy::Rewrite;
 use super::{RewriteOptions, Rewritten};
 use crate::atomic::{AtomicFile, at_target, check_absent, same_file};
 use crate::container::ChunkedFile;
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
-use crate::split::volumes::{
+use crate::split::parts::{
     DonePart, commit_all, complete_part, most_of_trailer, parts_beside, remove_stale, stem_beside,
 };
 use crate::split::{WrittenFile, check_max_file_size};
@@ -25,7 +25,7 @@ pub(super) fn write<S: ReadAt>(
     file: &ChunkedFile<S>,
     target: &Path,
     options: &RewriteOptions,
-    run: impl FnOnce(Copy<'_, S>) -> Result<(Rewritten, Vec<DonePart>)>,
+    run: impl FnOnce(Rewrite<'_, S>) -> Result<(Rewritten, Vec<DonePart>)>,
 ) -> Result<Rewritten> {
     let is_read = |path: &Path| file.paths().iter().any(|read| same_file(read, path));
     if is_read(target) {
@@ -41,7 +41,7 @@ pub(super) fn write<S: ReadAt>(
     for path in &stale {
         check_absent(path, options.force)?;
     }
-    let (mut rewritten, parts) = run(Copy::new(file, main.as_file(), Some(&main), options))
+    let (mut rewritten, parts) = run(Rewrite::new(file, main.as_file(), Some(&main), options))
         .map_err(|error| at_target(error, target))?;
     rewritten.files = parts.iter().map(WrittenFile::from).collect();
     commit_all(main, parts)?;
