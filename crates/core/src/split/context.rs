@@ -13,7 +13,7 @@ use super::source::Source;
 use super::splitter::ComposableSplitter;
 use super::view::{View, ViewKind};
 use crate::container::ChunkKind;
-use crate::path::{FieldPath, TargetKind};
+use crate::path::FieldPath;
 use crate::{Error, ErrorKind, Result};
 
 /// A chunk that is no span of the source; see [`SplitContext::add_chunk`].
@@ -56,6 +56,19 @@ impl Added {
             }
         };
         (0..count).map(piece).collect()
+    }
+
+    /// Puts the chunk to its place; the base stays the first.
+    fn insert_into(self, chunks: &mut Vec<PlannedChunk>) {
+        let last = chunks.len();
+        let place = self.index.unwrap_or(last).clamp(1, last);
+        if place < last {
+            let parents = chunks.iter_mut().filter_map(|chunk| chunk.parent.as_mut());
+            parents
+                .filter(|parent| **parent >= place)
+                .for_each(|parent| *parent += 1);
+        }
+        chunks.insert(place, self.chunk);
     }
 }
 
@@ -200,7 +213,7 @@ impl SplitContext<'_> {
             AddedChunk::Message(bytes) => (ChunkKind::Message, bytes),
             AddedChunk::Bytes(bytes) => (ChunkKind::Bytes, bytes),
         };
-        let is_message = matches!(target.kind, TargetKind::Message(_) | TargetKind::Group(_));
+        let is_message = target.kind.message().is_some();
         if target.whole_field || is_message != (kind == ChunkKind::Message) {
             return Err(Error::new(
                 ErrorKind::InvalidPath,
@@ -251,46 +264,20 @@ pub(super) fn plan(
         ..
     } = planning;
     fits.run(source, options, &mut marks)?;
-    let (profile, largest_value) = (options.get_profile(), options.get_max_value_size());
+    let profile = options.get_profile();
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
-        // Whose sorting of keys is no matter here.
-        Profile::Extended => (BTreeSet::new(), largest_value),
+        // TensorFlow's sorting of keys is no matter here.
+        Profile::Extended => (BTreeSet::new(), options.get_max_value_size()),
     };
     let emitted = emit::emit(source, &marks, most)?;
     let mut chunks = emitted.chunks;
-    let added = added.into_iter().flat_map(|added| added.pieces(most));
-    for Added { chunk, index } in added {
-        let last = chunks.len();
-        // The base stays the first chunk.
-        let place = index.unwrap_or(last).clamp(1, last);
-        if place < last {
-            for chunk in &mut chunks {
-                chunk.parent = chunk
-                    .parent
-                    .map(|parent| if parent >= place { parent + 1 } else { parent });
-            }
-        }
-        chunks.insert(place, chunk);
+    for added in added.into_iter().flat_map(|added| added.pieces(most)) {
+        added.insert_into(&mut chunks);
     }
-    let max = options.get_max_chunk_size();
-    for PlannedChunk {
-        kind, size, path, ..
-    } in &chunks
-    {
-        let message = match kind {
-            ChunkKind::Message if *size > max => format!(
-                "the splitter leaves {size} bytes here, over the maximum chunk size of {max} bytes"
-            ),
-            ChunkKind::Bytes if largest_value.is_some_and(|most| *size > most) => format!(
-                "a value of {size} bytes, over the maximum value size of {} bytes{}",
-                largest_value.unwrap_or_default(),
-                hint(options)
-            ),
-            _ => continue,
-        };
-        return Err(Error::new(ErrorKind::Uncuttable, message)
-            .at_path(path.display(Some(source.descriptor()))));
+    for chunk in &chunks {
+        check_size(chunk, options)
+            .map_err(|error| error.at_path(chunk.path.display(Some(source.descriptor()))))?;
     }
     Ok(SplitPlan {
         descriptor: source.descriptor().clone(),
@@ -302,6 +289,23 @@ pub(super) fn plan(
         splitter_version: splitter.version(),
         profile,
     })
+}
+
+/// Fails if a chunk is larger than the options let it be.
+fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
+    let PlannedChunk { kind, size, .. } = *chunk;
+    let max = options.get_max_chunk_size();
+    let message = match (kind, options.get_max_value_size()) {
+        (ChunkKind::Message, _) if size > max => format!(
+            "the splitter leaves {size} bytes here, over the maximum chunk size of {max} bytes"
+        ),
+        (ChunkKind::Bytes, Some(most)) if size > most => format!(
+            "a value of {size} bytes, over the maximum value size of {most} bytes{}",
+            hint(options)
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Uncuttable, message))
 }
 
 /// What could be done about a value that can't be cut.
