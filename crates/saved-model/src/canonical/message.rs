@@ -76,8 +76,8 @@ impl Canonical<'_> {
         }
         let mut plan = Plan::default();
         for (number, bucket) in buckets.known {
-            let presence = find(&fields, number).is_none_or(|field| field.presence);
-            self.finish(&fields, number, bucket, presence, edits, depth, &mut plan)?;
+            let known = find(&fields, number);
+            self.finish(number, known, bucket, edits, depth, &mut plan)?;
         }
         plan.append(&buckets.unknown);
         Ok(plan)
@@ -180,17 +180,17 @@ impl Canonical<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the state of one walk")]
+    /// Adds what was seen of a field; one that isn't `known` was given by the edits.
     fn finish(
         &mut self,
-        fields: &super::schema::Shape,
         number: u32,
+        known: Option<&FieldShape>,
         bucket: Bucket,
-        presence: bool,
         edits: &Edits<'_>,
         depth: u32,
         plan: &mut Plan,
     ) -> Result<()> {
+        let presence = known.is_none_or(|known| known.presence);
         match bucket {
             Bucket::Number(_, 0, _) if !presence => {}
             Bucket::Number(scalar, bits, field) => self.put_number(scalar, bits, &field, plan)?,
@@ -198,7 +198,7 @@ impl Canonical<'_> {
             Bucket::Bytes(field) => plan.put_field(field.number, &span(&field), Some(&field)),
             Bucket::Message { pieces, first } => {
                 let (mut content, field) = first;
-                if let (2.., Some(known)) = (pieces.len(), find(fields, number))
+                if let (2.., Some(known)) = (pieces.len(), known)
                     && let Form::Singular(Value::Message(shape)) = known.form
                 {
                     let none = Edits::none();
