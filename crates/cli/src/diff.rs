@@ -19,12 +19,22 @@ struct Report {
     second: String,
     /// The full name of the type by which they were compared, if one is known.
     message: Option<String>,
-    /// `identical` bytes, `equal` as messages, or `different`.
-    result: &'static str,
+    result: Outcome,
     /// The first differences.
     differences: Vec<Shown>,
     /// Whether there may be more than these.
     limited: bool,
+}
+
+/// How the two compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome {
+    /// The same bytes.
+    Identical,
+    /// Equal as messages.
+    Equal,
+    Different,
 }
 
 #[derive(Debug, Serialize)]
@@ -71,9 +81,9 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let compared = compared.map_err(|error| Failure::of_either(files, &error))?;
     let [first, second] = [&inputs[0], &inputs[1]].map(|input| crate::input::shown(&input.file));
     let (result, differences) = match compared {
-        Comparison::Identical => ("identical", Vec::new()),
-        Comparison::Equal => ("equal", Vec::new()),
-        Comparison::Different(differences) => ("different", differences),
+        Comparison::Identical => (Outcome::Identical, Vec::new()),
+        Comparison::Equal => (Outcome::Equal, Vec::new()),
+        Comparison::Different(differences) => (Outcome::Different, differences),
     };
     let show = |difference: &Difference| Shown {
         path: difference.path.display(message.as_ref()),
@@ -89,8 +99,8 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     };
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(match report.result {
-        "different" => Exit::Bad,
-        _ => Exit::Done,
+        Outcome::Different => Exit::Bad,
+        Outcome::Identical | Outcome::Equal => Exit::Done,
     })
 }
 
@@ -98,9 +108,11 @@ impl Report {
     fn text(&self) -> String {
         let [first, second] = [&self.first, &self.second].map(|name| one_line(name));
         let mut text = match self.result {
-            "identical" => format!("{first} and {second} have the same bytes\n"),
-            "equal" => format!("{first} and {second} are equal as messages, their bytes differ\n"),
-            _ => format!("{first} and {second} differ:\n"),
+            Outcome::Identical => format!("{first} and {second} have the same bytes\n"),
+            Outcome::Equal => {
+                format!("{first} and {second} are equal as messages, their bytes differ\n")
+            }
+            Outcome::Different => format!("{first} and {second} differ:\n"),
         };
         for Shown { path, how } in &self.differences {
             text.push_str(&format!("  {}: {}\n", shown_path(path), one_line(how)));
