@@ -37,6 +37,7 @@ pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
 pub(crate) use locate::{key_codec, with_key};
 
 use crate::container::ChunkedFile;
+use crate::decode::undecodable;
 use crate::merge::{Memory, MergeOptions, MergePlan, PlanInput, fill, write};
 use crate::path::{FieldPath, TargetKind};
 use crate::progress::{Furthest, Progress};
@@ -62,59 +63,59 @@ enum Source<'a, S> {
 }
 
 /// As much of a message as a path needs.
-pub(crate) struct Part<'a, S> {
-    bytes: PartBytes<'a, S>,
+pub(crate) struct Portion<'a, S> {
+    bytes: PortionBytes<'a, S>,
     furthest: Furthest,
 }
 
-enum PartBytes<'a, S> {
+enum PortionBytes<'a, S> {
     Chunked(Box<PlanInput<'a, ChunkedFile<S>>>),
     Plain(SourceInput<'a, S>),
 }
 
-impl<'a, S: ReadAt> Part<'a, S> {
-    fn new(bytes: PartBytes<'a, S>, progress: &Progress) -> Self {
+impl<'a, S: ReadAt> Portion<'a, S> {
+    fn new(bytes: PortionBytes<'a, S>, progress: &Progress) -> Self {
         let size = match &bytes {
-            PartBytes::Chunked(input) => input.size(),
-            PartBytes::Plain(input) => input.size(),
+            PortionBytes::Chunked(input) => input.size(),
+            PortionBytes::Plain(input) => input.size(),
         };
         let furthest = Furthest::new(progress.meter(size));
-        Part { bytes, furthest }
+        Portion { bytes, furthest }
     }
 
     /// An error of one who hopped through it: damage that led to it comes first.
     pub(crate) fn damage_first(&mut self, error: Error) -> Error {
         match &mut self.bytes {
-            PartBytes::Chunked(input) => input.damage_first(error),
-            PartBytes::Plain(_) => error,
+            PortionBytes::Chunked(input) => input.damage_first(error),
+            PortionBytes::Plain(_) => error,
         }
     }
 
     /// Where its bytes come from, if the message is in chunks.
     fn plan(&self) -> Option<&MergePlan> {
         match &self.bytes {
-            PartBytes::Chunked(input) => Some(input.plan()),
-            PartBytes::Plain(_) => None,
+            PortionBytes::Chunked(input) => Some(input.plan()),
+            PortionBytes::Plain(_) => None,
         }
     }
 }
 
 /// What a path needs of the message, and the pieces of its value there.
-type Value<'a, S> = (Part<'a, S>, Vec<Range<u64>>);
+type Value<'a, S> = (Portion<'a, S>, Vec<Range<u64>>);
 
-impl<S: ReadAt> Input for Part<'_, S> {
+impl<S: ReadAt> Input for Portion<'_, S> {
     fn size(&self) -> u64 {
         match &self.bytes {
-            PartBytes::Chunked(input) => input.size(),
-            PartBytes::Plain(input) => input.size(),
+            PortionBytes::Chunked(input) => input.size(),
+            PortionBytes::Plain(input) => input.size(),
         }
     }
 
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
         self.furthest.reach(position)?;
         match &mut self.bytes {
-            PartBytes::Chunked(input) => input.fetch(position, want),
-            PartBytes::Plain(input) => input.fetch(position, want),
+            PortionBytes::Chunked(input) => input.fetch(position, want),
+            PortionBytes::Plain(input) => input.fetch(position, want),
         }
     }
 }
@@ -208,16 +209,16 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// is; [`ErrorKind::LimitExceeded`] if it doesn't fit in memory; what is wrong with the
     /// chunks that are read, or with the bytes on the way.
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
-        let (part, pieces) = self.find_some(path)?;
+        let (portion, pieces) = self.find_some(path)?;
         let stored = match &self.source {
             Source::Chunked(file) => crate::merge::ChunkStore::stored_len(*file),
             Source::Plain(_, size) => *size,
         };
         let mut memory = Memory::reserve(total(&pieces), stored, &self.options)?;
         match &mut memory {
-            Memory::Growing(out) => self.copy(&part, &pieces, out)?,
-            Memory::Small(out) => self.fill(&part, &pieces, out)?,
-            Memory::Huge(out) => self.fill(&part, &pieces, out)?,
+            Memory::Growing(out) => self.copy(&portion, &pieces, out)?,
+            Memory::Small(out) => self.fill(&portion, &pieces, out)?,
+            Memory::Huge(out) => self.fill(&portion, &pieces, out)?,
         }
         Ok(memory.into())
     }
@@ -228,7 +229,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// As [`get`](Self::get); [`ErrorKind::InvalidConfig`] if the buffer is shorter than the value.
     pub fn get_into(&self, path: &FieldPath, buffer: &mut [u8]) -> Result<usize> {
-        let (part, pieces) = self.find_some(path)?;
+        let (portion, pieces) = self.find_some(path)?;
         let (have, len) = (buffer.len(), total(&pieces));
         let front = usize::try_from(len)
             .ok()
@@ -238,7 +239,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(self.show(path)));
         };
         let len = front.len();
-        self.fill(&part, &pieces, front)?;
+        self.fill(&portion, &pieces, front)?;
         Ok(len)
     }
 
@@ -249,8 +250,8 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes
     /// that are not to be used.
     pub fn get_to(&self, path: &FieldPath, sink: &mut impl Write) -> Result<u64> {
-        let (part, pieces) = self.find_some(path)?;
-        self.copy(&part, &pieces, sink)?;
+        let (portion, pieces) = self.find_some(path)?;
+        self.copy(&portion, &pieces, sink)?;
         Ok(total(&pieces))
     }
 
@@ -261,7 +262,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are no message of that
     /// type.
     pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
-        M::decode(self.get(path)?).map_err(|error| self.undecodable(path, &error))
+        M::decode(self.get(path)?).map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 
     /// The message at a path, of the type that the path leads to.
@@ -271,18 +272,13 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole is not
     /// known; [`ErrorKind::InvalidPath`] if the path leads to a value that is no message.
     pub fn message_dynamic(&self, path: &FieldPath) -> Result<DynamicMessage> {
-        let Some(root) = self.descriptor() else {
+        let Some(kind) = self.kind(path)? else {
             let message = "no type is known for the message";
             return Err(Error::new(ErrorKind::SchemaNeeded, message));
         };
-        let (TargetKind::Message(descriptor) | TargetKind::Group(descriptor)) =
-            path.resolve(root)?.kind
-        else {
-            let message = "the path leads to a value that is no message";
-            return Err(Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path)));
-        };
-        DynamicMessage::decode(descriptor, self.get(path)?)
-            .map_err(|error| self.undecodable(path, &error))
+        let descriptor = kind.message().ok_or_else(|| self.no_message(path))?;
+        DynamicMessage::decode(descriptor.clone(), self.get(path)?)
+            .map_err(|error| undecodable(error).at_path(self.show(path)))
     }
 
     /// The fields of the message at a path, one after the other as they stand there. No value is
@@ -292,19 +288,16 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// As [`get`](Self::get).
     pub fn fields(&self, path: &FieldPath) -> Result<Fields<'a, S>> {
-        let (part, pieces) = self.find_some(path)?;
-        let descriptor = match self.descriptor() {
+        let (portion, pieces) = self.find_some(path)?;
+        let descriptor = match self.kind(path)? {
             None => None,
-            Some(root) => match path.resolve(root)?.kind {
-                TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
-                TargetKind::Scalar(_) => {
-                    let message = "the path leads to a value that is no message";
-                    let error = Error::new(ErrorKind::InvalidPath, message);
-                    return Err(error.at_path(self.show(path)));
-                }
-            },
+            Some(kind) => Some(
+                kind.message()
+                    .cloned()
+                    .ok_or_else(|| self.no_message(path))?,
+            ),
         };
-        Ok(Fields::new(WireCursor::new(part), pieces, descriptor))
+        Ok(Fields::new(WireCursor::new(portion), pieces, descriptor))
     }
 
     /// Sizes by field path of the message, or the value, at a path. No value is read but what the
@@ -316,34 +309,29 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] with the path and offset if a message
     /// breaks the wire format that the type knows as one.
     pub fn tree(&self, path: &FieldPath, options: &TreeOptions) -> Result<SizeTree> {
-        let (mut part, pieces) = self.find_some(path)?;
+        let (mut portion, pieces) = self.find_some(path)?;
         let _span = tracing::debug_span!("tree", bytes = total(&pieces)).entered();
-        let (is_message, message) = match self.descriptor() {
-            None => (true, None),
-            Some(root) => match path.resolve(root)?.kind {
-                TargetKind::Message(message) | TargetKind::Group(message) => (true, Some(message)),
-                TargetKind::Scalar(_) => (false, None),
-            },
-        };
-        let plan = part.plan().cloned();
+        let kind = self.kind(path)?;
+        let message = kind.as_ref().and_then(TargetKind::message).cloned();
+        let plan = portion.plan().cloned();
         let target = Target {
             pieces: &pieces,
-            is_message,
+            is_message: kind.is_none() || message.is_some(),
             message,
             path,
             whole: self.descriptor(),
             plan: plan.as_ref(),
             max_depth: self.options.limits.walked_depth(),
         };
-        measure(WireCursor::new(&mut part), &target, options)
-            .map_err(|error| part.damage_first(error))
+        measure(WireCursor::new(&mut portion), &target, options)
+            .map_err(|error| portion.damage_first(error))
     }
 
     /// All of the message, to be hopped through by one who says himself how far he is.
-    pub(crate) fn unwatched(&self) -> Result<Part<'a, S>> {
-        let mut part = self.find_some(&FieldPath::root())?.0;
-        part.furthest = Furthest::new(Progress::default().meter(0));
-        Ok(part)
+    pub(crate) fn unwatched(&self) -> Result<Portion<'a, S>> {
+        let mut portion = self.find_some(&FieldPath::root())?.0;
+        portion.furthest = Furthest::new(Progress::default().meter(0));
+        Ok(portion)
     }
 
     /// How many messages deep one may walk that calls itself for each.
@@ -358,7 +346,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
 
     /// Where one value stands, to be replaced.
     pub(crate) fn place(&self, path: &FieldPath) -> Result<Place> {
-        let (part, pieces) = self.find_some(path)?;
+        let (portion, pieces) = self.find_some(path)?;
         let invalid = |message| {
             let error = Error::new(ErrorKind::InvalidPath, message);
             Err(error.at_path(self.show(path)))
@@ -369,17 +357,14 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let [value] = pieces.as_slice() else {
             return invalid("the value stands in several pieces");
         };
-        let kind = match self.descriptor() {
-            Some(root) => Some(path.resolve(root)?.kind),
-            None => None,
-        };
-        let mut cursor = WireCursor::new(part);
+        let kind = self.kind(path)?;
+        let mut cursor = WireCursor::new(portion);
         let chain = enclosing_range(&mut cursor, value);
-        let mut part = cursor.into_input();
-        let Some(field) = chain.map_err(|error| part.damage_first(error))?.pop() else {
+        let mut portion = cursor.into_input();
+        let Some(field) = chain.map_err(|error| portion.damage_first(error))?.pop() else {
             return invalid("no field is there");
         };
-        let plan = part.plan().cloned();
+        let plan = portion.plan().cloned();
         Ok(Place {
             value: value.clone(),
             field,
@@ -401,27 +386,33 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         let bytes = match self.source {
             Source::Chunked(file) => {
                 let plan = file.trailer().plan_part(file, path, &self.options)?;
-                PartBytes::Chunked(Box::new(PlanInput::new(plan, file)))
+                PortionBytes::Chunked(Box::new(PlanInput::new(plan, file)))
             }
-            Source::Plain(source, size) => PartBytes::Plain(SourceInput::new(source, size)),
+            Source::Plain(source, size) => PortionBytes::Plain(SourceInput::new(source, size)),
         };
-        let mut cursor = WireCursor::new(Part::new(bytes, &self.options.progress));
+        let mut cursor = WireCursor::new(Portion::new(bytes, &self.options.progress));
         let pieces = locate::locate(&mut cursor, path, self.descriptor());
-        let mut part = cursor.into_input();
-        let pieces = pieces.map_err(|error| part.damage_first(error.at_path(self.show(path))))?;
-        match (pieces, &mut part.bytes) {
-            (Some(pieces), _) => Ok(Some((part, pieces))),
+        let mut portion = cursor.into_input();
+        let pieces =
+            pieces.map_err(|error| portion.damage_first(error.at_path(self.show(path))))?;
+        match (pieces, &mut portion.bytes) {
+            (Some(pieces), _) => Ok(Some((portion, pieces))),
             // A chunk that doesn't have it was checked by nobody who reads it.
-            (None, PartBytes::Chunked(input)) => input.check().map(|()| None),
-            (None, PartBytes::Plain(_)) => Ok(None),
+            (None, PortionBytes::Chunked(input)) => input.check().map(|()| None),
+            (None, PortionBytes::Plain(_)) => Ok(None),
         }
     }
 
     /// Reads the pieces straight into a buffer of their length, on several threads where they lie
     /// in several chunks.
-    fn fill(&self, part: &Part<'_, S>, pieces: &[Range<u64>], buffer: &mut [u8]) -> Result<()> {
+    fn fill(
+        &self,
+        portion: &Portion<'_, S>,
+        pieces: &[Range<u64>],
+        buffer: &mut [u8],
+    ) -> Result<()> {
         let meter = self.options.progress.meter(total(pieces));
-        match (&self.source, part.plan()) {
+        match (&self.source, portion.plan()) {
             (Source::Chunked(file), Some(plan)) => {
                 let threads = self.options.thread_count();
                 fill(&plan.clip(pieces), *file, buffer, threads, &meter)?;
@@ -440,20 +431,25 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
                     rest = behind;
                 }
             }
-            // A part is made of its source.
+            // A portion is made of its source.
             (Source::Chunked(_), None) => {}
         }
         meter.check()
     }
 
-    fn copy(&self, part: &Part<'_, S>, pieces: &[Range<u64>], sink: &mut dyn Write) -> Result<()> {
+    fn copy(
+        &self,
+        portion: &Portion<'_, S>,
+        pieces: &[Range<u64>],
+        sink: &mut dyn Write,
+    ) -> Result<()> {
         let _span = tracing::debug_span!("copy", bytes = total(pieces)).entered();
         let meter = self.options.progress.meter(total(pieces));
         let mut sink = meter.written_to(sink);
-        match (&self.source, part.plan()) {
+        match (&self.source, portion.plan()) {
             (Source::Chunked(file), Some(plan)) => write(&plan.clip(pieces), *file, &mut sink)?,
             (Source::Plain(source, _), _) => copy_plain(*source, pieces, &mut sink)?,
-            // A part is made of its source.
+            // A portion is made of its source.
             (Source::Chunked(_), None) => {}
         }
         meter.check()
@@ -463,10 +459,16 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         path.display(self.descriptor())
     }
 
+    /// What a path leads to, if the type of the whole is known.
+    fn kind(&self, path: &FieldPath) -> Result<Option<TargetKind>> {
+        let root = self.descriptor();
+        root.map(|root| Ok(path.resolve(root)?.kind)).transpose()
+    }
+
     #[cold]
-    fn undecodable(&self, path: &FieldPath, error: &prost::DecodeError) -> Error {
-        let message = format!("the bytes are no message of the type asked for: {error}");
-        Error::new(ErrorKind::InvalidMessage, message).at_path(self.show(path))
+    fn no_message(&self, path: &FieldPath) -> Error {
+        let message = "the path leads to a value that is no message";
+        Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path))
     }
 }
 

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 
 use prost_reflect::{DynamicMessage, Value};
 use proto_splitter::lazy::MessageView;
-use proto_splitter::path::{FieldPath, Step, TargetKind};
+use proto_splitter::path::{FieldPath, Step};
 use proto_splitter::{Error, ErrorKind};
 
 use kinds::{Head, Kind};
@@ -26,10 +26,8 @@ pub(super) fn write(
         Error::new(kind, message).at_path(path.display(view.descriptor()))
     };
     let bad = |message: String| Err(fail(ErrorKind::InvalidMessage, message));
-    let kind = match path.resolve(super::value::typed(view)?)?.kind {
-        TargetKind::Message(message) => Kind::of(&message),
-        _ => None,
-    };
+    let target = path.resolve(super::value::typed(view)?)?;
+    let kind = target.kind.message().and_then(Kind::of);
     let Some(kind) = kind else {
         let message = format!("only a {} can be given as npy", Kind::names());
         return Err(fail(ErrorKind::InvalidPath, message));

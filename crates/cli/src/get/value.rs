@@ -42,7 +42,7 @@ pub(super) fn text(
     }
 }
 
-/// The type that the message has to be known to be of.
+/// The type of the whole message, without which a value is but bytes.
 pub(super) fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
@@ -92,11 +92,7 @@ struct Holder {
 fn holder(path: &FieldPath, root: &MessageDescriptor) -> Option<Holder> {
     let mut above = path.clone();
     let step = above.pop()?;
-    let (TargetKind::Message(message) | TargetKind::Group(message)) =
-        above.resolve(root).ok()?.kind
-    else {
-        return None;
-    };
+    let message = above.resolve(root).ok()?.kind.message()?.clone();
     let Some(field) = message.get_field(step.field.0) else {
         let extension = message.get_extension(step.field.0)?;
         return Some(Holder {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use prost_reflect::MessageDescriptor;
 use record_file::ReadAt;
 
-use super::Part;
+use super::Portion;
 use super::locate::{key_codec, with_key};
 use crate::merge::KeyForm;
 use crate::path::{FieldRef, Select, Step};
@@ -32,7 +32,7 @@ pub struct FieldEntry {
 /// The fields of a message, in their order; from
 /// [`MessageView::fields`](super::MessageView::fields). After an error there are no more.
 pub struct Fields<'a, S> {
-    cursor: WireCursor<Part<'a, S>>,
+    cursor: WireCursor<Portion<'a, S>>,
     /// What is left of the message: the first is walked.
     pieces: std::vec::IntoIter<Range<u64>>,
     descriptor: Option<MessageDescriptor>,
@@ -51,7 +51,7 @@ impl<S> std::fmt::Debug for Fields<'_, S> {
 
 impl<'a, S: ReadAt> Fields<'a, S> {
     pub(super) fn new(
-        mut cursor: WireCursor<Part<'a, S>>,
+        mut cursor: WireCursor<Portion<'a, S>>,
         pieces: Vec<Range<u64>>,
         descriptor: Option<MessageDescriptor>,
     ) -> Self {

@@ -29,6 +29,16 @@ pub enum TargetKind {
     Scalar(Kind),
 }
 
+impl TargetKind {
+    /// The type of the message, however it is written; `None` for a value that is no message.
+    pub fn message(&self) -> Option<&MessageDescriptor> {
+        match self {
+            TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
+            TargetKind::Scalar(_) => None,
+        }
+    }
+}
+
 // By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
 impl std::fmt::Debug for TargetKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -82,7 +92,7 @@ impl FieldPath {
 
 fn resolve_step(target: &Target, step: &Step) -> Result<Target> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
-    let (TargetKind::Message(message) | TargetKind::Group(message)) = &target.kind else {
+    let Some(message) = target.kind.message() else {
         return invalid("the path goes on below a value that is no message".into());
     };
     if target.whole_field {

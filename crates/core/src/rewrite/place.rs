@@ -113,10 +113,10 @@ pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Resul
         true => Ok(()),
         false => invalid(format!("a value of {size} bytes, where {bytes} are wanted")),
     };
-    let is_message = matches!(
-        place.kind,
-        Some(TargetKind::Message(_) | TargetKind::Group(_))
-    );
+    let is_message = place
+        .kind
+        .as_ref()
+        .is_some_and(|kind| kind.message().is_some());
     match place.field.wire_type {
         WireType::Fixed64 => exactly(8),
         WireType::Fixed32 => exactly(4),
