@@ -3,8 +3,8 @@ use std::io::{self, Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use record_file::{
-    Compression, Error, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordWriter,
-    WriterOptions,
+    Compression, Error, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    RecordWriter, WriterOptions,
 };
 
 use crate::support::noise;
@@ -259,6 +259,23 @@ fn limits_hold_for_what_must_be_in_memory() {
     );
     let error = file.read_record_into(*position, &mut [0; 3]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn memory_for_exactly_the_record_is_enough() {
+    let mut writer = RecordWriter::with_defaults(Vec::new());
+    let position = writer
+        .write_record_alone(&[1; 1000], Compression::zstd(1))
+        .unwrap();
+    let bytes = writer.finish().unwrap();
+    for (memory, fault) in [(1000, None), (999, Some(ErrorKind::LimitExceeded))] {
+        let options = ReaderOptions::new().max_chunk_memory(memory);
+        let file = RecordFile::open(&bytes, options).unwrap();
+        let read = file.read_record(position);
+        assert_eq!(read.err().map(|error| error.kind()), fault);
+        let mut reader = RecordReader::new(&bytes, options);
+        assert_eq!(reader.read_record().err().map(|error| error.kind()), fault);
+    }
 }
 
 #[test]

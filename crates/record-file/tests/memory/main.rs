@@ -3,8 +3,12 @@
 //! thread, and a window, which an option limits.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod claims;
 #[path = "../it/elsewhere.rs"]
 mod elsewhere;
+#[path = "../it/support/frame.rs"]
+#[allow(dead_code)]
+mod frame;
 #[path = "../it/noise.rs"]
 mod noise;
 mod transposed;
