@@ -73,20 +73,10 @@ fn a_folder_whose_model_is_in_chunks_by_another_name_is_split_already() {
 /// A SavedModel's message in a file of this name, in chunks if that says so.
 fn model_file(dir: &Dir, name: &str) -> PathBuf {
     let plain = fixture("keras_mlp/saved_model.pb");
-    if name.ends_with(".cpb") {
-        let prefix = dir.path(name.trim_end_matches(".cpb"));
-        run([
-            &"split",
-            &plain,
-            &"-o",
-            &prefix,
-            &"--max-chunk-size",
-            &"10KiB",
-        ])
-        .ok();
-        return dir.path(name);
+    match name.strip_suffix(".cpb") {
+        Some(prefix) => dir.split(&plain, prefix, &["--max-chunk-size", "10KiB"]),
+        None => dir.copy(&plain, name),
     }
-    dir.copy(&plain, name)
 }
 
 #[test]

@@ -11,18 +11,11 @@ use crate::support::{Dir, files, fixture, messages, run};
 fn a_message_reads_the_same_in_one_piece_and_in_chunks_and_every_time() {
     for (file, kind) in messages() {
         let dir = Dir::new();
-        let small = dir.path("small");
-        let split: [&dyn AsRef<std::path::Path>; 8] = [
-            &"split",
+        let small = dir.split(
             &file,
-            &"-o",
-            &small,
-            &"--max-chunk-size",
-            &"5KiB",
-            &"--message",
-            &kind,
-        ];
-        run(split);
+            "small",
+            &["--max-chunk-size", "5KiB", "--message", kind],
+        );
         for format in ["text", "json", "binary"] {
             let cat = |file: &std::path::Path| {
                 let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))
@@ -34,7 +27,7 @@ fn a_message_reads_the_same_in_one_piece_and_in_chunks_and_every_time() {
                 assert!(ran.status.success(), "{ran:?}");
                 ran.stdout
             };
-            let [plain, chunked] = [cat(&file), cat(&dir.path("small.cpb"))];
+            let [plain, chunked] = [cat(&file), cat(&small)];
             assert!(plain == chunked, "{file:?} as {format}");
             assert!(plain == cat(&file), "{file:?} as {format}, again");
             if format == "binary" {

@@ -13,18 +13,9 @@ fn models(dir: &Dir) -> [std::path::PathBuf; 2] {
         &fixture("functions_consts/saved_model.pb"),
         "saved_model.pb",
     );
-    let prefix = dir.path("small");
-    run([
-        &"split",
-        &plain,
-        &"-o",
-        &prefix,
-        &"--max-chunk-size",
-        &"10KiB",
-        &"--value-chunk-size",
-        &"1KiB",
-    ]);
-    [plain, dir.path("small.cpb")]
+    let sizes = ["--max-chunk-size", "10KiB", "--value-chunk-size", "1KiB"];
+    let small = dir.split(&plain, "small", &sizes);
+    [plain, small]
 }
 
 /// The paths of what left the message, and of some that stayed.

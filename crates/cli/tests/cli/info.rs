@@ -79,24 +79,10 @@ fn equal_chunks_are_shown_as_one_record() {
         ),
     );
     let file = dir.file("graph.pb", node.repeat(2));
-    let graph = [
-        &"--message" as &dyn AsRef<std::path::Path>,
-        &"tensorflow.GraphDef",
-    ];
-    run([
-        &"split",
-        &file,
-        graph[0],
-        graph[1],
-        &"-o",
-        &dir.path("g"),
-        &"--max-chunk-size",
-        &"1KiB",
-        &"--compression",
-        &"none",
-    ])
-    .ok();
-    let report = run([&"info", &dir.path("g"), &"--json"]).json();
+    let options = "--message tensorflow.GraphDef --max-chunk-size 1KiB --compression none";
+    let options: Vec<_> = options.split(' ').collect();
+    let chunked = dir.split(&file, "g", &options);
+    let report = run([&"info", &chunked, &"--json"]).json();
     assert_eq!(
         report["chunks"][1]["position"],
         report["chunks"][2]["position"]

@@ -1,6 +1,7 @@
 //! `protosplit layout`: every byte is accounted for, once.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -55,13 +56,9 @@ fn check(report: &Value) {
     );
 }
 
-/// Makes the file `m.cpb` of a model, with several chunks.
-fn split(dir: &Dir, model: &std::path::Path) {
-    let prefix = dir.path("m");
-    let size = ["--max-chunk-size", "20KiB"];
-    let arguments: [&dyn AsRef<std::path::Path>; 6] =
-        [&"split", &model, &"-o", &prefix, &size[0], &size[1]];
-    run(arguments).ok();
+/// A model in several chunks.
+fn split(dir: &Dir, model: &Path) -> PathBuf {
+    dir.split(model, "m", &["--max-chunk-size", "20KiB"])
 }
 
 #[test]
@@ -71,8 +68,7 @@ fn regions_totals_and_what_is_in_them_add_up_to_the_file() {
         &fixture("functions_consts/saved_model.pb"),
         "saved_model.pb",
     );
-    let chunked = dir.path("m.cpb");
-    split(&dir, &model);
+    let chunked = split(&dir, &model);
     let mut files = vec![model, chunked];
     for entry in fs::read_dir(riegeli("")).unwrap() {
         let path = entry.unwrap().path();
@@ -105,9 +101,9 @@ fn regions_totals_and_what_is_in_them_add_up_to_the_file() {
 fn every_block_header_has_a_row_if_that_is_asked_for() {
     let dir = Dir::new();
     let model = fixture("functions_consts/saved_model.pb");
-    split(&dir, &model);
+    let chunked = split(&dir, &model);
     let text = run([&"layout", &dir.path("m"), &"--blocks"]).ok();
-    let bytes = fs::metadata(dir.path("m.cpb")).unwrap().len();
+    let bytes = fs::metadata(&chunked).unwrap().len();
     let headers = text.lines().filter(|line| line.ends_with(": block header"));
     assert_eq!(headers.count() as u64, bytes.div_ceil(64 << 10), "{text}");
     assert!(text.contains("chunk 3: data"), "{text}");

@@ -108,15 +108,7 @@ fn a_type_is_asked_for_where_the_merge_depends_on_it() {
 fn a_type_that_contradicts_the_file_is_wrong_usage() {
     let dir = Dir::new();
     let file = fixture("keras_mlp/saved_model.pb");
-    run([
-        &"split",
-        &file,
-        &"-o",
-        &dir.path("m"),
-        &"--max-chunk-size",
-        &"10KiB",
-    ])
-    .ok();
+    dir.split(&file, "m", &["--max-chunk-size", "10KiB"]);
     let error = run([
         &"merge",
         &dir.path("m"),
@@ -149,15 +141,7 @@ fn a_message_that_was_not_split_is_copied() {
 fn nothing_is_overwritten_but_by_force_and_never_the_input() {
     let dir = Dir::new();
     let file = fixture("keras_mlp/saved_model.pb");
-    run([
-        &"split",
-        &file,
-        &"-o",
-        &dir.path("m"),
-        &"--max-chunk-size",
-        &"10KiB",
-    ])
-    .ok();
+    dir.split(&file, "m", &["--max-chunk-size", "10KiB"]);
     let back = dir.file("back.pb", "stale");
     let error = run([&"merge", &dir.path("m"), &"-o", &back]).failed(Exit::Usage);
     assert!(
@@ -181,16 +165,7 @@ fn nothing_is_overwritten_but_by_force_and_never_the_input() {
 fn a_damaged_file_gives_one_line_and_no_output() {
     let dir = Dir::new();
     let file = fixture("keras_mlp/saved_model.pb");
-    run([
-        &"split",
-        &file,
-        &"-o",
-        &dir.path("m"),
-        &"--max-chunk-size",
-        &"10KiB",
-    ])
-    .ok();
-    let whole = fs::read(dir.path("m.cpb")).unwrap();
+    let whole = fs::read(dir.split(&file, "m", &["--max-chunk-size", "10KiB"])).unwrap();
     let damaged = |name: &str, bytes: &[u8]| {
         let file = dir.file(name, bytes);
         run([&"merge", &file, &"-o", &dir.path("back.pb")]).failed(Exit::Bad)
@@ -223,24 +198,16 @@ fn an_input_that_is_not_there_is_said_with_what_was_looked_for() {
 fn the_file_that_is_named_is_the_one_that_is_merged() {
     let dir = Dir::new();
     let whole = fixture("keras_mlp/saved_model.pb");
-    run([
-        &"split",
-        &whole,
-        &"-o",
-        &dir.path("m"),
-        &"--max-chunk-size",
-        &"10KiB",
-    ])
-    .ok();
+    let chunked = dir.split(&whole, "m", &["--max-chunk-size", "10KiB"]);
     let back = dir.path("back.pb");
     // A message beside a file of chunks that it is the prefix of.
     let named = dir.file("x.pb", b"\x0a\x01a");
-    dir.copy(&dir.path("m.cpb"), "x.pb.cpb");
+    dir.copy(&chunked, "x.pb.cpb");
     run([&"merge", &named, &"-o", &back]).ok();
     assert_eq!(fs::read(&back).unwrap(), b"\x0a\x01a");
     // Chunks under a name of their own, alone and beside another file.
     for beside in [false, true] {
-        let named = dir.copy(&dir.path("m.cpb"), "g.chunks");
+        let named = dir.copy(&chunked, "g.chunks");
         if beside {
             dir.file("g.chunks.pb", b"\x0a\x01b");
         }

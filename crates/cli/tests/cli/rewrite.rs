@@ -30,18 +30,11 @@ fn small(dir: &Dir) -> std::path::PathBuf {
 fn a_message_is_equal_to_itself_in_chunks_and_differs_from_others() {
     for (file, kind) in messages() {
         let dir = Dir::new();
-        let chunked = dir.path("chunked");
-        let split: [&dyn AsRef<std::path::Path>; 8] = [
-            &"split",
+        let chunked = dir.split(
             &file,
-            &"-o",
-            &chunked,
-            &"--max-chunk-size",
-            &"5KiB",
-            &"--message",
-            &kind,
-        ];
-        run(split).ok();
+            "chunked",
+            &["--max-chunk-size", "5KiB", "--message", kind],
+        );
         let same = run([&"diff", &file, &chunked, &"--message", &kind, &"--json"]).json();
         assert_eq!(same["result"], "identical", "{file:?}");
     }

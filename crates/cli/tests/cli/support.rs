@@ -96,6 +96,16 @@ impl Dir {
         self.file(name, fs::read(from).unwrap())
     }
 
+    /// Splits a message in a file, with options, and gives the `NAME.cpb` made of it.
+    #[track_caller]
+    pub(crate) fn split(&self, message: &Path, name: &str, options: &[&str]) -> PathBuf {
+        let prefix = self.path(name);
+        let arguments: [&dyn AsRef<Path>; 4] = [&"split", &message, &"-o", &prefix];
+        let options = options.iter().map(|option| option as &dyn AsRef<Path>);
+        run_all(arguments.into_iter().chain(options)).ok();
+        self.path(&format!("{name}.cpb"))
+    }
+
     /// All files in it and below, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         files(self.0.path())

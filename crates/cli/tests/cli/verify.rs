@@ -10,18 +10,8 @@ use crate::support::{Dir, fixture, foreign, run};
 
 fn split(dir: &Dir, name: &str) -> PathBuf {
     let file = fixture(name).join("saved_model.pb");
-    run([
-        &"split",
-        &file,
-        &"-o",
-        &dir.path(name),
-        &"--max-chunk-size",
-        &"10KiB",
-        &"--compression",
-        &"zstd",
-    ])
-    .ok();
-    dir.path(&format!("{name}.cpb"))
+    let options = ["--max-chunk-size", "10KiB", "--compression", "zstd"];
+    dir.split(&file, name, &options)
 }
 
 #[test]
