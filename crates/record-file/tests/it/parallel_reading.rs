@@ -281,6 +281,31 @@ fn the_error_is_that_of_the_first_record_that_cannot_be_read() {
 }
 
 #[test]
+fn the_error_is_that_of_the_first_record_whichever_fails_first() {
+    let (small, large) = (1000, 8 << 20);
+    for sizes in [[small, large], [large, small]] {
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        let positions = sizes.map(|size| {
+            let record = vec![1; size];
+            let position = writer.write_record_alone(&record, Compression::None);
+            position.unwrap()
+        });
+        let mut file = writer.finish().unwrap();
+        for position in positions {
+            file[usize::try_from(position.chunk_begin().0).unwrap() + 80] ^= 1;
+        }
+        for threads in [1, 2] {
+            let file = RecordFile::open(&file, options(threads)).unwrap();
+            let mut places = sizes.map(|size| vec![0; size]);
+            let wanted = places.iter_mut().map(|place| &mut place[..]);
+            let error = file.read_records_into(positions.into_iter().zip(wanted));
+            let begin = error.unwrap_err().offset();
+            assert_eq!(begin, Some(positions[0].chunk_begin().0), "{sizes:?}");
+        }
+    }
+}
+
+#[test]
 fn places_of_another_length_and_positions_of_no_record_are_refused() {
     let mut writer = RecordWriter::new(
         Vec::new(),
