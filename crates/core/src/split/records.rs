@@ -12,10 +12,10 @@ use super::metadata::{WrittenInfo, chunk_info, metadata};
 use super::options::SplitOptions;
 use super::parts::{DonePart, assign, check_size, complete_part, fit_in_one};
 use super::plan::SplitPlan;
-use super::same::duplicates;
+use super::same::{Same, duplicates};
 use super::source::Source;
 use super::trailer::write_trailer;
-use super::write::source_crc32c;
+use super::write::{Span, source_crc32c};
 use crate::atomic::AtomicFile;
 use crate::container::describe_type;
 use crate::{Result, threads};
@@ -54,7 +54,7 @@ pub(super) fn write_records(
     let front = WriterOptions::new()
         .compression(options.get_compression().for_trailer())
         .metadata(&described);
-    let mut same = duplicates(plan, source, threads, options.get_progress())?;
+    let same = duplicates(plan, source, threads, options.get_progress())?;
     let chunks: Vec<usize> = (0..plan.chunks.len())
         .filter(|&index| same[index].is_none())
         .collect();
@@ -105,22 +105,7 @@ pub(super) fn write_records(
         written.extend(records(number, &filled.stored));
         parts.push(part);
     }
-    let mut written = written.into_iter();
-    let mut all: Vec<Record> = Vec::with_capacity(plan.chunks.len());
-    for same in &mut same {
-        let record = match same {
-            Some(same) => {
-                spans.append(&mut same.spans);
-                Some(Record {
-                    crc32c: same.crc32c,
-                    same_as: Some(same.other),
-                    ..all[same.other]
-                })
-            }
-            None => written.next(),
-        };
-        all.extend(record);
-    }
+    let all = with_shared(written, same, &mut spans);
     let infos: Vec<WrittenInfo> = all.iter().map(Record::info).collect();
     let mut trailer = metadata(plan, &infos, source_crc32c(source, spans)?);
     trailer.files = parts.iter().map(|part| part.named.clone()).collect();
@@ -140,6 +125,32 @@ fn begin(file: &mut File, options: WriterOptions) -> Result<u64> {
     let mut front = RecordWriter::new(file, options)?;
     front.flush()?;
     Ok(front.position().numeric())
+}
+
+/// The records of all chunks, in order: of each what was written, or the record it shares. What of
+/// the source those consist of that share one is added to `spans`.
+fn with_shared(
+    written: Vec<Record>,
+    same: Vec<Option<Same>>,
+    spans: &mut Vec<Span>,
+) -> Vec<Record> {
+    let mut written = written.into_iter();
+    let mut all: Vec<Record> = Vec::with_capacity(same.len());
+    for same in same {
+        let record = match same {
+            Some(same) => {
+                spans.extend(same.spans);
+                Some(Record {
+                    crc32c: same.crc32c,
+                    same_as: Some(same.other),
+                    ..all[same.other]
+                })
+            }
+            None => written.next(),
+        };
+        all.extend(record);
+    }
+    all
 }
 
 fn records(file: u32, stored: &[Stored]) -> impl Iterator<Item = Record> {

@@ -35,9 +35,27 @@ struct Filling {
     in_parent: bool,
     /// Whether the last slice is complete.
     closed: bool,
+    /// As [`Packed::kept`], once it isn't the parent any more that is filled.
+    kept: u64,
+    kept_raw: u64,
+    /// How many members were looked at one by one.
+    looked_at: u64,
 }
 
 impl Filling {
+    fn new(budget: u64) -> Self {
+        Filling {
+            slices: Vec::new(),
+            used: 0,
+            capacity: budget,
+            in_parent: true,
+            closed: false,
+            kept: 0,
+            kept_raw: 0,
+            looked_at: 0,
+        }
+    }
+
     fn room(&self) -> u64 {
         if self.closed {
             0
@@ -78,115 +96,123 @@ impl Engine<'_> {
     /// the rest, in order.
     pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<Packed> {
         let group = &node.groups[at];
-        let max = self.max();
-        let mut filling = Filling {
-            slices: Vec::new(),
-            used: 0,
-            capacity: budget,
-            in_parent: true,
-            closed: false,
-        };
-        let mut packed = Packed {
-            kept: 0,
-            kept_raw: None,
-            slices: Vec::new(),
-        };
-        let mut kept_raw = 0;
+        let numbers = matches!(group.class, Class::Numbers { .. });
+        let mut filling = Filling::new(budget);
         let mut children = group.children.iter().peekable();
         let mut cursor = WireCursor::new(self.source.input());
-        let numbers = matches!(group.class, Class::Numbers { .. });
-        let mut first = true;
-        // Only numbers are counted one by one.
-        let mut ordinal = 0;
         for run in &group.runs {
             let mut position = run.start;
             while position < run.end {
                 let child = children.next_if(|child| child.outer_start() == position);
-                let one_by_one = first || child.is_some() || numbers;
-                if !one_by_one {
-                    // Members that are as they are in the source, up to the next child.
-                    let end = children
-                        .peek()
-                        .map_or(run.end, |child| child.outer_start().min(run.end));
-                    let room = position.saturating_add(filling.room());
-                    let full = if end <= room {
-                        end
-                    } else {
-                        self.last_boundary(group, position..end, room)?
-                    };
-                    if full == position && filling.is_empty_slice() {
-                        cursor.set_range(position..run.end);
-                        if let Some(field) = cursor.next()? {
-                            return Err(self.too_large(node, group, None, &field));
-                        }
-                    }
-                    filling.add(position..full, full - position);
-                    if filling.in_parent {
-                        kept_raw += full - position;
-                    }
-                    if full < end {
-                        if filling.in_parent {
-                            packed.kept = self.ordinal_at(group, full)?;
-                        }
-                        filling.next_slice(max);
-                    }
-                    position = full;
-                    continue;
+                if filling.looked_at == 0 || child.is_some() || numbers {
+                    cursor.set_range(position..run.end);
+                    let Some(field) = cursor.next()? else { break };
+                    self.pack_one(node, group, child, &field, &mut filling)?;
+                    position = field.end;
+                } else {
+                    let next = children.peek().map_or(run.end, |child| child.outer_start());
+                    let members = position..next.min(run.end);
+                    position = self.pack_many(node, group, &members, &mut filling)?;
                 }
-                cursor.set_range(position..run.end);
-                let Some(field) = cursor.next()? else { break };
-                position = field.end;
-                let raw = field.end - field.start;
-                let size = child.map_or(raw, Child::outer);
-                let divisible = field.wire_type == WireType::Len && numbers;
-                let is_first = std::mem::take(&mut first);
-                ordinal += 1;
-                let fits = size <= filling.room();
-                if filling.in_parent && (fits || (is_first && !divisible)) {
-                    filling.add(field.start..field.end, size);
-                    kept_raw += raw;
-                    continue;
-                }
-                if filling.in_parent {
-                    packed.kept = match child {
-                        Some(child) => child.ordinal,
-                        None => ordinal - 1,
-                    };
-                }
-                if divisible && (is_first || size > max) {
-                    if !is_first && filling.room() < field.tag_end - field.start + 1 {
-                        filling.next_slice(max);
-                    }
-                    if filling.in_parent {
-                        packed.kept += 1;
-                    }
-                    let head = self.divide(node, group, &field, &mut filling)?;
-                    if filling.in_parent {
-                        kept_raw += head;
-                        filling.in_parent = false;
-                    }
-                    continue;
-                }
-                if filling.in_parent || !fits {
-                    filling.next_slice(max);
-                }
-                if size > max {
-                    return Err(self.too_large(node, group, child, &field));
-                }
-                filling.add(field.start..field.end, size);
             }
         }
+        let mut slices = filling.slices;
+        slices.retain(|slice| !matches!(slice, Slice::Fields(runs) if runs.is_empty()));
+        Ok(Packed {
+            kept: if filling.in_parent {
+                group.count
+            } else {
+                filling.kept
+            },
+            kept_raw: (!slices.is_empty()).then_some(filling.kept_raw),
+            slices,
+        })
+    }
+
+    /// Takes as many members that are as they are in the source as there is room for, and begins
+    /// the next slice if there are more. Gives where those that were taken end.
+    fn pack_many(
+        &self,
+        node: &Node,
+        group: &Group,
+        members: &Range<u64>,
+        filling: &mut Filling,
+    ) -> Result<u64> {
+        let room = members.start.saturating_add(filling.room());
+        let end = if members.end <= room {
+            members.end
+        } else {
+            self.last_boundary(group, members.clone(), room)?
+        };
+        if end == members.start && filling.is_empty_slice() {
+            let mut cursor = WireCursor::new(self.source.input());
+            cursor.set_range(members.clone());
+            if let Some(field) = cursor.next()? {
+                return Err(self.too_large(node, group, None, &field));
+            }
+        }
+        let size = end - members.start;
+        filling.add(members.start..end, size);
         if filling.in_parent {
-            packed.kept = group.count;
+            filling.kept_raw += size;
         }
-        filling
-            .slices
-            .retain(|slice| !matches!(slice, Slice::Fields(runs) if runs.is_empty()));
-        packed.slices = filling.slices;
-        if !packed.slices.is_empty() {
-            packed.kept_raw = Some(kept_raw);
+        if end < members.end {
+            if filling.in_parent {
+                filling.kept = self.ordinal_at(group, end)?;
+            }
+            filling.next_slice(self.max());
         }
-        Ok(packed)
+        Ok(end)
+    }
+
+    /// Takes one member: the first, one that is smaller than in the source, or a number or run of
+    /// numbers, which may be divided.
+    fn pack_one(
+        &self,
+        node: &Node,
+        group: &Group,
+        child: Option<&Child>,
+        field: &Field,
+        filling: &mut Filling,
+    ) -> Result<()> {
+        let max = self.max();
+        let raw = field.end - field.start;
+        let size = child.map_or(raw, Child::outer);
+        let divisible =
+            field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
+        let fits = size <= filling.room();
+        // Only of numbers every member is looked at, and the first of any.
+        let before = filling.looked_at;
+        let is_first = before == 0;
+        filling.looked_at += 1;
+        if filling.in_parent {
+            if fits || (is_first && !divisible) {
+                filling.add(field.start..field.end, size);
+                filling.kept_raw += raw;
+                return Ok(());
+            }
+            filling.kept = child.map_or(before, |child| child.ordinal);
+        }
+        if divisible && (is_first || size > max) {
+            if !is_first && filling.room() < field.tag_end - field.start + 1 {
+                filling.next_slice(max);
+            }
+            let head = self.divide(node, group, field, filling)?;
+            if filling.in_parent {
+                filling.kept += 1;
+                filling.kept_raw += head;
+                filling.in_parent = false;
+            }
+            return Ok(());
+        }
+        if filling.in_parent || !fits {
+            filling.next_slice(max);
+        }
+        if size > max {
+            return Err(self.too_large(node, group, child, field));
+        }
+        filling.add(field.start..field.end, size);
+        Ok(())
     }
 
     /// Leaves the head of a packed run in what is being filled, and puts the rest into slices of
