@@ -6,7 +6,8 @@
 //! doesn't know is compared as it is written, field number by field number; so is everything where
 //! no type is known.
 //!
-//! Held are the keys of a map that is compared, and of a message up to 1 MiB its bytes.
+//! In memory are the keys of a map that is compared, the bytes of a message of up to 1 MiB, and of
+//! the fields of a message where they are: 16 bytes for each stretch of the same field.
 //!
 //! ```
 //! use proto_splitter_core::compare::{Comparison, compare};
