@@ -58,6 +58,9 @@ pub use proto_splitter_core::{
     Error, ErrorKind, Result, atomic, compare, container, decode, lazy, merge, path, progress,
     rewrite, schema, split, tree, wire,
 };
+/// The crates whose types are in signatures of this one, in the versions that they are of.
+#[doc(no_inline)]
+pub use proto_splitter_core::{bytes, prost, prost_reflect};
 pub use proto_splitter_graph_def::{GRAPH_DEF, GraphDefSplitter};
 pub use proto_splitter_saved_model::{
     ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, SavedModelSplitter, TargetForm, directory,

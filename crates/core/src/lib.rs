@@ -62,3 +62,6 @@ pub mod tree;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};
+/// The crates whose types are in signatures of this one, in the versions that they are of.
+#[doc(no_inline)]
+pub use {bytes, prost, prost_reflect};

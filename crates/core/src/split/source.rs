@@ -99,6 +99,25 @@ impl Source {
         Source::from_pieces(vec![bytes.into()], descriptor)
     }
 
+    /// A typed message that doesn't know its type's descriptor, as those that prost generates
+    /// don't by themselves. Its values of type [`Bytes`] are shared, as by `From`.
+    ///
+    /// ```
+    /// use proto_splitter_core::prost_reflect::{ReflectMessage, prost_types::Timestamp};
+    /// use proto_splitter_core::split::Source;
+    ///
+    /// let timestamp = Timestamp { seconds: 1, nanos: 2 };
+    /// let descriptor = timestamp.descriptor();
+    /// assert_eq!(Source::from_message(&timestamp, descriptor).size(), 4);
+    /// ```
+    pub fn from_message(message: &impl Message, descriptor: MessageDescriptor) -> Source {
+        #[cfg(feature = "zero-copy")]
+        let pieces = proto_splitter_segments::encode(message);
+        #[cfg(not(feature = "zero-copy"))]
+        let pieces = vec![message.encode_to_vec().into()];
+        Source::from_pieces(pieces, descriptor)
+    }
+
     fn from_pieces(pieces: Vec<Bytes>, descriptor: MessageDescriptor) -> Source {
         let pieces = Pieces::new(pieces);
         Source {
@@ -205,11 +224,7 @@ impl Source {
 
 impl<M: Message + ReflectMessage> From<&M> for Source {
     fn from(message: &M) -> Source {
-        #[cfg(feature = "zero-copy")]
-        let pieces = proto_splitter_segments::encode(message);
-        #[cfg(not(feature = "zero-copy"))]
-        let pieces = vec![message.encode_to_vec().into()];
-        Source::from_pieces(pieces, message.descriptor())
+        Source::from_message(message, message.descriptor())
     }
 }
 
