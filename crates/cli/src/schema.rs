@@ -34,7 +34,9 @@ fn compile(args: &SchemaArgs) -> Result<Vec<u8>, Failure> {
         // One that isn't there may be known to the compiler, as `google/protobuf/descriptor.proto`
         // is.
         let there = args.proto.iter().filter(|file| file.exists());
-        there.map(|file| folder_of(file)).collect()
+        let beside = there.map(|file| folder_of(file));
+        // Here, too, as protoc does.
+        beside.chain([PathBuf::from(".")]).collect()
     } else {
         args.proto_path.clone()
     };

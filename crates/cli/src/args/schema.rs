@@ -18,7 +18,7 @@ pub(crate) struct SchemaArgs {
     /// A schema as .proto source; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) proto: Vec<PathBuf>,
-    /// Where a .proto and its imports are looked for, by default beside it; may be repeated
+    /// Where a .proto and its imports are looked for, by default beside it and here; may be repeated
     #[arg(short = 'I', long, value_name = "DIR", requires = "proto")]
     pub(crate) proto_path: Vec<PathBuf>,
 }

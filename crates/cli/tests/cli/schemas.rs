@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use protosplit_cli::Exit;
 
@@ -38,6 +39,20 @@ fn descriptor_set(dir: &Dir, file: &str) -> Vec<u8> {
     let mut compiler = protox::Compiler::new([folder]).unwrap();
     compiler.include_imports(true).open_file(file).unwrap();
     compiler.encode_file_descriptor_set()
+}
+
+#[test]
+fn imports_are_looked_for_here_as_well_as_beside_the_file() {
+    let dir = Dir::new();
+    schema(&dir);
+    let given = ["--message", "perf.Trace", "--proto", "perf/trace.proto"];
+    let ran = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args(["verify", "../trace.pb", "--deep"])
+        .args(given)
+        .current_dir(dir.path("protos"))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
 }
 
 #[test]
