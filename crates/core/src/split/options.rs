@@ -46,9 +46,9 @@ pub enum Profile {
     #[default]
     TensorFlow,
     /// Only readers of `join_version` 1 do, such as this one; TensorFlow's refuses it. A value may
-    /// lie in several BYTES chunks, also an element of a repeated field or a value in a map; a
-    /// trailer that is too large is chunked like any message; chunks may lie in [several
-    /// files](SplitOptions::max_file_size).
+    /// lie in several BYTES chunks, also an element of a repeated field or a value in a map, unless
+    /// its key is in zigzag; a trailer that is too large is chunked like any message; chunks may
+    /// lie in [several files](SplitOptions::max_file_size).
     Extended,
 }
 
