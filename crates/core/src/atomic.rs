@@ -258,10 +258,8 @@ const A_FOLDER: &str = "a folder, where a file is to be";
 
 /// The error without the path of a temporary file, which nobody has asked for.
 fn without_temporary(error: io::Error) -> io::Error {
-    let cause = error.get_ref().and_then(std::error::Error::source);
-    let cause = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
-    match cause.and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
+    match error.to_string().rsplit_once(" at path ") {
+        Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),
         None => error,
     }
 }
@@ -450,6 +448,19 @@ mod tests {
         fs::write(&target, b"other").unwrap();
         assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"other");
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_file_is_not_blamed_on_a_temporary_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = Builder::new().prefix(".mark").tempfile_in(missing);
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains(".mark"), "{error}");
+        let kind = error.kind();
+        let error = without_temporary(error);
+        assert!(!error.to_string().contains(".mark"), "{error}");
+        assert_eq!(error.kind(), kind);
     }
 
     #[test]
