@@ -275,19 +275,17 @@ fn sizes_that_are_more_than_any_memory_together_are_refused() {
 
 #[test]
 fn projection_finds_the_same_faults_in_what_it_looks_at() {
-    let all = FieldProjection::all();
-    let project = |data: &[u8], projection: &FieldProjection| {
-        let bytes = frame::file(&[Frame::new(b't', 1, 7, data)]);
+    // Of both fields the message has, so that it is the projection that looks at them.
+    let projection = FieldProjection::none().field(&[1]).field(&[2]);
+    let project = |num_records: u64, data: &[u8]| {
+        let bytes = frame::file(&[Frame::new(b't', num_records, 7, data)]);
         let file = RecordFile::open(bytes, ReaderOptions::new())?
             .with_field_projection(projection.clone());
         let chunk = file.read_chunk(ChunkOffset(BEGIN))?;
         Ok::<_, Error>(chunk.record(0).unwrap_or_default().to_vec())
     };
     let good = Machine::nested().encode();
-    assert_eq!(
-        project(&good, &all).unwrap(),
-        b"\x08\x05\x12\x03\x08\xac\x02"
-    );
+    assert_eq!(project(1, &good).unwrap(), b"\x08\x05\x12\x03\x08\xac\x02");
     for change in [
         |m: &mut Machine| m.next[1] = 5 + 4,
         |m: &mut Machine| m.first = 1,
@@ -297,8 +295,13 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
     ] {
         let mut machine = Machine::nested();
         change(&mut machine);
-        let error = project(&machine.encode(), &all).unwrap_err();
+        let error = project(1, &machine.encode()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    }
+    for (claimed, fault) in [(0, "more"), (2, "fewer")] {
+        let error = project(claimed, &good).unwrap_err();
+        let said = format!("{fault} records than it claims");
+        assert!(error.to_string().contains(&said), "{error}");
     }
 }
 
