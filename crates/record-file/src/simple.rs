@@ -106,7 +106,6 @@ pub(crate) fn record_ends(
             .ok_or_else(|| Error::corrupt(begin, "sizes of records end early"))?;
         end = end
             .checked_add(size)
-            .filter(|&end| end <= decoded_data_size)
             .ok_or_else(|| Error::corrupt(begin, "sizes of records exceed that of the chunk"))?;
         ends.push(end);
     }
