@@ -53,6 +53,14 @@ impl Machine {
         }
     }
 
+    /// As [`nested`](Self::nested), but the submessage begins in one record and ends in the next.
+    fn across() -> Self {
+        let mut machine = Self::nested();
+        machine.next[1] = 5 + 4;
+        machine.transitions = vec![2 << 2];
+        machine
+    }
+
     fn encode(&self) -> Vec<u8> {
         let mut header = Vec::new();
         let mut push = |values: &[u64]| {
@@ -170,6 +178,14 @@ fn transposed_chunks_that_contradict_themselves() {
         let data = machine.encode();
         refused(what, &Frame::new(b't', 1, 7, &data), ErrorKind::Corrupt, "");
     }
+    let data = Machine::across().encode();
+    let frame = Frame::new(b't', 2, 7, &data);
+    refused(
+        "a submessage of two records",
+        &frame,
+        ErrorKind::Corrupt,
+        "a record begins inside a message",
+    );
     for (what, num_records, decoded) in [
         ("no records", 0, 7),
         ("more records", 2, 7),
@@ -298,6 +314,13 @@ fn projection_finds_the_same_faults_in_what_it_looks_at() {
         let error = project(1, &machine.encode()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     }
+    let error = project(2, &Machine::across().encode()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("a record begins inside a message"),
+        "{error}"
+    );
     for (claimed, fault) in [(0, "more"), (2, "fewer")] {
         let error = project(claimed, &good).unwrap_err();
         let said = format!("{fault} records than it claims");
