@@ -281,7 +281,9 @@ fn no_file_outside_of_the_folder_is_read_unless_that_is_allowed() {
         with_trailer(&main, |metadata| metadata.files[0].path = path.into());
         let error = ChunkedFile::open(&main).unwrap_err();
         assert!(
-            error.to_string().contains("outside of the folder"),
+            error
+                .to_string()
+                .contains("the path leads to a file outside"),
             "{error}"
         );
         let file = ChunkedFile::open_with(&main, &allowed).unwrap();
