@@ -310,8 +310,6 @@ impl Filling<'_> {
         let mut stored = Vec::with_capacity(chunks.len());
         let mut spans = Vec::new();
         for (at, form) in chunks {
-            let size = self.chunk(at).size;
-            let mut reader = self.reader(at);
             let (position, crc32c) = match form {
                 Form::Encoded(mut encoded) => {
                     encoded.data.seek(SeekFrom::Start(0))?;
@@ -319,19 +317,21 @@ impl Filling<'_> {
                     let position = writer.write_encoded_record(&encoded.record, data)?;
                     (position, encoded.crc32c)
                 }
-                Form::Plain if size <= SMALL => {
-                    let mut record = Vec::new();
-                    reader.read_to_end(&mut record)?;
-                    let position = writer.write_record_alone(&record, Compression::None)?;
-                    (position, reader.crc32c())
-                }
                 Form::Plain => {
-                    let position =
-                        writer.write_record_from(&mut reader, size, Compression::None)?;
-                    (position, reader.crc32c())
+                    let size = self.chunk(at).size;
+                    let mut reader = self.reader(at);
+                    let position = if size <= SMALL {
+                        let mut record = Vec::new();
+                        reader.read_to_end(&mut record)?;
+                        writer.write_record_alone(&record, Compression::None)?
+                    } else {
+                        writer.write_record_from(&mut reader, size, Compression::None)?
+                    };
+                    let crc32c = reader.crc32c();
+                    spans.append(&mut reader.spans);
+                    (position, crc32c)
                 }
             };
-            spans.append(&mut reader.spans);
             stored.push((at, Stored { position, crc32c }));
         }
         writer.finish()?;
