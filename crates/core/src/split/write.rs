@@ -172,7 +172,7 @@ impl<'a> ChunkReader<'a> {
         self
     }
 
-    /// The checksum of what was read.
+    /// The checksum of what was read; before `spans` are taken, of which it may be the last.
     pub(super) fn crc32c(&self) -> u32 {
         match self.spans.last() {
             Some(span) if self.is_span => span.crc32c,
