@@ -81,11 +81,14 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         let form = form_of(&file)?;
         return Ok(Input::new(file, form, Some(named.to_owned())));
     }
+    let name = named.display();
+    if !is_folder && ends_in_slash(named) {
+        return Err(Failure::usage(format!("{name}: no such folder")));
+    }
     if let Some(file) = with_prefix(named) {
         let form = form_of(&file)?;
         return Ok(Input::new(file, form, None));
     }
-    let name = named.display();
     Err(Failure::usage(if is_folder {
         format!(
             "{name}: no SavedModel: neither {SAVED_MODEL_STEM}.{CHUNKED} nor {SAVED_MODEL_STEM}.{PLAIN} is in it"
@@ -180,6 +183,12 @@ pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether the path can only be that of a folder.
+fn ends_in_slash(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|&last| std::path::is_separator(char::from(last)))
+}
+
 fn with_prefix(prefix: &Path) -> Option<PathBuf> {
     let files = [CHUNKED, PLAIN].map(|extension| with_extension(prefix, extension));
     files.into_iter().find(|file| file.is_file())
@@ -249,6 +258,14 @@ mod tests {
         let input = find(folder.path()).unwrap();
         assert_eq!(input.folder.as_deref(), Some(folder.path()));
         assert_eq!(input.form, Form::Plain);
+    }
+
+    #[test]
+    fn what_is_named_as_a_folder_is_no_prefix() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("model.cpb"), "").unwrap();
+        let error = find(&folder.path().join("model/")).unwrap_err();
+        assert!(error.message().ends_with("model/: no such folder"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ Examples:
   protosplit split graph.pb --message tensorflow.GraphDef
       A single file, to graph.cpb beside it. Any type that a SavedModel reaches
       will do, tensorflow.MetaGraphDef or tensorflow.TensorProto too.
-  protosplit split saved_model.pb -o out/saved_model --max-chunk-size 64MiB --compression zstd:9
+  protosplit split saved_model.pb -o chunked --max-chunk-size 64MiB --compression zstd:9
       The type of a saved_model.pb is known.
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto -I protos
       A type that isn't built in: its schema is compiled on the way.
