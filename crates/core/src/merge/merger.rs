@@ -275,7 +275,7 @@ impl Merger {
     ///
     /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and the
     /// options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if the target
-    /// is the file that is read.
+    /// is the file that is read, or no file, as a device is none.
     pub fn merge_to_file(
         target: impl AsRef<Path>,
         prefix: impl AsRef<Path>,
