@@ -11,6 +11,7 @@ use merge_support::{Chunked, cat, int, len, path};
 use proto_splitter_core::compare::compare;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::rewrite::{RewriteOptions, recompress};
 use proto_splitter_core::tree::TreeOptions;
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
@@ -132,5 +133,22 @@ fn a_flipped_byte_of_a_chunk_is_damage_whatever_it_makes_of_the_message() {
             }
         }
         assert!(led > flips, "{compression}: {led}");
+    }
+}
+
+#[test]
+fn a_chunk_is_not_written_anew_that_is_not_what_the_trailer_sums_up() {
+    let chunked = Chunked::marked().base(elements(11, 100_000));
+    let sum = crc32c::crc32c(&chunked.chunks[0]);
+    for (said, fault) in [(sum, None), (sum ^ 1, Some(ErrorKind::ChecksumMismatch))] {
+        let layout = Layout::Alone(Compression::None);
+        let bytes = cpb_with(&chunked, layout, |metadata| {
+            metadata.chunks[0].crc32c = Some(said);
+        });
+        let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
+        let target = tempfile::tempfile().unwrap();
+        let options = RewriteOptions::new().compression(Compression::zstd(1));
+        let written = recompress(&file, &target, &options);
+        assert_eq!(written.err().map(|error| error.kind()), fault);
     }
 }
