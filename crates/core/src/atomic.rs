@@ -409,7 +409,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("a");
         fs::write(&target, b"old").unwrap();
-        let error = write(&target, false, b"new").unwrap_err();
+        // At once, and not when all is written.
+        let error = AtomicFile::create(&target, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&target).unwrap(), b"old");
         write(&target, true, b"new").unwrap();

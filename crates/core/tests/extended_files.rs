@@ -221,6 +221,10 @@ fn a_file_that_is_not_the_one_meant_is_named() {
         "it has chunks of the message, and isn't there",
     );
 
+    fs::create_dir(&first).unwrap();
+    fails(ErrorKind::Io, "it is no regular file");
+    fs::remove_dir(&first).unwrap();
+
     fs::write(&first, &original[..original.len() - 1]).unwrap();
     fails(ErrorKind::ChecksumMismatch, "bytes, where the trailer says");
 
