@@ -21,6 +21,36 @@ use bytes::Bytes;
 /// assert_eq!(source.size()?, 10);
 /// # Ok::<(), std::io::Error>(())
 /// ```
+///
+/// What can only be sought in becomes a source behind a lock:
+///
+/// ```
+/// use std::io::{self, Cursor, Read, Seek, SeekFrom};
+/// use std::sync::{Mutex, PoisonError};
+///
+/// use record_file::ReadAt;
+///
+/// struct Sought<R>(Mutex<R>);
+///
+/// impl<R: Read + Seek + Send> ReadAt for Sought<R> {
+///     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+///         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+///         inner.seek(SeekFrom::Start(offset))?;
+///         inner.read(buf)
+///     }
+///
+///     fn size(&self) -> io::Result<u64> {
+///         let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+///         inner.seek(SeekFrom::End(0))
+///     }
+/// }
+///
+/// let source = Sought(Mutex::new(Cursor::new(b"positioned")));
+/// let mut word = [0; 4];
+/// source.read_exact_at(2, &mut word)?;
+/// assert_eq!((&word, source.size()?), (b"siti", 10));
+/// # Ok::<(), std::io::Error>(())
+/// ```
 pub trait ReadAt: Send + Sync {
     /// Reads some bytes at `offset`; fewer than asked for is no error, and 0 means the end.
     ///
