@@ -1,5 +1,8 @@
 //! A planned message as input, without it being merged.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -283,92 +286,5 @@ impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
             }
         };
         Ok(&self.window[skip..])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Cursor;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    /// A chunk that can only be read from its beginning on.
-    struct Store {
-        chunk: Vec<u8>,
-        opened: AtomicUsize,
-    }
-
-    impl Store {
-        fn new(size: usize) -> Self {
-            let chunk = (0..size).map(|at| at.to_le_bytes()[at % 3]).collect();
-            let opened = AtomicUsize::new(0);
-            Store { chunk, opened }
-        }
-
-        fn input(&self) -> PlanInput<'_, Store> {
-            let plan = MergePlan::of_chunk(0, self.chunk.len() as u64, 1);
-            PlanInput::new(plan, self)
-        }
-    }
-
-    impl ChunkStore for Store {
-        fn len(&self) -> usize {
-            1
-        }
-
-        fn size(&self, _: usize) -> u64 {
-            self.chunk.len() as u64
-        }
-
-        fn stored_len(&self) -> u64 {
-            self.chunk.len() as u64
-        }
-
-        fn stream(&self, _: usize) -> Result<Box<dyn Read + '_>> {
-            self.opened.fetch_add(1, Ordering::Relaxed);
-            Ok(Box::new(Cursor::new(&self.chunk)))
-        }
-    }
-
-    fn check(store: &Store, input: &mut PlanInput<'_, Store>, at: usize, want: usize) {
-        let bytes = input.fetch(at as u64, want).unwrap();
-        assert!(
-            bytes.len() >= want && store.chunk[at..].starts_with(bytes),
-            "{at}"
-        );
-    }
-
-    #[test]
-    fn a_walk_forward_reads_a_chunk_once_however_its_windows_fall() {
-        let store = Store::new(5 << 20);
-        let mut input = store.input();
-        let mut at = 0;
-        while at + 5000 < store.chunk.len() {
-            check(&store, &mut input, at, [1, 20, 4090, 5000][at % 4]);
-            at += [3, 40, 4000, 977][at % 4];
-        }
-        assert_eq!(store.opened.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn a_chunk_that_is_gone_back_in_again_and_again_is_unpacked() {
-        let store = Store::new(5 << 20);
-        let mut input = store.input();
-        for at in 0..500 {
-            check(&store, &mut input, (at * 999_983) % (5_000_000), 100);
-        }
-        let opened = store.opened.load(Ordering::Relaxed);
-        assert!(opened < 20, "{opened}");
-    }
-
-    #[test]
-    fn going_back_to_the_front_is_cheap_and_unpacks_nothing() {
-        let store = Store::new(5 << 20);
-        let mut input = store.input();
-        for at in [0, 10_000, 0, 20_000, 0] {
-            check(&store, &mut input, at, 100);
-        }
-        assert!(input.unpacked.file.is_none());
     }
 }
