@@ -250,6 +250,10 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
             "the tensor's elements are in another file",
         ),
         (
+            b"\x0a\x02\x02\x80\x10\x06",
+            "the sizes of the tensor's dimensions end inside a number",
+        ),
+        (
             b"\x08\x7f\x10\x01\x4a\x04abcd",
             "a tensor of 508 bytes by its shape has 4",
         ),

@@ -3,10 +3,10 @@
 use std::fs::File;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::Error;
 use proto_splitter::lazy::MessageView;
 use proto_splitter::path::FieldPath;
 use proto_splitter::wire::{WireCursor, WireType, decode_varint};
+use proto_splitter::{Error, ErrorKind};
 
 /// A message that holds a tensor, and by which fields.
 pub(super) struct Kind {
@@ -51,7 +51,7 @@ const fn of(number: u64, name: &'static str, width: u64, one_by_one: &'static st
 }
 
 /// The kinds that are known.
-pub(super) const KINDS: [Kind; 2] = [
+const KINDS: [Kind; 2] = [
     Kind {
         message: "tensorflow.TensorProto",
         element_type: 1,
@@ -145,12 +145,13 @@ impl Kind {
         let mut fields = view.fields(path)?;
         while let Some(field) = fields.next().transpose()? {
             let number = field.step.field.0;
-            if number == self.element_type {
-                head.element_type = varint(&fields.value()?);
-            } else if self.elsewhere == Some(number) {
-                head.elsewhere = varint(&fields.value()?) != 0;
-            }
             match (&self.shape, field.wire) {
+                (_, WireType::Varint) if number == self.element_type => {
+                    head.element_type = varint(&fields.value()?);
+                }
+                (_, WireType::Varint) if self.elsewhere == Some(number) => {
+                    head.elsewhere = varint(&fields.value()?) != 0;
+                }
                 (Shape::Message(shape), WireType::Len) if number == *shape => {
                     dimensions(&fields.value()?, &mut head.shape)?;
                 }
@@ -158,7 +159,7 @@ impl Kind {
                     head.shape.push(varint(&fields.value()?).cast_signed());
                 }
                 (Shape::Numbers(sizes), WireType::Len) if number == *sizes => {
-                    packed(&fields.value()?, &mut head.shape);
+                    packed(&fields.value()?, &mut head.shape)?;
                 }
                 _ => {}
             }
@@ -171,11 +172,17 @@ fn varint(bytes: &[u8]) -> u64 {
     decode_varint(bytes).map_or(0, |(value, _)| value)
 }
 
-fn packed(mut run: &[u8], sizes: &mut Vec<i64>) {
-    while let Some((size, len)) = decode_varint(run) {
+/// The sizes in a packed run.
+fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<(), Error> {
+    while !run.is_empty() {
+        let Some((size, len)) = decode_varint(run) else {
+            let message = "the sizes of the tensor's dimensions end inside a number";
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        };
         sizes.push(size.cast_signed());
         run = &run[len..];
     }
+    Ok(())
 }
 
 /// The sizes in a `TensorShapeProto`.
