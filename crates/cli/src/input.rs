@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use proto_splitter::atomic::names_folder;
 use proto_splitter::container::is_chunked;
 
 use crate::failure::Failure;
@@ -82,7 +83,7 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         return Ok(Input::new(file, form, Some(named.to_owned())));
     }
     let name = named.display();
-    if !is_folder && ends_in_slash(named) {
+    if !is_folder && names_folder(named) {
         return Err(Failure::usage(format!("{name}: no such folder")));
     }
     if let Some(file) = with_prefix(named) {
@@ -181,12 +182,6 @@ pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
         ));
     }
     Ok(())
-}
-
-/// Whether the path can only be that of a folder.
-fn ends_in_slash(path: &Path) -> bool {
-    let last = path.as_os_str().as_encoded_bytes().last();
-    last.is_some_and(|&last| std::path::is_separator(char::from(last)))
 }
 
 fn with_prefix(prefix: &Path) -> Option<PathBuf> {

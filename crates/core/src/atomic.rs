@@ -228,14 +228,21 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
     }
 }
 
-/// Fails if the path ends in a slash, and so can only be a folder.
+/// Whether a path ends in a slash, and so can only be a folder's.
+///
+/// ```
+/// use proto_splitter_core::atomic::names_folder;
+///
+/// assert!(names_folder("models/".as_ref()) && !names_folder("models".as_ref()));
+/// ```
+#[must_use]
+pub fn names_folder(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|&last| std::path::is_separator(char::from(last)))
+}
+
 fn check_name(target: &Path) -> io::Result<()> {
-    let ends_in_slash = target
-        .as_os_str()
-        .as_encoded_bytes()
-        .last()
-        .is_some_and(|&last| std::path::is_separator(char::from(last)));
-    match ends_in_slash {
+    match names_folder(target) {
         true => Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into()),
         false => Ok(()),
     }
