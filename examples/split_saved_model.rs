@@ -4,13 +4,13 @@
 //!     cargo run --release --example split_saved_model -- path/to/saved_model.pb
 //!
 //! Without a path it makes a model of 2.5 GiB, and removes its files at the end. `--folder DIR`
-//! says where (a folder under `target/` is the default; about three times the model's size is
-//! needed), `--compression` how the file is compressed (`none`, `zstd`, `brotli`, `snappy`).
+//! says where (a folder under `target/` is the default; about twice the model's size is needed),
+//! `--compression` how the file is compressed (`none`, `zstd`, `brotli`, `snappy`).
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
 use std::fs::{self, File};
-use std::io::{BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -63,6 +63,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
 
+    // A made model can be made again, so that only two files of this size are there at a time.
+    if args.model.is_none() {
+        fs::remove_file(&model)?;
+    }
     let merged = folder.path().join("merged.pb");
     timed("merge", || {
         Ok(Merger::merge_to_file(
@@ -71,7 +75,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             &MergeOptions::new(),
         )?)
     })?;
-    timed("compare", || compare(&model, &merged))?;
+    timed("compare", || {
+        let mut merged = Compare::with(&merged)?;
+        match &args.model {
+            Some(model) => drop(io::copy(&mut File::open(model)?, &mut merged)?),
+            None => saved_model(&ModelSize::OVER_THE_LIMIT).write_to(&mut merged)?,
+        }
+        merged.finish()
+    })?;
     println!("the merged model is byte for byte the one that was split");
     if let Some(peak) = peak_memory() {
         println!("peak memory of all this: {}", size(peak));
@@ -110,21 +121,44 @@ fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
     Ok(path)
 }
 
-fn compare(a: &Path, b: &Path) -> Result<(), Box<dyn Error>> {
-    let (mut a, mut b) = (File::open(a)?, File::open(b)?);
-    if a.metadata()?.len() != b.metadata()?.len() {
-        return Err("the merged model has another size".into());
+/// A writer that compares what it is given with a file.
+struct Compare {
+    file: BufReader<File>,
+    buffer: Vec<u8>,
+}
+
+impl Compare {
+    fn with(path: &Path) -> io::Result<Self> {
+        Ok(Compare {
+            file: BufReader::with_capacity(1 << 20, File::open(path)?),
+            buffer: Vec::new(),
+        })
     }
-    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
-    loop {
-        let n = a.read(&mut left)?;
-        b.read_exact(&mut right[..n])?;
-        if left[..n] != right[..n] {
-            return Err("the merged model differs".into());
+
+    /// Whether the file ends here, too.
+    fn finish(mut self) -> Result<(), Box<dyn Error>> {
+        match self.file.read(&mut [0])? {
+            0 => Ok(()),
+            _ => Err("the merged model is longer".into()),
         }
-        if n == 0 {
-            return Ok(());
+    }
+}
+
+impl Write for Compare {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.resize(bytes.len(), 0);
+        match self.file.read_exact(&mut self.buffer) {
+            Ok(()) if self.buffer == bytes => Ok(bytes.len()),
+            Ok(()) => Err(io::Error::other("the merged model differs")),
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => {
+                Err(io::Error::other("the merged model is shorter"))
+            }
+            Err(e) => Err(e),
         }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
