@@ -131,6 +131,6 @@ pub use stream::{PairStep, RecordPair, RecordStream, WantedRecord, Watch};
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
-    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, LaterPosition, RecordWriter,
-    SyncData, WriterOptions, plain_record_end,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, LaterPosition, PlainRecord,
+    RecordWriter, SyncData, WriterOptions, plain_record_end,
 };

@@ -18,7 +18,7 @@ pub use options::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
     DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, WriterOptions,
 };
-pub use placed::{EncodedRecord, plain_record_end};
+pub use placed::{EncodedRecord, PlainRecord, plain_record_end};
 pub use sync::SyncData;
 
 use crate::chunk::{ChunkHeader, MAX_RECORDS};

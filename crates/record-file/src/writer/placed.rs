@@ -9,6 +9,7 @@ use crate::chunk::ChunkHeader;
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::{Error, Result};
+use crate::hash::Hasher;
 use crate::position::RecordPosition;
 
 /// Where an uncompressed record of `len` bytes ends that is in a chunk of its own and begins at
@@ -106,6 +107,60 @@ impl EncodedRecord {
     }
 }
 
+/// A record that is to be stored as it is, in a chunk of its own, and was read before: the header
+/// with its hash, for a writer that can't seek back to fill that in.
+///
+/// # Examples
+///
+/// ```
+/// use std::io::repeat;
+///
+/// use record_file::{PlainRecord, ReaderOptions, RecordFile, RecordWriter};
+///
+/// let record = PlainRecord::read(&mut repeat(7), 100_000)?;
+///
+/// let mut pipe = Vec::new();
+/// let mut writer = RecordWriter::with_defaults(&mut pipe);
+/// let position = writer.write_plain_record(&record, &mut repeat(7))?;
+/// writer.finish()?;
+///
+/// let file = RecordFile::open(pipe, ReaderOptions::new())?;
+/// assert_eq!(file.read_record(position)?, vec![7; 100_000]);
+/// # Ok::<(), record_file::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct PlainRecord {
+    header: ChunkHeader,
+}
+
+impl PlainRecord {
+    /// Reads a record of `len` bytes from `source`, in pieces, and keeps nothing but its hash.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes;
+    /// [`Io`](crate::ErrorKind::Io) if reading fails;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the record is longer than a file can
+    /// be.
+    pub fn read(source: &mut dyn Read, len: u64) -> Result<Self> {
+        let (mut header, front) = plain_header(&mut Encoders::default(), len)?;
+        let mut hasher = Hasher::new();
+        hasher.update(&front);
+        read_pieces(source, len, |piece| {
+            hasher.update(piece);
+            Ok(())
+        })?;
+        header.data_hash = hasher.finish();
+        Ok(PlainRecord { header })
+    }
+
+    /// Bytes of the chunk's data: the record and what is in front of it.
+    #[must_use]
+    pub fn data_size(&self) -> u64 {
+        self.header.data_size
+    }
+}
+
 impl<W: Write> RecordWriter<W> {
     /// Writes on from `position` of a file, which is where `inner` stands. What is in front of it
     /// is others' to write.
@@ -167,6 +222,28 @@ impl<W: Write> RecordWriter<W> {
         self.attempt(|writer| {
             writer.write_framed(&record.header, |emit| {
                 read_pieces(data, record.header.data_size, emit)
+            })
+        })
+    }
+
+    /// Writes a record that was read before, from `source` once more, and returns its position.
+    ///
+    /// # Errors
+    ///
+    /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than it had;
+    /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if they are others;
+    /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
+    pub fn write_plain_record(
+        &mut self,
+        record: &PlainRecord,
+        source: &mut dyn Read,
+    ) -> Result<RecordPosition> {
+        self.attempt(|writer| {
+            let len = record.header.decoded_data_size;
+            let (_, front) = plain_header(&mut writer.encoder.codecs, len)?;
+            writer.write_framed(&record.header, |emit| {
+                emit(&front)?;
+                read_pieces(source, len, emit)
             })
         })
     }

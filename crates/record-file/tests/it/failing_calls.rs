@@ -3,8 +3,8 @@ use std::cmp::Ordering;
 use std::io::{self, Cursor};
 
 use record_file::{
-    Compression, EncodedRecord, Error, ErrorKind, Guide, ReaderOptions, RecordFile, RecordReader,
-    RecordWriter, WriterOptions, plain_record_end,
+    Compression, EncodedRecord, Error, ErrorKind, Guide, PlainRecord, ReaderOptions, RecordFile,
+    RecordReader, RecordWriter, WriterOptions, plain_record_end,
 };
 
 use crate::hostile_io::offsets;
@@ -103,6 +103,14 @@ fn encoded(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
+fn read_before(sink: Sink) -> Result<Sink, Error> {
+    let mut writer = RecordWriter::new(sink, WriterOptions::new())?;
+    let record = noise(140_000, 8);
+    let before = PlainRecord::read(&mut &record[..], record.len() as u64)?;
+    writer.write_plain_record(&before, &mut &record[..])?;
+    writer.finish()
+}
+
 fn encoded_data(mut sink: Sink) -> Result<Sink, Error> {
     for compression in compressions() {
         let record = noise(140_000, 8);
@@ -120,7 +128,7 @@ fn placed(sink: Sink) -> Result<Sink, Error> {
     writer.finish()
 }
 
-const WAYS: [Way; 8] = [
+const WAYS: [Way; 9] = [
     ("write_record_from", streams),
     ("seekable", streams_slices),
     ("copy_chunk", copied),
@@ -128,6 +136,7 @@ const WAYS: [Way; 8] = [
     ("append_at", appended_where_no_chunk_can_begin),
     ("write_encoded_record", encoded),
     ("EncodedRecord::encode", encoded_data),
+    ("write_plain_record", read_before),
     ("starting_at", placed),
 ];
 

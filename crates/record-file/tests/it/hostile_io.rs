@@ -2,8 +2,8 @@
 use std::io::{self, Cursor};
 
 use record_file::{
-    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader,
-    RecordWriter, WriterOptions,
+    Compression, ErrorKind, PlainRecord, ReadAt, ReaderOptions, RecordFile, RecordPosition,
+    RecordReader, RecordWriter, WriterOptions,
 };
 
 use crate::support::io::{Fault, Hostile, KIND, Manner, io_kind};
@@ -271,6 +271,8 @@ fn write_on<W: io::Write>(sink: W, options: WriterOptions) -> Result<W, record_f
         let source = &mut Cursor::new(&record[..300]);
         writer.write_record_from_seekable(source, 300, compression)?;
     }
+    let before = PlainRecord::read(&mut &record[..], 70_000)?;
+    writer.write_plain_record(&before, &mut &record[..])?;
     writer.finish()
 }
 

@@ -3,8 +3,8 @@ use std::io::{self, Cursor, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use record_file::{
-    Compression, Error, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordPosition, RecordReader,
-    RecordWriter, WriterOptions,
+    Compression, Error, ErrorKind, PlainRecord, ReadAt, ReaderOptions, RecordFile, RecordPosition,
+    RecordReader, RecordWriter, WriterOptions,
 };
 
 use crate::support::noise;
@@ -110,6 +110,46 @@ fn a_sink_that_cannot_seek_gets_the_same_bytes_from_a_source_that_is_read_twice(
         }
         assert!(writer.finish().unwrap() == bytes, "{compression}");
     }
+}
+
+#[test]
+fn a_plain_record_that_was_read_before_gives_the_same_bytes() {
+    let (bytes, written) = streamed(Compression::None);
+    let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new()).unwrap();
+    for (index, (position, record)) in written.iter().enumerate() {
+        writer.write_record(&noise(index * 11, 3)).unwrap();
+        let len = record.len() as u64;
+        let before = PlainRecord::read(&mut &record[..], len).unwrap();
+        assert!(before.data_size() > len);
+        // What is behind it is left alone.
+        let mut source = &[&record[..], b"behind"].concat()[..];
+        let again = writer.write_plain_record(&before, &mut source).unwrap();
+        assert_eq!(again, *position);
+        assert_eq!(source, b"behind");
+    }
+    assert!(writer.finish().unwrap() == bytes);
+}
+
+#[test]
+fn a_plain_record_is_read_from_the_source_that_it_was_read_from_before() {
+    let (record, other) = (noise(100_000, 1), noise(100_000, 2));
+    let before = PlainRecord::read(&mut &record[..], 100_000).unwrap();
+    for (source, expected) in [
+        (&other[..], ErrorKind::ChecksumMismatch),
+        (&record[..99_999], ErrorKind::SourceEnded),
+    ] {
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        let error = writer
+            .write_plain_record(&before, &mut &source[..])
+            .unwrap_err();
+        assert_eq!(error.kind(), expected);
+        let error = writer.write_record(b"more").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    }
+    let error = PlainRecord::read(&mut &record[..], 100_001).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SourceEnded);
+    let error = PlainRecord::read(&mut &record[..], u64::MAX).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded);
 }
 
 #[test]
