@@ -41,6 +41,8 @@ mod sources;
 mod splitters;
 /// Work that is cancelled or fails.
 mod stopping;
+/// Splits to pipes and connections.
+mod streaming;
 /// What TensorFlow's own tests of its splitters ask for.
 mod tensorflow_split_tests;
 /// Any number of threads, and every way to the same bytes.

@@ -110,12 +110,19 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         }
     };
     let files = contents(folder.path());
+    assert_eq!(files.len(), written.files.len() + 1, "{}", about());
     let one = tempfile::tempdir().unwrap();
     let alone = options.clone().threads(NonZeroUsize::MIN);
     SizeSplitter
         .write_with(&source, one.path().join("message"), &alone)
         .unwrap();
     assert!(contents(one.path()) == files, "{}", about());
+    if options.get_max_file_size().is_none() {
+        let mut stream = Vec::new();
+        let streamed = SizeSplitter.write_to_with(&source, &mut stream, &options);
+        assert_eq!(streamed.unwrap().is_split, written.is_split);
+        assert!(files.into_values().eq([stream]), "{}", about());
+    }
     if !written.is_split {
         assert!(fs::read(&written.path).unwrap() == bytes);
         return;
@@ -127,7 +134,6 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         let decode = |bytes: &[u8]| DynamicMessage::decode(schema.root.clone(), bytes).unwrap();
         assert!(decode(&merged) == decode(&bytes), "{}", about());
     }
-    assert_eq!(files.len(), written.files.len() + 1, "{}", about());
     count(&written, tally);
 }
 

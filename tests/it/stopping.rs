@@ -54,6 +54,7 @@ fn is_empty(folder: &Path) -> bool {
 /// Splits again and again, with `guard` before each read; the read that it is told to stop at comes
 /// later each time, until a split is done before it. Gives how many were stopped.
 fn stop_at_every_read(
+    split: fn(Source, &Path, &SplitOptions) -> Result<()>,
     options: &SplitOptions,
     stop: impl Fn(&CancelToken) -> io::Result<()> + Clone + Send + Sync + 'static,
     stopped_by: ErrorKind,
@@ -73,9 +74,8 @@ fn stop_at_every_read(
         let options = options
             .clone()
             .progress(Progress::default().cancelled_by(&token));
-        let result = SavedModelSplitter.write_with(source, folder.path().join("model"), &options);
-        match result {
-            Ok(_) => break stopped,
+        match split(source, &folder.path().join("model"), &options) {
+            Ok(()) => break stopped,
             Err(error) => assert_eq!(error.kind(), stopped_by, "at read {at}: {error}"),
         }
         assert!(is_empty(folder.path()), "at read {at}");
@@ -85,34 +85,50 @@ fn stop_at_every_read(
     }
 }
 
-/// Ways to write a file, and one to write several.
-fn ways() -> [SplitOptions; 4] {
+/// To a file, or several.
+fn to_file(source: Source, prefix: &Path, options: &SplitOptions) -> Result<()> {
+    let written = SavedModelSplitter.write_with(source, prefix, options);
+    written.map(drop)
+}
+
+fn to_stream(source: Source, _: &Path, options: &SplitOptions) -> Result<()> {
+    let written = SavedModelSplitter.write_to_with(source, &mut io::sink(), options);
+    written.map(drop)
+}
+
+type Way = (fn(Source, &Path, &SplitOptions) -> Result<()>, SplitOptions);
+
+/// Ways to write a file, one to write several, and some to write to a stream.
+fn ways() -> [Way; 7] {
     let several = options(3, Compression::None).profile(Profile::Extended);
     [
-        options(1, Compression::None),
-        options(3, Compression::None),
-        options(2, Compression::zstd(1)),
-        several.max_file_size(Some(2 << 20)),
+        (to_file, options(1, Compression::None)),
+        (to_file, options(3, Compression::None)),
+        (to_file, options(2, Compression::zstd(1))),
+        (to_file, several.max_file_size(Some(2 << 20))),
+        (to_stream, options(1, Compression::None)),
+        (to_stream, options(3, Compression::None)),
+        (to_stream, options(2, Compression::zstd(1))),
     ]
 }
 
 #[test]
 fn a_split_that_is_cancelled_at_any_read_leaves_nothing() {
-    for options in ways() {
+    for (split, options) in ways() {
         let cancel = |token: &CancelToken| {
             token.cancel();
             Ok(())
         };
-        let stopped = stop_at_every_read(&options, cancel, ErrorKind::Cancelled);
+        let stopped = stop_at_every_read(split, &options, cancel, ErrorKind::Cancelled);
         assert!(stopped > 20, "{stopped}");
     }
 }
 
 #[test]
 fn a_split_whose_source_fails_at_any_read_leaves_nothing() {
-    for options in ways() {
+    for (split, options) in ways() {
         let fail = |_: &CancelToken| Err(io::Error::other("the disk is gone"));
-        let stopped = stop_at_every_read(&options, fail, ErrorKind::Io);
+        let stopped = stop_at_every_read(split, &options, fail, ErrorKind::Io);
         assert!(stopped > 20, "{stopped}");
     }
 }
@@ -164,6 +180,13 @@ fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
             Ok(())
         };
         let stopped = stop_at_every_report(&split, &|| assert!(is_empty(folder.path())));
+        assert!(stopped >= 6, "{stopped}");
+
+        let stream = |progress: &Progress| {
+            let options = options(threads, compression).progress(progress.clone());
+            to_stream(source.clone(), folder.path(), &options)
+        };
+        let stopped = stop_at_every_report(&stream, &|| {});
         assert!(stopped >= 6, "{stopped}");
 
         let merge = |progress: &Progress| {
@@ -220,6 +243,23 @@ impl io::Write for Full {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[test]
+fn a_split_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
+    let source = Source::from_bytes(model(), descriptor());
+    for (threads, compression) in [(1, Compression::None), (3, Compression::zstd(1))] {
+        let options = options(threads, compression);
+        let split = |sink: &mut Full| SavedModelSplitter.write_to_with(&source, sink, &options);
+        let mut whole = Full(usize::MAX);
+        let written = split(&mut whole).unwrap();
+        let size = usize::MAX - whole.0;
+        assert_eq!(written.output_size, size as u64);
+        for room in (0..size).step_by(size / 37).chain([size - 1]) {
+            let error = split(&mut Full(room)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Io, "{room}: {error}");
+        }
     }
 }
 

@@ -15,19 +15,19 @@ use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{RecordReader, RecordWriter};
 use proto_splitter::split::{
     ChunkCompression, ComposableSplitter, SizeSplitter, Source, Split, SplitOptions, SplitPlan,
-    View, Written,
+    View, Written, WrittenStream,
 };
 use proto_splitter::{Error, SAVED_MODEL, SavedModelDir, SavedModelSplitter};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 use proto_splitter_testkit::models::{Parts, constant, small_node};
 
-const THREADS: [usize; 4] = [1, 2, 3, 8];
+pub(crate) const THREADS: [usize; 4] = [1, 2, 3, 8];
 
 fn threads(count: usize) -> NonZeroUsize {
     NonZeroUsize::new(count).unwrap()
 }
 
-fn descriptor() -> MessageDescriptor {
+pub(crate) fn descriptor() -> MessageDescriptor {
     proto_splitter::proto::saved_model::descriptor_pool()
         .get_message_by_name(SAVED_MODEL)
         .unwrap()
@@ -35,7 +35,7 @@ fn descriptor() -> MessageDescriptor {
 
 /// 14 MB: constants that wait in a file while others are compressed, the same constant twice, and
 /// many small chunks.
-fn model() -> Bytes {
+pub(crate) fn model() -> Bytes {
     let mut graph = Parts::new();
     for index in 0..3000 {
         graph = graph.message(1, small_node(index));
@@ -54,7 +54,7 @@ fn model() -> Bytes {
     bytes.into()
 }
 
-fn split_options(how: ChunkCompression, count: usize) -> SplitOptions {
+pub(crate) fn split_options(how: ChunkCompression, count: usize) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(64 << 10)
         .value_chunk_size(Some(10_000))
@@ -83,6 +83,7 @@ fn plans_files_and_options_go_from_thread_to_thread() {
     check::<SplitPlan>();
     check::<Split>();
     check::<Written>();
+    check::<WrittenStream>();
     check::<View>();
     check::<MergeOptions>();
     check::<MergePlan>();

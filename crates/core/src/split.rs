@@ -2,7 +2,7 @@
 //!
 //! A [`Source`] is the message, a [`ComposableSplitter`] decides what leaves it, and what it
 //! decided is a [`SplitPlan`], which reads tags and lengths only. Executed in memory it gives a
-//! [`Split`], and to a file what is [`Written`].
+//! [`Split`], to a file what is [`Written`], and to a pipe or a connection a [`WrittenStream`].
 //!
 //! ```
 //! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
@@ -38,6 +38,7 @@ mod same;
 mod size;
 mod source;
 mod splitter;
+mod stream;
 mod trailer;
 mod view;
 mod write;
@@ -54,5 +55,6 @@ pub use parts::parts_beside;
 pub use plan::{PlannedChunk, Segment, SplitPlan};
 pub use source::Source;
 pub use splitter::{ComposableSplitter, SizeSplitter};
+pub use stream::WrittenStream;
 pub use view::{View, ViewKind};
 pub use write::{Chunk, Split};

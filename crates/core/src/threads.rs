@@ -1,9 +1,12 @@
 //! Doing things on several threads.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
 
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// How many threads work: as many as there are cores, unless somebody said.
 pub(crate) fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
@@ -52,4 +55,132 @@ pub(crate) fn map<T: Send>(
         .collect();
     made.sort_by_key(|(at, _)| *at);
     made.into_iter().map(|(_, result)| result).collect()
+}
+
+/// What `make` makes of every number below `count` is given to `take`, in order, on this thread.
+/// Others make `ahead` of them meanwhile, at most; if this is the only one, it does both in turns.
+///
+/// `make` is told whether nobody will take it any more, so that it can end early.
+pub(crate) fn in_order<T: Send>(
+    threads: NonZeroUsize,
+    count: usize,
+    ahead: NonZeroUsize,
+    make: impl Fn(usize, &AtomicBool) -> Result<T> + Sync,
+    mut take: impl FnMut(usize, T) -> Result<()>,
+) -> Result<()> {
+    let abandoned = AtomicBool::new(false);
+    if threads.get() == 1 {
+        return (0..count).try_for_each(|at| take(at, make(at, &abandoned)?));
+    }
+    type Job<T> = (usize, Sender<Result<T>>);
+    let (jobs, to_do) = mpsc::channel::<Job<T>>();
+    let to_do = Mutex::new(to_do);
+    let next = || to_do.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    let work = || {
+        while let Ok((at, made)) = next() {
+            // If nobody waits for it any more, it is not wanted.
+            drop(made.send(make(at, &abandoned)));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.get().min(count) {
+            scope.spawn(work);
+        }
+        // Before the end of this the threads are told that there is nothing more to do.
+        let _abandons = Abandons(&abandoned);
+        let jobs = jobs;
+        let mut waiting: VecDeque<Receiver<Result<T>>> = VecDeque::new();
+        let mut begun = 0;
+        for at in 0..count {
+            while begun < count && begun - at < ahead.get() {
+                let (made, to_take) = mpsc::channel();
+                drop(jobs.send((begun, made)));
+                waiting.push_back(to_take);
+                begun += 1;
+            }
+            let made = waiting.pop_front().and_then(|made| made.recv().ok());
+            let panicked = || Error::new(ErrorKind::Io, "a thread panicked");
+            take(at, made.ok_or_else(panicked)??)?;
+        }
+        Ok(())
+    })
+}
+
+/// Says that nobody takes anything any more.
+struct Abandons<'a>(&'a AtomicBool);
+
+impl Drop for Abandons<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn count_of(n: usize) -> NonZeroUsize {
+        NonZeroUsize::new(n).unwrap()
+    }
+
+    #[test]
+    fn what_is_made_on_any_number_of_threads_is_taken_in_order_and_never_too_far_ahead() {
+        for (threads, ahead) in [(1, 1), (2, 1), (2, 3), (5, 4)] {
+            let taken = AtomicUsize::new(0);
+            let make = |at: usize, _: &AtomicBool| {
+                assert!(at < taken.load(Ordering::SeqCst) + ahead, "{at}");
+                Ok(at * at)
+            };
+            let mut all = Vec::new();
+            let take = |at, made| {
+                all.push((at, made));
+                taken.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            };
+            in_order(count_of(threads), 100, count_of(ahead), make, take).unwrap();
+            let expected: Vec<_> = (0..100).map(|at| (at, at * at)).collect();
+            assert_eq!(all, expected, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn the_first_that_fails_ends_it_and_so_does_one_that_takes() {
+        let failing = |at| Err::<(), _>(Error::new(ErrorKind::Uncuttable, format!("{at}")));
+        for threads in [1, 3] {
+            let make = |at, _: &AtomicBool| if at % 7 == 6 { failing(at) } else { Ok(()) };
+            let mut taken = 0;
+            let take = |_, ()| {
+                taken += 1;
+                Ok(())
+            };
+            let error = in_order(count_of(threads), 100, count_of(4), make, take).unwrap_err();
+            assert_eq!((error.to_string().as_str(), taken), ("6", 6));
+            let take = |at, ()| if at == 3 { failing(at) } else { Ok(()) };
+            let error = in_order(count_of(threads), 100, count_of(4), |_, _| Ok(()), take);
+            assert_eq!(error.unwrap_err().to_string(), "3");
+        }
+    }
+
+    #[test]
+    fn what_is_still_being_made_is_told_that_nobody_takes_it() {
+        let make = |at, abandoned: &AtomicBool| {
+            while at == 1 && !abandoned.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let take = |_, ()| Err(Error::new(ErrorKind::Io, "full"));
+        let error = in_order(count_of(2), 2, count_of(2), make, take).unwrap_err();
+        assert_eq!(error.to_string(), "full");
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_on_a_thread_is_passed_on() {
+        let make = |at, _: &AtomicBool| {
+            assert!(at != 3, "on purpose");
+            Ok(())
+        };
+        drop(in_order(count_of(2), 10, count_of(2), make, |_, ()| Ok(())));
+    }
 }

@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 
 use prost::Message;
-use record_file::{ReaderOptions, RecordFile, RecordPosition, RecordWriter, WriterOptions};
+use record_file::{
+    CompressionKind, ReaderOptions, RecordFile, RecordPosition, RecordWriter, RecordsMetadata,
+    WriterOptions,
+};
 
 use super::file::WrittenChunk;
 use super::fill::{Filled, Job, Stored, fill};
@@ -18,17 +21,18 @@ use super::trailer::write_trailer;
 use super::write::{Span, source_crc32c};
 use crate::atomic::AtomicFile;
 use crate::container::describe_type;
+use crate::proto::ChunkMetadata;
 use crate::{Result, threads};
 
 /// What is known of a chunk that was written.
 #[derive(Clone, Copy, Debug)]
-struct Record {
+pub(super) struct Record {
     /// Which file it is in: 0 is the main one.
-    file: u32,
-    position: RecordPosition,
-    crc32c: u32,
+    pub(super) file: u32,
+    pub(super) position: RecordPosition,
+    pub(super) crc32c: u32,
     /// The chunk whose record it shares.
-    same_as: Option<usize>,
+    pub(super) same_as: Option<usize>,
 }
 
 impl Record {
@@ -51,13 +55,9 @@ pub(super) fn write_records(
 ) -> Result<(Vec<WrittenChunk>, Vec<DonePart>)> {
     let threads = threads::count(options.get_threads());
     let described = describe_type(&plan.descriptor, options.get_embed_schema());
-    let front = WriterOptions::new()
-        .compression(options.get_compression().for_trailer())
-        .metadata(&described);
+    let front = front(&described, options);
     let same = duplicates(plan, source, threads, options.get_progress())?;
-    let chunks: Vec<usize> = (0..plan.chunks.len())
-        .filter(|&index| same[index].is_none())
-        .collect();
+    let chunks = distinct(&same);
     let bytes = chunks.iter().map(|&index| plan.chunks[index].size).sum();
     let meter = options.get_progress().meter(bytes);
     let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
@@ -106,8 +106,7 @@ pub(super) fn write_records(
         parts.push(part);
     }
     let all = with_shared(written, same, &mut spans);
-    let infos: Vec<WrittenInfo> = all.iter().map(Record::info).collect();
-    let mut trailer = metadata(plan, &infos, source_crc32c(source, spans)?);
+    let mut trailer = trailer(plan, &all, source, spans)?;
     trailer.files = parts.iter().map(|part| part.named.clone()).collect();
     let file = main.as_file_mut();
     file.seek(SeekFrom::Start(end))?;
@@ -116,8 +115,40 @@ pub(super) fn write_records(
     writer.finish()?;
     check_size(file, end, options.get_max_file_size())?;
     let others = parts.iter().map(|part| part.file.as_file());
-    let described = describe(plan, &all, std::iter::once(&*file).chain(others))?;
+    let files = std::iter::once(&*file)
+        .chain(others)
+        .map(|file| RecordFile::open(file, ReaderOptions::default()))
+        .collect::<Result<Vec<_>, _>>()?;
+    let described = describe(plan, &all, |_, record| {
+        let stored = files[record.file as usize].stored(record.position)?;
+        Ok((stored.chunk.header.data_size, stored.compression))
+    })?;
     Ok((described, parts))
+}
+
+/// How a file begins, and how what is no chunk is compressed.
+pub(super) fn front(described: &RecordsMetadata, options: &SplitOptions) -> WriterOptions {
+    WriterOptions::new()
+        .compression(options.get_compression().for_trailer())
+        .metadata(described)
+}
+
+/// The chunks that have a record of their own.
+pub(super) fn distinct(same: &[Option<Same>]) -> Vec<usize> {
+    (0..same.len())
+        .filter(|&index| same[index].is_none())
+        .collect()
+}
+
+/// The trailer of these records, which are made of these parts of the source.
+pub(super) fn trailer(
+    plan: &SplitPlan,
+    records: &[Record],
+    source: &Source,
+    spans: Vec<Span>,
+) -> Result<ChunkMetadata> {
+    let infos: Vec<WrittenInfo> = records.iter().map(Record::info).collect();
+    Ok(metadata(plan, &infos, source_crc32c(source, spans)?))
 }
 
 /// Writes what every record file begins with, and says where that ends.
@@ -129,7 +160,7 @@ fn begin(file: &mut File, options: WriterOptions) -> Result<u64> {
 
 /// The records of all chunks, in order: of each what was written, or the record it shares. What of
 /// the source those consist of that share one is added to `spans`.
-fn with_shared(
+pub(super) fn with_shared(
     written: Vec<Record>,
     same: Vec<Option<Same>>,
     spans: &mut Vec<Span>,
@@ -173,25 +204,24 @@ fn most_of_trailer(plan: &SplitPlan) -> u64 {
     metadata(plan, &infos, 0).encoded_len() as u64
 }
 
-fn describe<'a>(
+/// What became of the chunks; `stored` tells how large a record is in its file, and how it is
+/// compressed.
+pub(super) fn describe(
     plan: &SplitPlan,
     records: &[Record],
-    files: impl Iterator<Item = &'a File>,
+    stored: impl Fn(usize, &Record) -> Result<(u64, CompressionKind)>,
 ) -> Result<Vec<WrittenChunk>> {
-    let files = files
-        .map(|file| RecordFile::open(file, ReaderOptions::default()))
-        .collect::<Result<Vec<_>, _>>()?;
     let chunks = plan.chunks.iter().zip(records).enumerate();
     chunks
         .map(|(index, (chunk, record))| {
-            let stored = files[record.file as usize].stored(record.position)?;
+            let (stored_size, compression) = stored(index, record)?;
             Ok(WrittenChunk {
                 index: index as u64,
                 kind: chunk.kind,
                 path: chunk.path.clone(),
                 size: chunk.size,
-                stored_size: stored.chunk.header.data_size,
-                compression: stored.compression,
+                stored_size,
+                compression,
                 file: record.file as usize,
                 position: record.position.numeric(),
                 same_as: record.same_as.map(|other| other as u64),

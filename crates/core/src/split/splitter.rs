@@ -1,5 +1,6 @@
 //! The trait that splitters implement, and the splitter for types that need none.
 
+use std::io::Write;
 use std::path::Path;
 
 use super::context::{self, SplitContext};
@@ -7,6 +8,7 @@ use super::file::{self, Written};
 use super::options::SplitOptions;
 use super::plan::SplitPlan;
 use super::source::Source;
+use super::stream::{self, WrittenStream};
 use super::write::{self, Split};
 use crate::Result;
 
@@ -125,6 +127,64 @@ pub trait ComposableSplitter {
         let source = source.into();
         let plan = context::plan(self, &source, options)?;
         file::write(&plan, &source, prefix.as_ref(), options)
+    }
+
+    /// Splits the message to what takes bytes in their order only, as a pipe or a connection, or
+    /// writes it as it is if nothing was cut, with the default options.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to_with`](Self::write_to_with).
+    fn write_to(&self, source: impl Into<Source>, sink: &mut impl Write) -> Result<WrittenStream>
+    where
+        Self: Sized,
+    {
+        self.write_to_with(source, sink, &SplitOptions::default())
+    }
+
+    /// Splits the message to what takes bytes in their order only, as a pipe or a connection, or
+    /// writes it as it is if nothing was cut.
+    ///
+    /// The bytes are those that a file would have. Chunks over half a MiB that are stored as they
+    /// are are read twice, since their hashes stand in front of them, and what is compressed ahead
+    /// of its turn waits, in temporary files if it is much.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`](Self::plan); [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is to
+    /// be a maximum file size; [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's
+    /// file is no longer what it was; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the
+    /// trailer is larger than readers may have it; [`Io`](crate::ErrorKind::Io) if reading or
+    /// writing fails; [`Cancelled`](crate::ErrorKind::Cancelled). Then `sink` has had bytes that
+    /// are not to be used: without the end of the file no reader takes them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use prost_reflect::prost_types::FileDescriptorProto;
+    /// use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+    ///
+    /// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+    /// let options = SplitOptions::new().max_chunk_size(1000);
+    /// let mut pipe = Vec::new();
+    /// let written = SizeSplitter.write_to_with(&file, &mut pipe, &options)?;
+    /// assert!(written.is_split);
+    /// assert_eq!(written.output_size, pipe.len() as u64);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    fn write_to_with(
+        &self,
+        source: impl Into<Source>,
+        sink: &mut impl Write,
+        options: &SplitOptions,
+    ) -> Result<WrittenStream>
+    where
+        Self: Sized,
+    {
+        stream::check(options)?;
+        let source = source.into();
+        let plan = context::plan(self, &source, options)?;
+        stream::write(&plan, &source, sink, options)
     }
 }
 

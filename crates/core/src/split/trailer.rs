@@ -1,6 +1,6 @@
 //! Writing the trailer: as the last record, and if it is too large, what it is cut to before it.
 
-use std::fs::File;
+use std::io::{Read, Write};
 
 use prost::Message;
 use prost_reflect::ReflectMessage;
@@ -21,8 +21,8 @@ const LEAST_CUT: u64 = 1 << 10;
 
 /// Writes the trailer. One that is over the maximum is split like any message, and what its chunks
 /// are is the trailer then; as often as it takes.
-pub(super) fn write_trailer(
-    writer: &mut RecordWriter<&mut File>,
+pub(super) fn write_trailer<W: Write>(
+    writer: &mut RecordWriter<W>,
     mut trailer: ChunkMetadata,
     options: &SplitOptions,
 ) -> Result<()> {
@@ -45,10 +45,13 @@ pub(super) fn write_trailer(
             .plan(&source, &cutting)
             .map_err(|error| error.context("the trailer"))?;
         let mut written = Vec::with_capacity(plan.chunks.len());
-        let mut spans = Vec::new();
+        let (mut spans, mut record) = (Vec::new(), Vec::new());
         for chunk in &plan.chunks {
             let mut reader = ChunkReader::new(&plan, chunk, &source);
-            let position = writer.write_record_from(&mut reader, chunk.size, compression)?;
+            // All of the trailer is in memory, too.
+            record.clear();
+            reader.read_to_end(&mut record)?;
+            let position = writer.write_record_alone(&record, compression)?;
             written.push(WrittenInfo {
                 file: 0,
                 offset: position.numeric(),

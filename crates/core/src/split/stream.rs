@@ -1,0 +1,257 @@
+//! Executing a plan to what takes bytes in their order only: a pipe, a connection.
+//!
+//! In front of a record stands its hash, so all of a chunk has been seen before its first byte goes
+//! out. Threads do that ahead of the one that writes. What they compressed waits, in memory as long
+//! as it is small and in a temporary file otherwise, and so do small chunks that are stored as they
+//! are; large ones are only hashed, and read once more when it is their turn.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use record_file::{
+    Compression, CompressionKind, EncodedRecord, PlainRecord, RecordPosition, RecordWriter,
+};
+use tempfile::SpooledTempFile;
+
+use super::compression::ChunkCompression;
+use super::file::WrittenChunk;
+use super::options::SplitOptions;
+use super::plan::{PlannedChunk, SplitPlan};
+use super::records::{Record, describe, distinct, front, trailer, with_shared};
+use super::same::duplicates;
+use super::source::Source;
+use super::trailer::write_trailer;
+use super::write::{ChunkReader, Span};
+use crate::container::describe_type;
+use crate::progress::Meter;
+use crate::{Error, ErrorKind, Result, threads};
+
+/// How many bytes of chunks that were compressed wait in memory, all in all.
+const SPILL_ABOVE: usize = 32 << 20;
+
+/// How many chunks each thread may be ahead.
+const AHEAD: usize = 2;
+
+/// Chunks up to this size that are stored as they are wait in memory: half a MiB.
+const LARGEST_KEPT: u64 = 512 << 10;
+
+/// A message that was written to a stream.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WrittenStream {
+    /// Whether anything was cut: if not, what was written is the message itself.
+    pub is_split: bool,
+    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    pub byte_exact: bool,
+    /// The chunks in the order of their indices; none if nothing was cut.
+    pub chunks: Vec<WrittenChunk>,
+    /// Bytes of the message.
+    pub source_size: u64,
+    /// Bytes that were written.
+    pub output_size: u64,
+}
+
+/// Fails if the options ask for more than one file.
+pub(super) fn check(options: &SplitOptions) -> Result<()> {
+    match options.get_max_file_size() {
+        Some(_) => Err(Error::new(
+            ErrorKind::InvalidConfig,
+            "a stream is one file: there can be no maximum file size",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Writes what was planned: a file of chunks, or the message if nothing was cut.
+pub(super) fn write(
+    plan: &SplitPlan,
+    source: &Source,
+    sink: &mut dyn Write,
+    options: &SplitOptions,
+) -> Result<WrittenStream> {
+    let (chunks, output_size) = if plan.is_split() {
+        write_records(plan, source, sink, options)?
+    } else {
+        let meter = options.get_progress().meter(source.size());
+        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
+        let copied = io::copy(&mut chunk, sink)?;
+        source.check_unchanged()?;
+        (Vec::new(), copied)
+    };
+    sink.flush()?;
+    Ok(WrittenStream {
+        is_split: plan.is_split(),
+        byte_exact: plan.byte_exact,
+        chunks,
+        source_size: source.size(),
+        output_size,
+    })
+}
+
+fn write_records(
+    plan: &SplitPlan,
+    source: &Source,
+    sink: &mut dyn Write,
+    options: &SplitOptions,
+) -> Result<(Vec<WrittenChunk>, u64)> {
+    let threads = threads::count(options.get_threads());
+    let same = duplicates(plan, source, threads, options.get_progress())?;
+    let chunks = distinct(&same);
+    let bytes = chunks.iter().map(|&index| plan.chunks[index].size).sum();
+    let meter = options.get_progress().meter(bytes);
+    let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
+    let ahead = NonZeroUsize::MIN.saturating_add(AHEAD * threads.get());
+    let preparing = Preparing {
+        plan,
+        source,
+        compression: options.get_compression(),
+        meter: &meter,
+        spill_above: SPILL_ABOVE / ahead,
+    };
+    let described = describe_type(&plan.descriptor, options.get_embed_schema());
+    let mut writer = RecordWriter::new(sink, front(&described, options))?;
+    let mut spans = Vec::new();
+    let mut written = Vec::with_capacity(chunks.len());
+    let mut stored = vec![(0, CompressionKind::None); plan.chunks.len()];
+    let prepare = |at: usize, abandoned: &AtomicBool| preparing.prepare(chunks[at], abandoned);
+    threads::in_order(threads, chunks.len(), ahead, prepare, |_, mut ready| {
+        stored[ready.index] = (ready.stored_size(), ready.compression);
+        spans.append(&mut ready.spans);
+        written.push(Record {
+            file: 0,
+            crc32c: ready.crc32c,
+            same_as: None,
+            position: preparing.write(ready, &mut writer)?,
+        });
+        Ok(())
+    })?;
+    let all = with_shared(written, same, &mut spans);
+    // A stream that lacks its trailer is taken by nobody.
+    source.check_unchanged()?;
+    options.get_progress().check()?;
+    write_trailer(&mut writer, trailer(plan, &all, source, spans)?, options)?;
+    let size = writer.position().numeric();
+    writer.finish()?;
+    let described = describe(plan, &all, |index, record| {
+        Ok(stored[record.same_as.unwrap_or(index)])
+    })?;
+    Ok((described, size))
+}
+
+/// What makes chunks ready to be written, on any thread.
+struct Preparing<'a> {
+    plan: &'a SplitPlan,
+    source: &'a Source,
+    compression: ChunkCompression,
+    meter: &'a Meter,
+    spill_above: usize,
+}
+
+/// A chunk that can be written.
+struct Ready {
+    index: usize,
+    data: Data,
+    compression: CompressionKind,
+    crc32c: u32,
+    spans: Vec<Span>,
+}
+
+enum Data {
+    Kept(EncodedRecord, SpooledTempFile),
+    /// It is in the source.
+    Again(PlainRecord),
+}
+
+impl Ready {
+    fn stored_size(&self) -> u64 {
+        match &self.data {
+            Data::Kept(record, _) => record.data_size(),
+            Data::Again(record) => record.data_size(),
+        }
+    }
+}
+
+impl<'a> Preparing<'a> {
+    fn prepare(&self, index: usize, abandoned: &AtomicBool) -> Result<Ready> {
+        let chunk = &self.plan.chunks[index];
+        let compression = self.compression.decide(self.plan, chunk, self.source)?;
+        let is_kept = compression != Compression::None || chunk.size <= LARGEST_KEPT;
+        let mut reader = self.reader(index, chunk);
+        if is_kept {
+            // All others are done when they are written.
+            reader = reader.metered(self.meter);
+        }
+        let mut wanted = Wanted {
+            reader: &mut reader,
+            meter: self.meter,
+            abandoned,
+        };
+        let data = if is_kept {
+            let span = tracing::trace_span!("compress", chunk = index, bytes = chunk.size);
+            let _entered = (compression != Compression::None).then(|| span.entered());
+            let mut data = tempfile::spooled_tempfile(self.spill_above);
+            let record = EncodedRecord::encode(&mut wanted, chunk.size, compression, &mut data)?;
+            Data::Kept(record, data)
+        } else {
+            Data::Again(PlainRecord::read(&mut wanted, chunk.size)?)
+        };
+        Ok(Ready {
+            index,
+            data,
+            compression: compression.kind(),
+            crc32c: reader.crc32c(),
+            spans: reader.spans,
+        })
+    }
+
+    fn write(
+        &self,
+        ready: Ready,
+        writer: &mut RecordWriter<&mut dyn Write>,
+    ) -> Result<RecordPosition> {
+        let chunk = &self.plan.chunks[ready.index];
+        let bytes = ready.stored_size();
+        let _span = tracing::trace_span!("write", chunk = ready.index, bytes).entered();
+        match ready.data {
+            Data::Kept(record, mut data) => {
+                data.seek(SeekFrom::Start(0))?;
+                Ok(writer.write_encoded_record(&record, &mut data)?)
+            }
+            Data::Again(record) => {
+                let mut reader = self.reader(ready.index, chunk).metered(self.meter);
+                let written = writer.write_plain_record(&record, &mut reader);
+                written.map_err(|error| match error.kind() {
+                    record_file::ErrorKind::ChecksumMismatch => Error::new(
+                        ErrorKind::SourceChanged,
+                        "the source has other bytes than when it was read before",
+                    )
+                    .in_chunk(ready.index as u64),
+                    _ => error.into(),
+                })
+            }
+        }
+    }
+
+    fn reader(&self, index: usize, chunk: &'a PlannedChunk) -> ChunkReader<'a> {
+        let span = tracing::trace_span!("read", chunk = index, bytes = chunk.size);
+        ChunkReader::new(self.plan, chunk, self.source).timed(span)
+    }
+}
+
+/// A chunk as long as somebody waits for it.
+struct Wanted<'a, 'b> {
+    reader: &'a mut ChunkReader<'b>,
+    meter: &'a Meter,
+    abandoned: &'a AtomicBool,
+}
+
+impl Read for Wanted<'_, '_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.meter.check()?;
+        if self.abandoned.load(Ordering::Relaxed) {
+            return Err(io::Error::other("nobody waits for it"));
+        }
+        self.reader.read(buf)
+    }
+}
