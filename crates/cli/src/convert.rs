@@ -9,10 +9,9 @@ use crate::Exit;
 use crate::args::{ConvertArgs, To};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
-use crate::input::check_named;
+use crate::input::{check_named, shown};
 use crate::output::Output;
 use crate::size;
-use crate::split::shown_file;
 
 /// What was converted.
 #[derive(Debug, Serialize)]
@@ -68,7 +67,7 @@ impl Report {
         let file = &saved.model_path;
         let metadata = std::fs::metadata(file).map_err(|error| Failure::io(file, &error))?;
         Ok(Report {
-            output: shown_file(file),
+            output: shown(file),
             split: saved.form == proto_splitter::ModelForm::Chunked,
             message_bytes: saved.message_size,
             output_bytes: metadata.len(),

@@ -9,8 +9,8 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::FingerprintArgs;
 use crate::failure::Failure;
+use crate::input::shown;
 use crate::output::{Output, one_line};
-use crate::split::shown_file;
 use crate::table::facts;
 
 /// What a SavedModel's fingerprint is, and what is stored.
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &FingerprintArgs, output: &mut Output<'_>) -> Result<Exi
         _ => None,
     };
     let report = Report {
-        file: shown_file(&dir.model_path()),
+        file: shown(&dir.model_path()),
         computed: computed.as_ref().map(Values::from),
         stored: stored.as_ref().map(Values::from),
         agrees: differs_in.as_ref().map(Vec::is_empty),

@@ -128,6 +128,7 @@ where
         if output.is_abandoned() {
             return Exit::Done;
         }
+        let failure = output.failure().unwrap_or(failure);
         output.error(failure.message());
         failure.exit()
     })

@@ -19,6 +19,8 @@ pub(crate) struct Output<'a> {
     closed: bool,
     /// That ended a result that was being written.
     abandoned: bool,
+    /// What else ended one.
+    failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
     /// Only errors are said beside the results.
@@ -33,6 +35,7 @@ impl<'a> Output<'a> {
             stderr,
             closed: false,
             abandoned: false,
+            failed: None,
             terminal: Terminal::none(),
             interrupt: Interrupt::new(),
             quiet: false,
@@ -58,6 +61,11 @@ impl<'a> Output<'a> {
     /// Whether a result was left unfinished because nobody reads it any more, which is no failure.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned
+    }
+
+    /// Why a result that was being written couldn't be, if that is so.
+    pub(crate) fn failure(&mut self) -> Option<Failure> {
+        self.failed.take()
     }
 
     /// Says as much as is asked for, from now on.
@@ -162,7 +170,7 @@ impl<'a> Output<'a> {
                 self.closed = true;
                 Ok(())
             }
-            result => result.map_err(|error| Failure::usage(format!("standard output: {error}"))),
+            result => result.map_err(|error| refused(&error)),
         }
     }
 }
@@ -172,11 +180,15 @@ impl Write for Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.make_room();
         let written = self.stdout.write(bytes);
-        if let Err(error) = &written
-            && error.kind() == ErrorKind::BrokenPipe
-        {
-            self.closed = true;
-            self.abandoned = true;
+        match &written {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.closed = true;
+                self.abandoned = true;
+            }
+            Err(error) if error.kind() != ErrorKind::Interrupted => {
+                self.failed = Some(refused(error));
+            }
+            _ => {}
         }
         written
     }
@@ -185,6 +197,10 @@ impl Write for Output<'_> {
         // Done once the command ends.
         Ok(())
     }
+}
+
+fn refused(error: &io::Error) -> Failure {
+    Failure::usage(format!("standard output: {error}"))
 }
 
 /// The text without what would break or repaint the line: names of files and fields can hold
@@ -254,6 +270,16 @@ mod tests {
         let failed = output.write(b"a").unwrap_err();
         assert_eq!(failed.kind(), ErrorKind::BrokenPipe);
         assert!(output.is_abandoned() && output.print("b").is_ok());
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_is_a_failure_of_standard_output() {
+        let (mut full, mut stderr) = (Refusing(ErrorKind::StorageFull), Vec::new());
+        let mut output = Output::new(&mut full, &mut stderr);
+        assert!(output.write(b"a").is_err() && !output.is_abandoned());
+        let failure = output.failure().unwrap();
+        assert!(failure.message().starts_with("standard output: "));
+        assert!(output.failure().is_none());
     }
 
     #[test]

@@ -18,12 +18,12 @@ use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
-use crate::input::{self, CHUNKED, Form, Input, PLAIN, with_extension};
+use crate::input::{self, CHUNKED, Form, Input, PLAIN, shown, with_extension};
 use crate::merge;
 use crate::output::{Output, one_line};
 use crate::size;
 use crate::source::{self, Source};
-use crate::split::{OtherFile, note_removed, shown_file};
+use crate::split::{OtherFile, note_removed};
 use crate::types::SAVED_MODEL_STEM;
 
 /// How much is gathered for a write to a file.
@@ -186,8 +186,8 @@ fn write(
 impl Report {
     fn new(path: &Path, read: &Path, made: Made) -> Self {
         let mut report = Report {
-            output: shown_file(path),
-            input: shown_file(read),
+            output: shown(path),
+            input: shown(read),
             output_bytes: 0,
             chunk_count: None,
             copied_chunks: None,
@@ -201,7 +201,7 @@ impl Report {
                 report.chunk_count = Some(rewritten.chunks);
                 report.copied_chunks = Some(rewritten.copied);
                 let removed = rewritten.removed_files.iter();
-                report.removed_files = removed.map(|file| shown_file(file)).collect();
+                report.removed_files = removed.map(|file| shown(file)).collect();
                 report.files = rewritten.files.iter().map(OtherFile::from).collect();
             }
         }

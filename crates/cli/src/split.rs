@@ -1,88 +1,32 @@
 //! `protosplit split`.
 
+mod report;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::SaveOptions;
 use proto_splitter::directory::rebuild;
-use proto_splitter::path::FieldPath;
-use proto_splitter::split::{
-    ComposableSplitter, Profile, Source, SplitOptions, SplitPlan, Written, WrittenFile,
-};
-use serde::Serialize;
+use proto_splitter::split::{ComposableSplitter, Profile, Source, SplitOptions};
 
 use crate::Exit;
 use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{
-    self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, with_extension,
+    self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, shown, with_extension,
 };
 use crate::output::Output;
-use crate::size;
-use crate::table::{Align, Table};
 use crate::types::{SAVED_MODEL_STEM, Splitter, Types};
 
-/// What was split, or would be.
-#[derive(Debug, Serialize)]
-struct Report {
-    /// The file; none if that is left open.
-    output: Option<String>,
-    split: bool,
-    byte_exact: bool,
-    message: String,
-    source_bytes: u64,
-    output_bytes: Option<u64>,
-    chunks: Vec<Chunk>,
-    dry_run: bool,
-    /// Whether the file was written: not if it is the input itself.
-    written: bool,
-    /// A file in the way that was removed.
-    removed: Option<String>,
-    /// Files of an earlier split in several that were removed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    removed_files: Vec<String>,
-    /// The other files that chunks are in.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    files: Vec<OtherFile>,
-}
-
-/// A file beside the main one.
-#[derive(Debug, Serialize)]
-pub(crate) struct OtherFile {
-    file: String,
-    bytes: u64,
-    chunks: usize,
-}
-
-impl From<&WrittenFile> for OtherFile {
-    fn from(file: &WrittenFile) -> Self {
-        OtherFile {
-            file: shown_file(&file.path),
-            bytes: file.size,
-            chunks: file.chunks,
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Chunk {
-    index: u64,
-    kind: String,
-    path: String,
-    size: u64,
-    stored_size: Option<u64>,
-    compression: Option<String>,
-    /// Which of `files` it is in, counted from 1; none: the file itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<usize>,
-    position: Option<u64>,
-}
+pub(crate) use report::{OtherFile, note_removed, shown_path};
+use report::{Report, within};
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    if let Some(prefix) = &args.output {
-        input::check_named(prefix)?;
+    let streams = streams(args);
+    if streams {
+        check_streams(args)?;
     }
     let job = if args.input == Path::new(STANDARD) {
         Job::of_standard_input(args, output)?
@@ -96,10 +40,10 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             Job::of_file(args, output)?
         }
     };
-    let report = if args.dry_run {
-        job.dry_run(args)?
-    } else {
-        job.write(args, output)?
+    let report = match (args.dry_run, streams) {
+        (true, _) => job.dry_run(args)?,
+        (false, true) => return job.stream(args, output),
+        (false, false) => job.write(args, output)?,
     };
     if let Some(removed) = &report.removed {
         output.note(format_args!("removed {removed}, which was in the way"));
@@ -109,13 +53,31 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     Ok(Exit::Done)
 }
 
+/// Whether the file goes to standard output.
+fn streams(args: &SplitArgs) -> bool {
+    args.output.as_deref() == Some(Path::new(STANDARD))
+}
+
+/// Fails if it can't.
+fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
+    let refuse = |why| Err(Failure::usage(why));
+    if args.max_file_size.is_some() {
+        return refuse("--max-file-size: standard output is one file");
+    }
+    if args.json && !args.dry_run {
+        return refuse("--json: standard output is where the file goes");
+    }
+    Ok(())
+}
+
 /// A message to be split, and where to.
 struct Job {
     file: PathBuf,
     source: Source,
     splitter: Splitter,
     options: SplitOptions,
-    /// None if nothing is to be written and the place was left open.
+    /// None if it goes to standard output, or if nothing is to be written and the place was left
+    /// open.
     prefix: Option<PathBuf>,
     is_folder: bool,
     /// What came in on standard input, as long as its file is named.
@@ -131,6 +93,7 @@ impl Job {
             )));
         }
         let prefix = match &args.output {
+            Some(_) if streams(args) => None,
             Some(output) if output.is_dir() => {
                 let hint = "a folder, but for a file the output is a prefix, as in";
                 let stem = args.input.file_stem().unwrap_or_default();
@@ -141,10 +104,10 @@ impl Job {
                     prefix.display()
                 )));
             }
-            Some(output) => prefix_of(output),
-            None => args.input.with_extension(""),
+            Some(output) => Some(prefix_of(output)),
+            None => Some(args.input.with_extension("")),
         };
-        Job::new(args, args.input.clone(), Some(prefix), false, output)
+        Job::new(args, args.input.clone(), prefix, false, output)
     }
 
     fn of_standard_input(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
@@ -156,7 +119,7 @@ impl Job {
         if input.form == Form::Chunked {
             return refuse("split already");
         }
-        let prefix = Some(prefix_of(prefix));
+        let prefix = (!streams(args)).then(|| prefix_of(prefix));
         let job = Job::new(args, input.file.clone(), prefix, false, output)?;
         Ok(Job {
             _kept: Some(input),
@@ -192,7 +155,7 @@ impl Job {
                 ));
             }
         }
-        if args.output.is_none() && !args.dry_run {
+        if streams(args) || (args.output.is_none() && !args.dry_run) {
             return refuse("a folder, and needs a new one to be split to: -o OUTPUT".into());
         }
         let prefix = args
@@ -259,38 +222,23 @@ impl Job {
         let written = output
             .as_deref()
             .is_some_and(|output| !same_file(output, &args.input));
-        Ok(self.report_plan(&plan, output, written))
+        Ok(Report::of_plan(&plan, &self.source, output, written))
     }
 
-    fn report_plan(&self, plan: &SplitPlan, output: Option<PathBuf>, written: bool) -> Report {
-        let chunks = plan.chunks().iter().zip(0..).map(|(chunk, index)| Chunk {
-            index,
-            kind: chunk.kind().to_string(),
-            path: self.path(chunk.path()),
-            size: chunk.size(),
-            stored_size: None,
-            compression: None,
-            file: None,
-            position: None,
-        });
-        Report {
-            output: output.as_deref().map(shown_file),
-            split: plan.is_split(),
-            byte_exact: plan.byte_exact(),
-            message: self.source.descriptor().full_name().to_owned(),
-            source_bytes: plan.source_size(),
-            output_bytes: None,
-            chunks: if plan.is_split() {
-                chunks.collect()
-            } else {
-                Vec::new()
-            },
-            dry_run: true,
-            written,
-            removed: None,
-            removed_files: Vec::new(),
-            files: Vec::new(),
+    /// Writes the file to standard output, and nothing else.
+    fn stream(&self, args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+        let written = self
+            .splitter
+            .write_to_with(&self.source, output, &self.options)
+            .map_err(|error| Failure::of(&self.file, &error))?;
+        if !written.is_split {
+            output.note(format_args!(
+                "{}: {}: written as it is",
+                shown(&args.input),
+                within(written.source_size, args)
+            ));
         }
+        Ok(Exit::Done)
     }
 
     fn write(&self, args: &SplitArgs, output: &mut Output<'_>) -> Result<Report, Failure> {
@@ -324,42 +272,8 @@ impl Job {
                 "{plain} stays beside {chunked}: readers of the prefix prefer the .{CHUNKED}"
             ));
         }
-        Ok(self.report_written(&written))
-    }
-
-    fn report_written(&self, written: &Written) -> Report {
-        let chunks = written.chunks.iter().map(|chunk| Chunk {
-            index: chunk.index,
-            kind: chunk.kind.to_string(),
-            path: self.path(&chunk.path),
-            size: chunk.size,
-            stored_size: Some(chunk.stored_size),
-            compression: Some(chunk.compression.to_string()),
-            file: Some(chunk.file).filter(|&file| file > 0),
-            position: Some(chunk.position),
-        });
-        Report {
-            output: Some(shown_file(&written.path)),
-            split: written.is_split,
-            byte_exact: written.byte_exact,
-            message: self.source.descriptor().full_name().to_owned(),
-            source_bytes: written.source_size,
-            output_bytes: Some(written.output_size),
-            chunks: chunks.collect(),
-            dry_run: false,
-            written: written.is_split || !same_file(&written.path, &self.file),
-            removed: written.removed.as_deref().map(shown_file),
-            removed_files: written
-                .removed_files
-                .iter()
-                .map(|file| shown_file(file))
-                .collect(),
-            files: written.files.iter().map(OtherFile::from).collect(),
-        }
-    }
-
-    fn path(&self, path: &FieldPath) -> String {
-        path.display(Some(self.source.descriptor()))
+        let changed = !same_file(&written.path, &self.file);
+        Ok(Report::of_written(&written, &self.source, changed))
     }
 }
 
@@ -367,102 +281,10 @@ fn descriptor(args: &SplitArgs, file: &Path) -> Result<MessageDescriptor, Failur
     let types = Types::load(&args.schema)?;
     types.asked_or_of_file(file).ok_or_else(|| {
         let hint = "the name doesn't tell the message's type: give it, as in --message";
-        Failure::usage(format!("{}: {hint} {}", shown_file(file), types.example()))
+        Failure::usage(format!("{}: {hint} {}", shown(file), types.example()))
     })
 }
 
 fn same_file(a: &Path, b: &Path) -> bool {
     matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-impl Report {
-    fn text(&self, args: &SplitArgs) -> String {
-        let name = self
-            .output
-            .clone()
-            .unwrap_or_else(|| shown_file(&args.input));
-        let source = size::show(self.source_bytes);
-        if !self.split {
-            let within = format!(
-                "{source}, within the maximum chunk size of {}",
-                size::show(args.max_chunk_size)
-            );
-            let what = match (self.dry_run, self.written) {
-                (_, false) => "nothing to do",
-                (true, true) => "would be copied",
-                (false, true) => "copied",
-            };
-            return format!("{name}: {within}: {what}\n");
-        }
-        let exact = if self.byte_exact {
-            "byte-exact"
-        } else {
-            "equal as a message, not byte-exact"
-        };
-        let chunks = size::count(self.chunks.len(), "chunk");
-        match self.output_bytes {
-            Some(bytes) => {
-                let files = match self.files.len() {
-                    0 => "a file of".to_owned(),
-                    others => format!("{} files, together", others + 1),
-                };
-                format!(
-                    "{name}: {source} in {chunks}, {files} {}; a merge is {exact}\n",
-                    size::show(bytes)
-                )
-            }
-            None => format!(
-                "{}\n{name}: {source} in {chunks}; a merge would be {exact}\n",
-                self.table()
-            ),
-        }
-    }
-
-    fn table(&self) -> String {
-        let mut table = Table::new([
-            ("index", Align::Right),
-            ("kind", Align::Left),
-            ("size", Align::Right),
-            ("path", Align::Left),
-        ]);
-        for chunk in &self.chunks {
-            let Chunk {
-                index,
-                kind,
-                path,
-                size,
-                ..
-            } = chunk;
-            table.row([
-                index.to_string(),
-                kind.clone(),
-                size::show(*size),
-                shown_path(path),
-            ]);
-        }
-        table.render()
-    }
-}
-
-/// Says which files of an earlier split in several were removed.
-pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
-    for removed in files {
-        output.note(format_args!(
-            "removed {removed}, which was of an earlier split"
-        ));
-    }
-}
-
-/// A file's name for a report. JSON has no place for what isn't Unicode.
-pub(crate) fn shown_file(path: &Path) -> String {
-    input::shown(path)
-}
-
-/// A path for a column, where the root must not be nothing.
-pub(crate) fn shown_path(path: &str) -> String {
-    if path.is_empty() {
-        ".".to_owned()
-    } else {
-        crate::output::one_line(path)
-    }
 }

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use proto_splitter_testkit::memory::watch;
 use proto_splitter_testkit::models::{ModelSize, Parts, saved_model};
@@ -32,6 +32,7 @@ fn write(message: &Parts, path: &Path) {
 fn run(folder: &Path, arguments: &str, most: u64) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     let command = command.args(arguments.split(' ')).current_dir(folder);
+    command.stdout(Stdio::null());
     let (status, peak) = watch(command).unwrap();
     assert!(status.success(), "{arguments}");
     assert!(peak.anonymous > 0, "nothing was seen of {arguments}");
@@ -56,6 +57,10 @@ fn constants_of_256_mib_are_split_and_merged_without_holding_one() {
         let split = "split saved_model.pb -o m --max-chunk-size 64MiB --force --compression";
         run(folder.path(), &format!("{split} {how}"), most);
         run(folder.path(), "merge m -o merged.pb --force", most);
+    }
+    for (how, most) in [("none", MOST), ("zstd:3", MOST_COMPRESSED)] {
+        let split = "split saved_model.pb -o - --max-chunk-size 64MiB --compression";
+        run(folder.path(), &format!("{split} {how}"), most);
     }
 }
 

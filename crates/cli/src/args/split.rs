@@ -20,6 +20,9 @@ Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
 copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.pb
 is what TensorFlow would write for it.
 
+Where OUTPUT is -, the file that OUTPUT.cpb would be goes to standard output, and
+what is compressed ahead of its turn to temporary files, if it is much.
+
 The input is never changed or removed. Files appear complete or not at all.
 A chunk of bytes or of a string can be larger than the maximum; TensorFlow reads it.
 In the profile `extended` it is cut too, and so is what else TensorFlow has no way to
@@ -43,6 +46,8 @@ Examples:
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --profile extended --max-file-size 4GiB
       To trace.cpb and, if that is not enough, trace.00001-89abcdef.cpb and so on, which
       belong together: all of them at most 4 GiB.
+  protosplit split saved_model.pb -o - | ssh host 'cat > model.cpb'
+      To a pipe. What reads model.cpb refuses it if the pipe broke.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
       What would be cut. Nothing is written.";
 
@@ -50,7 +55,7 @@ Examples:
 pub(crate) struct SplitArgs {
     /// A .pb file, or the folder of a SavedModel; - for standard input
     pub(crate) input: PathBuf,
-    /// A prefix, by default INPUT without extension; for a folder, a new one
+    /// A prefix, by default INPUT without extension; for a folder, a new one; - for standard output
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

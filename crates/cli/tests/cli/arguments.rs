@@ -109,7 +109,6 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
     fs::create_dir(&folder).unwrap();
     let nowhere = dir.path("nowhere");
     let (how, pb) = (["--compression", "none"], "pb");
-    let kind = "tensorflow.SavedModel";
     for (ran, exit, said) in [
         (
             run([&"fingerprint", &plain]),
@@ -137,9 +136,9 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
             "standard output: ",
         ),
         (
-            run([&"split", &plain, &"-o", &"-", &"--message", &kind]),
+            run([&"split", &plain, &"-o", &"-", &"--json"]),
             Exit::Usage,
-            "standard output: ",
+            "--json: standard output is where the file goes",
         ),
         (
             run([&"merge", &chunked, &"-o", &folder]),

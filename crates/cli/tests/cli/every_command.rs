@@ -48,9 +48,19 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
 
 /// Every command that reports something, and whether it has `--json`. Those that write have another
 /// output each.
-const REPORTING: [(&[&str], bool); 21] = [
+const REPORTING: [(&[&str], bool); 22] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),
+    (
+        &[
+            "split",
+            "model/saved_model.pb",
+            "--max-chunk-size=20KiB",
+            "-o",
+            "-",
+        ],
+        false,
+    ),
     (&["merge", "small", "-o", "merge", "--force"], true),
     (&["merge", "small", "-o", "-"], false),
     (

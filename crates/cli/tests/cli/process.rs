@@ -1,6 +1,7 @@
 //! What only a process of its own shows: status, streams, and names that are no Unicode.
 
 use std::io::pipe;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::support::{Dir, fixture};
@@ -75,19 +76,34 @@ fn a_pipe_that_nobody_reads_is_no_error() {
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_the_output_is_an_error() {
-    let full = std::fs::OpenOptions::new()
-        .write(true)
-        .open("/dev/full")
-        .unwrap();
-    let ran = protosplit()
-        .arg("info")
-        .arg(fixture("keras_mlp"))
-        .stdout(full)
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
-    assert_eq!(ran.status.code(), Some(2));
-    assert!(ran.stderr.starts_with(b"protosplit: standard output: "));
+    let dir = Dir::new();
+    let model = fixture("keras_mlp/saved_model.pb");
+    let small = dir.path("small");
+    let split = |target: &Path| {
+        let mut split = protosplit();
+        split.args(["split", "--max-chunk-size=20KiB", "-o"]);
+        split.arg(target).arg(&model);
+        split
+    };
+    assert!(split(&small).output().unwrap().status.success());
+    let mut merge = protosplit();
+    merge.args(["merge", "-o", "-"]).arg(&small);
+    let mut get = protosplit();
+    get.arg("get").arg(&small).arg("");
+    let mut info = protosplit();
+    info.arg("info").arg(&small);
+    for mut command in [info, split(Path::new("-")), merge, get] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let ran = command.stdout(full).stderr(Stdio::piped()).output();
+        let ran = ran.unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{command:?}: {said}");
+        assert!(said.starts_with("protosplit: standard output: "), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -59,6 +59,8 @@ fn a_message_goes_through_split_and_merge_in_pipes_and_comes_out_as_it_was() {
     done(piped(&split, &model));
     let chunked = dir.path("model.cpb");
     let bytes = fs::read(&chunked).unwrap();
+    let to_pipe = [&split[..split.len() - 1], &["-"]].concat();
+    assert!(done(piped(&to_pipe, &model)) == bytes);
     assert!(done(piped(&["merge", "-", "-o", "-"], &bytes)) == model);
     assert!(done(from_file(&["merge", "-", "-o", "-"], &chunked)) == model);
     assert!(done(piped(&["merge", prefix, "-o", "-"], b"")) == model);
@@ -74,6 +76,28 @@ fn a_message_goes_through_split_and_merge_in_pipes_and_comes_out_as_it_was() {
     let cut = piped(&["verify", "-"], &bytes[..bytes.len() - 3]);
     let said = String::from_utf8(cut.stderr).unwrap();
     assert!(said.starts_with("protosplit: standard input: "), "{said}");
+}
+
+#[test]
+fn a_message_that_needs_no_cut_goes_to_standard_output_as_it_is_with_a_note() {
+    let model = fixture("keras_mlp").join("saved_model.pb");
+    let ran = piped(&["split", model.to_str().unwrap(), "-o", "-"], b"");
+    assert!(ran.stdout == fs::read(&model).unwrap());
+    let said = String::from_utf8(ran.stderr).unwrap();
+    assert!(said.ends_with(": written as it is\n"), "{said}");
+    assert!(said.contains("within the maximum chunk size"), "{said}");
+}
+
+#[test]
+fn what_would_be_cut_for_standard_output_is_shown_with_the_input_s_name() {
+    let model = fixture("keras_mlp").join("saved_model.pb");
+    let model = model.to_str().unwrap();
+    let args = ["split", model, "-o", "-", "--dry-run", "--max-chunk-size"];
+    let said = |args: &[&str]| String::from_utf8(done(piped(args, b""))).unwrap();
+    let text = said(&[&args[..], &["20KiB"]].concat());
+    assert!(text.contains("saved_model.pb: "), "{text}");
+    let json = said(&[&args[..], &["20KiB", "--json"]].concat());
+    assert!(json.contains("\"output\":null"), "{json}");
 }
 
 #[test]
@@ -111,7 +135,22 @@ fn what_reports_on_a_file_reports_on_standard_input() {
 #[test]
 fn what_cannot_go_to_or_come_from_a_standard_stream_is_wrong_usage() {
     let model = fs::read(fixture("keras_mlp").join("saved_model.pb")).unwrap();
-    let cases: [(&[&str], &str); 4] = [
+    let folder = fixture("keras_mlp");
+    let folder = folder.to_str().unwrap();
+    let cases: [(&[&str], &str); 7] = [
+        (&["split", folder, "-o", "-"], "a folder"),
+        (&["split", "-", "-o", "-", "--json"], "--json"),
+        (
+            &[
+                "split",
+                "-",
+                "-o",
+                "-",
+                "--profile=extended",
+                "--max-file-size=1GiB",
+            ],
+            "--max-file-size: standard output is one file",
+        ),
         (&["merge", "-", "-o", "a.pb"], "nothing to merge"),
         (&["merge", "-", "-o", "-", "--json"], "--json"),
         (

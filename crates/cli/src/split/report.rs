@@ -1,0 +1,224 @@
+//! What `protosplit split` says of a message that was split, or would be.
+
+use std::path::PathBuf;
+
+use proto_splitter::split::{Source, SplitPlan, Written, WrittenFile};
+use serde::Serialize;
+
+use crate::args::SplitArgs;
+use crate::input::shown;
+use crate::output::Output;
+use crate::size;
+use crate::table::{Align, Table};
+
+/// What was split, or would be.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    /// The file; none if that is left open.
+    output: Option<String>,
+    split: bool,
+    byte_exact: bool,
+    message: String,
+    source_bytes: u64,
+    output_bytes: Option<u64>,
+    chunks: Vec<Chunk>,
+    dry_run: bool,
+    /// Whether the file was written: not if it is the input itself.
+    written: bool,
+    /// A file in the way that was removed.
+    pub(super) removed: Option<String>,
+    /// Files of an earlier split in several that were removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) removed_files: Vec<String>,
+    /// The other files that chunks are in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<OtherFile>,
+}
+
+/// A file beside the main one.
+#[derive(Debug, Serialize)]
+pub(crate) struct OtherFile {
+    file: String,
+    bytes: u64,
+    chunks: usize,
+}
+
+impl From<&WrittenFile> for OtherFile {
+    fn from(file: &WrittenFile) -> Self {
+        OtherFile {
+            file: shown(&file.path),
+            bytes: file.size,
+            chunks: file.chunks,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Chunk {
+    index: u64,
+    kind: String,
+    path: String,
+    size: u64,
+    stored_size: Option<u64>,
+    compression: Option<String>,
+    /// Which of `files` it is in, counted from 1; none: the file itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<usize>,
+    position: Option<u64>,
+}
+
+impl Report {
+    /// Of a plan for this output, which would be `written`, or is there already.
+    pub(super) fn of_plan(
+        plan: &SplitPlan,
+        source: &Source,
+        output: Option<PathBuf>,
+        written: bool,
+    ) -> Self {
+        let chunks = plan.chunks().iter().zip(0..).map(|(chunk, index)| Chunk {
+            index,
+            kind: chunk.kind().to_string(),
+            path: chunk.path().display(Some(source.descriptor())),
+            size: chunk.size(),
+            stored_size: None,
+            compression: None,
+            file: None,
+            position: None,
+        });
+        Report {
+            output: output.as_deref().map(shown),
+            split: plan.is_split(),
+            byte_exact: plan.byte_exact(),
+            message: source.descriptor().full_name().to_owned(),
+            source_bytes: plan.source_size(),
+            output_bytes: None,
+            chunks: if plan.is_split() {
+                chunks.collect()
+            } else {
+                Vec::new()
+            },
+            dry_run: true,
+            written,
+            removed: None,
+            removed_files: Vec::new(),
+            files: Vec::new(),
+        }
+    }
+
+    /// Of what was written, unless nothing was and the output is what was there.
+    pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
+        let chunks = written.chunks.iter().map(|chunk| Chunk {
+            index: chunk.index,
+            kind: chunk.kind.to_string(),
+            path: chunk.path.display(Some(source.descriptor())),
+            size: chunk.size,
+            stored_size: Some(chunk.stored_size),
+            compression: Some(chunk.compression.to_string()),
+            file: Some(chunk.file).filter(|&file| file > 0),
+            position: Some(chunk.position),
+        });
+        Report {
+            output: Some(shown(&written.path)),
+            split: written.is_split,
+            byte_exact: written.byte_exact,
+            message: source.descriptor().full_name().to_owned(),
+            source_bytes: written.source_size,
+            output_bytes: Some(written.output_size),
+            chunks: chunks.collect(),
+            dry_run: false,
+            written: written.is_split || changed,
+            removed: written.removed.as_deref().map(shown),
+            removed_files: written
+                .removed_files
+                .iter()
+                .map(|file| shown(file))
+                .collect(),
+            files: written.files.iter().map(OtherFile::from).collect(),
+        }
+    }
+
+    pub(super) fn text(&self, args: &SplitArgs) -> String {
+        let name = self.output.clone().unwrap_or_else(|| shown(&args.input));
+        let source = size::show(self.source_bytes);
+        if !self.split {
+            let within = within(self.source_bytes, args);
+            let what = match (self.dry_run, self.written) {
+                (_, false) => "nothing to do",
+                (true, true) => "would be copied",
+                (false, true) => "copied",
+            };
+            return format!("{name}: {within}: {what}\n");
+        }
+        let exact = if self.byte_exact {
+            "byte-exact"
+        } else {
+            "equal as a message, not byte-exact"
+        };
+        let chunks = size::count(self.chunks.len(), "chunk");
+        match self.output_bytes {
+            Some(bytes) => {
+                let files = match self.files.len() {
+                    0 => "a file of".to_owned(),
+                    others => format!("{} files, together", others + 1),
+                };
+                format!(
+                    "{name}: {source} in {chunks}, {files} {}; a merge is {exact}\n",
+                    size::show(bytes)
+                )
+            }
+            None => format!(
+                "{}\n{name}: {source} in {chunks}; a merge would be {exact}\n",
+                self.table()
+            ),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new([
+            ("index", Align::Right),
+            ("kind", Align::Left),
+            ("size", Align::Right),
+            ("path", Align::Left),
+        ]);
+        for chunk in &self.chunks {
+            let Chunk {
+                index,
+                kind,
+                path,
+                size,
+                ..
+            } = chunk;
+            table.row([
+                index.to_string(),
+                kind.clone(),
+                size::show(*size),
+                shown_path(path),
+            ]);
+        }
+        table.render()
+    }
+}
+
+/// Why nothing was cut of a message of so many bytes.
+pub(super) fn within(bytes: u64, args: &SplitArgs) -> String {
+    let (bytes, most) = (size::show(bytes), size::show(args.max_chunk_size));
+    format!("{bytes}, within the maximum chunk size of {most}")
+}
+
+/// Says which files of an earlier split in several were removed.
+pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
+    for removed in files {
+        output.note(format_args!(
+            "removed {removed}, which was of an earlier split"
+        ));
+    }
+}
+
+/// A path for a column, where the root must not be nothing.
+pub(crate) fn shown_path(path: &str) -> String {
+    if path.is_empty() {
+        ".".to_owned()
+    } else {
+        crate::output::one_line(path)
+    }
+}
