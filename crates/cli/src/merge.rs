@@ -39,10 +39,14 @@ struct Report {
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.input)?;
+    let streams = args.output == Path::new(STANDARD);
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
-        .progress(output.writing("merging"));
-    if args.output == Path::new(STANDARD) {
+        .progress(match streams {
+            true => output.reading("merging"),
+            false => output.writing("merging"),
+        });
+    if streams {
         if args.json {
             let message = "--json: standard output is where the message goes";
             return Err(Failure::usage(message));

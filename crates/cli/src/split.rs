@@ -197,7 +197,10 @@ impl Job {
             .force(args.force)
             .embed_schema(args.embed_schema)
             .threads(args.threads.threads)
-            .progress(output.writing("splitting"));
+            .progress(match streams(args) {
+                true => output.reading("splitting"),
+                false => output.writing("splitting"),
+            });
         let splitter = Splitter::of(&descriptor);
         let source = Source::open(&file, descriptor).map_err(|error| Failure::of(&file, &error))?;
         Ok(Job {

@@ -307,3 +307,45 @@ fn what_is_interrupted_ends_by_that_signal_and_leaves_nothing() {
     assert_eq!(stopped(dir, of_model, &["-TERM"]), Some(15));
     assert!(names(&dir.join("out")).is_empty());
 }
+
+#[test]
+fn what_writes_to_a_pipe_that_nobody_empties_ends_at_once() {
+    let folder = TempDir::new().unwrap();
+    let dir = folder.path();
+    graph(dir, 2_000_000);
+    let output = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+        .args("split graph.pb --message tensorflow.GraphDef --max-chunk-size 256KiB".split(' '))
+        .current_dir(dir)
+        .output();
+    assert!(output.unwrap().status.success());
+    for command in [
+        "split graph.pb --message tensorflow.GraphDef --max-chunk-size 256KiB -o -",
+        "split graph.pb --message tensorflow.GraphDef -o -",
+        "merge graph.cpb -o -",
+        "get graph.cpb .",
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_protosplit"))
+            .args(command.split(' '))
+            .current_dir(dir)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Of what is in the pipe the first byte only is read: the rest fills it.
+        let mut pipe = child.stdout.take().unwrap();
+        pipe.read_exact(&mut [0]).unwrap();
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(sent.unwrap().success());
+        // One that waits for the pipe waits for ever.
+        let ended = (0..6000).find_map(|_| {
+            sleep(Duration::from_millis(10));
+            child.try_wait().unwrap()
+        });
+        child.kill().unwrap();
+        assert_eq!(
+            ended.and_then(|status| status.signal()),
+            Some(2),
+            "{command}"
+        );
+    }
+}
