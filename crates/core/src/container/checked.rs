@@ -80,3 +80,50 @@ impl<R: Read> Read for CheckedStream<R> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a chunk that is said to be so long and to have this checksum, of the record
+    /// `b"chunk"`: an error that the last byte doesn't come without.
+    fn read(size: u64, crc32c: Option<u32>) -> std::result::Result<Vec<u8>, String> {
+        let info = ChunkInfo {
+            size,
+            crc32c,
+            ..Default::default()
+        };
+        let mut stream = CheckedStream::new(&b"chunk"[..], &info);
+        let mut bytes = Vec::new();
+        let mut byte = [0];
+        loop {
+            match stream.read(&mut byte) {
+                Ok(0) => return Ok(bytes),
+                Ok(_) => bytes.extend(byte),
+                Err(error) => {
+                    assert!(bytes.is_empty() || (bytes.len() as u64) < size, "{error}");
+                    return Err(Error::from(error).to_string());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_byte_of_a_record_comes_only_if_it_is_what_the_trailer_says() {
+        let sum = crc32c::crc32c(b"chunk");
+        assert_eq!(read(5, Some(sum)).unwrap(), b"chunk");
+        assert_eq!(read(5, None).unwrap(), b"chunk");
+        for (size, crc32c, expected) in [
+            (4, None, "the record is longer than the trailer says"),
+            (0, None, "the record is longer than the trailer says"),
+            (6, None, "the record is shorter than the trailer says"),
+            (5, Some(sum ^ 1), "where the trailer says"),
+            (4, Some(sum), "the record is longer than the trailer says"),
+        ] {
+            match read(size, crc32c) {
+                Err(error) => assert!(error.contains(expected), "{size}: {error}"),
+                Ok(bytes) => panic!("{size}: {bytes:?}"),
+            }
+        }
+    }
+}
