@@ -2,15 +2,20 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
 
 use bytes::Bytes;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitOptions};
 use proto_splitter::{ErrorKind, SavedModelSplitter};
+use proto_splitter_testkit::models::{Parts, constant};
 use proto_splitter_testkit::sources::Watched;
 
 use crate::threads::{THREADS, descriptor, model, split_options};
@@ -160,6 +165,190 @@ fn a_file_that_changes_while_it_is_streamed_is_an_error_and_the_stream_no_file()
             assert!(ChunkedFile::from_source(sink.1, &Limits::default()).is_err());
         }
     }
+}
+
+/// Takes all; cancels when it has had 100,000 bytes, and counts what comes then.
+struct Cancelling {
+    token: CancelToken,
+    had: usize,
+    more: usize,
+}
+
+impl Write for Cancelling {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.token.is_cancelled() {
+            true => self.more += bytes.len(),
+            false => self.had += bytes.len(),
+        }
+        if self.had > 100_000 {
+            self.token.cancel();
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_more_is_written_once_it_is_cancelled() {
+    let source = Source::from_bytes(model(), descriptor());
+    for threads in THREADS {
+        for how in [NONE, "zstd:1"] {
+            let token = CancelToken::new();
+            let progress = Progress::default().cancelled_by(&token);
+            let options = options(how, threads).progress(progress);
+            let (had, more) = (0, 0);
+            let mut sink = Cancelling { token, had, more };
+            let error = SavedModelSplitter
+                .write_to_with(&source, &mut sink, &options)
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+            assert_eq!(sink.more, 0, "{how} on {threads} threads");
+        }
+    }
+}
+
+/// A model with a constant of 12 MiB behind a smaller one, and where the middle of the first is.
+fn one_large_constant() -> (Bytes, Range<u64>) {
+    let graph = Parts::new()
+        .message(1, constant("small", 1, 300_000))
+        .message(1, constant("large", 2, 12 << 20));
+    let model = Parts::new().message(2, Parts::new().message(2, graph));
+    let mut bytes = Vec::new();
+    model.write_to(&mut bytes).unwrap();
+    let end = bytes.len() as u64;
+    (bytes.into(), end - (11 << 20)..end - (1 << 20))
+}
+
+/// Does something before each read in a range, and counts those that come after it was done for the
+/// first time.
+struct Sensitive<F> {
+    bytes: Bytes,
+    range: Range<u64>,
+    touched: F,
+    more: Arc<AtomicU64>,
+}
+
+impl<F: Fn() + Send + Sync> ReadAt for Sensitive<F> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if self.range.contains(&offset) {
+            (self.touched)();
+            self.more.fetch_add(1, Ordering::Relaxed);
+        }
+        self.bytes.read_at(offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.bytes.size()
+    }
+}
+
+/// Waits for another thread, which may be gone.
+fn wait_for(flag: &AtomicBool) {
+    let waits = (0..60_000).take_while(|_| !flag.load(Ordering::SeqCst));
+    waits.for_each(|_| sleep(Duration::from_millis(1)));
+}
+
+#[test]
+fn a_chunk_is_read_no_further_once_it_is_cancelled_or_nobody_takes_it() {
+    /// Fails when chunks come, as soon as the constant is being read.
+    struct Failing<'a>(usize, &'a AtomicBool, &'a AtomicBool);
+    impl Write for Failing<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            if self.0 > 10_000 {
+                wait_for(self.1);
+                self.2.store(true, Ordering::SeqCst);
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let (bytes, range) = one_large_constant();
+    let source = |touched: Box<dyn Fn() + Send + Sync>| {
+        let more = Arc::new(AtomicU64::new(0));
+        let sensitive = Sensitive {
+            bytes: bytes.clone(),
+            range: range.clone(),
+            touched,
+            more: Arc::clone(&more),
+        };
+        let size = bytes.len() as u64;
+        let source = Source::from_reader(Arc::new(sensitive), size, descriptor());
+        (source, more)
+    };
+    for how in [NONE, "zstd:1"] {
+        let token = CancelToken::new();
+        let progress = Progress::default().cancelled_by(&token);
+        let (sensitive, reads) = source(Box::new(move || token.cancel()));
+        let cancelled = options(how, 1).progress(progress);
+        let error = SavedModelSplitter
+            .write_to_with(sensitive, &mut io::sink(), &cancelled)
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled, "{how}");
+        assert_eq!(reads.load(Ordering::Relaxed), 1, "{how}");
+
+        // Another thread reads the constant when the sink fails for the small one.
+        let [begun, failed] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (sensitive, reads) = source({
+            let (begun, failed) = (Arc::clone(&begun), Arc::clone(&failed));
+            Box::new(move || {
+                begun.store(true, Ordering::SeqCst);
+                wait_for(&failed);
+                // Time for the news to get around.
+                sleep(Duration::from_millis(20));
+            })
+        });
+        let mut sink = Failing(0, &begun, &failed);
+        let error = SavedModelSplitter
+            .write_to_with(sensitive, &mut sink, &options(how, 3))
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{how}: {error}");
+        // Of ten.
+        let reads = reads.load(Ordering::Relaxed);
+        assert!((1..8).contains(&reads), "{how}: {reads}");
+    }
+}
+
+#[test]
+fn what_is_done_is_never_far_ahead_of_what_is_written_where_nothing_is_compressed() {
+    struct Counting(Arc<AtomicU64>);
+    impl Write for Counting {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let written = Arc::new(AtomicU64::new(0));
+    let reported = Arc::new(AtomicU64::new(0));
+    let progress = Progress::new({
+        let (written, reported) = (Arc::clone(&written), Arc::clone(&reported));
+        move |done, _| {
+            let ahead = done.saturating_sub(written.load(Ordering::Relaxed));
+            assert!(ahead <= 2 << 20, "{ahead} bytes");
+            reported.store(done, Ordering::Relaxed);
+        }
+    });
+    let source = Source::from_bytes(model(), descriptor());
+    let options = options(NONE, 1).progress(progress);
+    let mut sink = Counting(Arc::clone(&written));
+    let streamed = SavedModelSplitter
+        .write_to_with(source, &mut sink, &options)
+        .unwrap();
+    let distinct = streamed
+        .chunks
+        .iter()
+        .filter(|chunk| chunk.same_as.is_none());
+    let total: u64 = distinct.map(|chunk| chunk.size).sum();
+    assert_eq!(reported.load(Ordering::Relaxed), total);
 }
 
 #[test]

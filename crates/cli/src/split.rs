@@ -236,7 +236,7 @@ impl Job {
             .map_err(|error| Failure::of(&self.file, &error))?;
         if !written.is_split {
             output.note(format_args!(
-                "{}: {}: written as it is",
+                "{}: {}: written as it is, a .{PLAIN}",
                 shown(&args.input),
                 within(written.source_size, args)
             ));

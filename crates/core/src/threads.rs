@@ -57,20 +57,30 @@ pub(crate) fn map<T: Send>(
     made.into_iter().map(|(_, result)| result).collect()
 }
 
-/// What `make` makes of every number below `count` is given to `take`, in order, on this thread.
-/// Others make `ahead` of them meanwhile, at most; if this is the only one, it does both in turns.
+/// How far what is made may be ahead of what is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// How many there may be of it.
+    pub(crate) count: NonZeroUsize,
+    /// How large all of it may be, unless it is one alone.
+    pub(crate) size: u64,
+}
+
+/// What `make` makes of the number of each of these sizes is given to `take`, in order, on this
+/// thread. So many others make what is `ahead` meanwhile; if this is to be the only one, it does
+/// both in turns.
 ///
 /// `make` is told whether nobody will take it any more, so that it can end early.
 pub(crate) fn in_order<T: Send>(
     threads: NonZeroUsize,
-    count: usize,
-    ahead: NonZeroUsize,
+    sizes: impl ExactSizeIterator<Item = u64> + Clone,
+    ahead: Ahead,
     make: impl Fn(usize, &AtomicBool) -> Result<T> + Sync,
-    mut take: impl FnMut(usize, T) -> Result<()>,
+    mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
     let abandoned = AtomicBool::new(false);
     if threads.get() == 1 {
-        return (0..count).try_for_each(|at| take(at, make(at, &abandoned)?));
+        return (0..sizes.len()).try_for_each(|at| take(make(at, &abandoned)?));
     }
     type Job<T> = (usize, Sender<Result<T>>);
     let (jobs, to_do) = mpsc::channel::<Job<T>>();
@@ -83,24 +93,31 @@ pub(crate) fn in_order<T: Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads.get().min(count) {
+        for _ in 0..threads.get().min(sizes.len()) {
             scope.spawn(work);
         }
         // Before the end of this the threads are told that there is nothing more to do.
         let _abandons = Abandons(&abandoned);
         let jobs = jobs;
+        let mut to_begin = sizes.clone().enumerate().peekable();
         let mut waiting: VecDeque<Receiver<Result<T>>> = VecDeque::new();
-        let mut begun = 0;
-        for at in 0..count {
-            while begun < count && begun - at < ahead.get() {
+        let mut waiting_size = 0u64;
+        for size in sizes {
+            let has_room = |count: usize, all: u64, size: u64| {
+                count == 0 || (count < ahead.count.get() && all.saturating_add(size) <= ahead.size)
+            };
+            while let Some((at, size)) =
+                to_begin.next_if(|(_, size)| has_room(waiting.len(), waiting_size, *size))
+            {
                 let (made, to_take) = mpsc::channel();
-                drop(jobs.send((begun, made)));
+                drop(jobs.send((at, made)));
                 waiting.push_back(to_take);
-                begun += 1;
+                waiting_size += size;
             }
             let made = waiting.pop_front().and_then(|made| made.recv().ok());
+            waiting_size -= size;
             let panicked = || Error::new(ErrorKind::Io, "a thread panicked");
-            take(at, made.ok_or_else(panicked)??)?;
+            take(made.ok_or_else(panicked)??)?;
         }
         Ok(())
     })
@@ -123,40 +140,86 @@ mod tests {
         NonZeroUsize::new(n).unwrap()
     }
 
+    /// So many of size 1.
+    fn ones(count: usize) -> impl ExactSizeIterator<Item = u64> + Clone {
+        (0..count).map(|_| 1)
+    }
+
+    fn ahead(count: usize) -> Ahead {
+        Ahead {
+            count: count_of(count),
+            size: u64::MAX,
+        }
+    }
+
     #[test]
     fn what_is_made_on_any_number_of_threads_is_taken_in_order_and_never_too_far_ahead() {
-        for (threads, ahead) in [(1, 1), (2, 1), (2, 3), (5, 4)] {
+        for (threads, most) in [(1, 1), (2, 1), (2, 3), (5, 4)] {
             let taken = AtomicUsize::new(0);
             let make = |at: usize, _: &AtomicBool| {
-                assert!(at < taken.load(Ordering::SeqCst) + ahead, "{at}");
+                assert!(at < taken.load(Ordering::SeqCst) + most, "{at}");
                 Ok(at * at)
             };
             let mut all = Vec::new();
-            let take = |at, made| {
-                all.push((at, made));
+            let take = |made| {
+                all.push(made);
                 taken.fetch_add(1, Ordering::SeqCst);
                 Ok(())
             };
-            in_order(count_of(threads), 100, count_of(ahead), make, take).unwrap();
-            let expected: Vec<_> = (0..100).map(|at| (at, at * at)).collect();
+            in_order(count_of(threads), ones(100), ahead(most), make, take).unwrap();
+            let expected: Vec<_> = (0..100).map(|at| at * at).collect();
             assert_eq!(all, expected, "{threads} threads");
         }
     }
 
     #[test]
+    fn what_is_ahead_is_never_too_large_but_for_one_alone() {
+        let sizes = [3u64, 4, 3, 50, 1, 9, 1, 10, 0, 0, 11, 2];
+        let waiting = Mutex::new((0u64, 0usize));
+        let make = |at: usize, _: &AtomicBool| {
+            let mut waiting = waiting.lock().unwrap();
+            waiting.0 += sizes[at];
+            waiting.1 += 1;
+            assert!(waiting.0 <= 10 || waiting.1 == 1, "{at}: {waiting:?}");
+            Ok(at)
+        };
+        let mut taken = Vec::new();
+        let take = |at: usize| {
+            let mut waiting = waiting.lock().unwrap();
+            waiting.0 -= sizes[at];
+            waiting.1 -= 1;
+            taken.push(at);
+            Ok(())
+        };
+        let ahead = Ahead {
+            count: count_of(4),
+            size: 10,
+        };
+        in_order(count_of(3), sizes.into_iter(), ahead, make, take).unwrap();
+        assert!(taken.into_iter().eq(0..sizes.len()));
+    }
+
+    #[test]
     fn the_first_that_fails_ends_it_and_so_does_one_that_takes() {
-        let failing = |at| Err::<(), _>(Error::new(ErrorKind::Uncuttable, format!("{at}")));
+        let failing = |at| Err::<usize, _>(Error::new(ErrorKind::Uncuttable, format!("{at}")));
         for threads in [1, 3] {
-            let make = |at, _: &AtomicBool| if at % 7 == 6 { failing(at) } else { Ok(()) };
+            let threads = count_of(threads);
+            let make = |at, _: &AtomicBool| if at % 7 == 6 { failing(at) } else { Ok(at) };
             let mut taken = 0;
-            let take = |_, ()| {
+            let take = |_| {
                 taken += 1;
                 Ok(())
             };
-            let error = in_order(count_of(threads), 100, count_of(4), make, take).unwrap_err();
+            let error = in_order(threads, ones(100), ahead(4), make, take).unwrap_err();
             assert_eq!((error.to_string().as_str(), taken), ("6", 6));
-            let take = |at, ()| if at == 3 { failing(at) } else { Ok(()) };
-            let error = in_order(count_of(threads), 100, count_of(4), |_, _| Ok(()), take);
+            let take = |at| {
+                if at == 3 {
+                    failing(at).map(drop)
+                } else {
+                    Ok(())
+                }
+            };
+            let error = in_order(threads, ones(100), ahead(4), |at, _| Ok(at), take);
             assert_eq!(error.unwrap_err().to_string(), "3");
         }
     }
@@ -169,8 +232,8 @@ mod tests {
             }
             Ok(())
         };
-        let take = |_, ()| Err(Error::new(ErrorKind::Io, "full"));
-        let error = in_order(count_of(2), 2, count_of(2), make, take).unwrap_err();
+        let take = |()| Err(Error::new(ErrorKind::Io, "full"));
+        let error = in_order(count_of(2), ones(2), ahead(2), make, take).unwrap_err();
         assert_eq!(error.to_string(), "full");
     }
 
@@ -181,6 +244,6 @@ mod tests {
             assert!(at != 3, "on purpose");
             Ok(())
         };
-        drop(in_order(count_of(2), 10, count_of(2), make, |_, ()| Ok(())));
+        drop(in_order(count_of(2), ones(10), ahead(2), make, |()| Ok(())));
     }
 }

@@ -20,8 +20,9 @@ Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
 copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.pb
 is what TensorFlow would write for it.
 
-Where OUTPUT is -, the file that OUTPUT.cpb would be goes to standard output, and
-what is compressed ahead of its turn to temporary files, if it is much.
+Where OUTPUT is -, that file goes to standard output: the message itself, if nothing
+has to be cut. What is compressed ahead of its turn goes to temporary files, if it is
+much: up to 512 MiB, or the largest chunk.
 
 The input is never changed or removed. Files appear complete or not at all.
 A chunk of bytes or of a string can be larger than the maximum; TensorFlow reads it.
@@ -46,8 +47,8 @@ Examples:
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --profile extended --max-file-size 4GiB
       To trace.cpb and, if that is not enough, trace.00001-89abcdef.cpb and so on, which
       belong together: all of them at most 4 GiB.
-  protosplit split saved_model.pb -o - | ssh host 'cat > model.cpb'
-      To a pipe. What reads model.cpb refuses it if the pipe broke.
+  protosplit split saved_model.pb -o - --max-chunk-size 64MiB | ssh host 'cat > model.cpb'
+      To a pipe. If that broke, whoever reads the chunks is told so.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
       What would be cut. Nothing is written.";
 
@@ -93,7 +94,7 @@ pub(crate) struct SplitArgs {
     pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
-    /// Print one JSON object
+    /// Print one JSON object; not with -o -
     #[arg(long)]
     pub(crate) json: bool,
     /// Replace what is in the way

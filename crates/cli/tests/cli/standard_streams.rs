@@ -84,7 +84,7 @@ fn a_message_that_needs_no_cut_goes_to_standard_output_as_it_is_with_a_note() {
     let ran = piped(&["split", model.to_str().unwrap(), "-o", "-"], b"");
     assert!(ran.stdout == fs::read(&model).unwrap());
     let said = String::from_utf8(ran.stderr).unwrap();
-    assert!(said.ends_with(": written as it is\n"), "{said}");
+    assert!(said.ends_with(": written as it is, a .pb\n"), "{said}");
     assert!(said.contains("within the maximum chunk size"), "{said}");
 }
 

@@ -51,9 +51,11 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
         "saved_model.pb",
     );
     let size = std::fs::metadata(dir.path("saved_model.pb")).unwrap().len();
-    let split = "split saved_model.pb -o m --force --max-chunk-size 20KiB --compression";
-    let plain = told(&dir, &format!("{split} none -vv"));
-    let compressed = told(&dir, &format!("{split} zstd:1 -vv"));
+    let split = |target: &str, how: &str| {
+        let split = "split saved_model.pb --force --max-chunk-size 20KiB -vv -o";
+        told(&dir, &format!("{split} {target} --compression {how}"))
+    };
+    let split = ["m", "-"].map(|target| ["none", "zstd:1"].map(|how| split(target, how)));
 
     let info = Command::new(env!("CARGO_BIN_EXE_protosplit"))
         .args(["info", "--json", "m"])
@@ -66,15 +68,17 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
     chunks.sort_unstable();
     let all = chunks.iter().sum::<u64>();
 
-    for told in [&plain, &compressed] {
-        assert_eq!(bytes(told, "DEBUG", "plan"), [size]);
-        assert_eq!(bytes(told, "DEBUG", "write"), [all]);
-        assert_eq!(bytes(told, "TRACE", "read"), chunks);
+    for [plain, compressed] in split {
+        for told in [&plain, &compressed] {
+            assert_eq!(bytes(told, "DEBUG", "plan"), [size]);
+            assert_eq!(bytes(told, "DEBUG", "write"), [all]);
+            assert_eq!(bytes(told, "TRACE", "read"), chunks);
+        }
+        // Neighbours that are small are written to a file together.
+        assert_eq!(bytes(&plain, "TRACE", "write").iter().sum::<u64>(), all);
+        assert!(bytes(&plain, "TRACE", "compress").is_empty());
+        assert_eq!(bytes(&compressed, "TRACE", "compress"), chunks);
     }
-    // Neighbours that are small are written together.
-    assert_eq!(bytes(&plain, "TRACE", "write").iter().sum::<u64>(), all);
-    assert!(bytes(&plain, "TRACE", "compress").is_empty());
-    assert_eq!(bytes(&compressed, "TRACE", "compress"), chunks);
 
     for merge in ["merge m -o -", "merge m -o merged.pb --force"] {
         let told = told(&dir, &format!("{merge} -vv"));

@@ -145,9 +145,10 @@ pub trait ComposableSplitter {
     /// Splits the message to what takes bytes in their order only, as a pipe or a connection, or
     /// writes it as it is if nothing was cut.
     ///
-    /// The bytes are those that a file would have. Chunks over half a MiB that are stored as they
-    /// are are read twice, since their hashes stand in front of them, and what is compressed ahead
-    /// of its turn waits, in temporary files if it is much.
+    /// The bytes are those that a file would have. Large chunks that are stored as they are are read
+    /// twice, since their hashes stand in front of them. What is compressed ahead of its turn
+    /// waits: in temporary files, if it is much, for which there has to be room for 512 MiB or the
+    /// largest chunk. On more than one thread, it is one more that writes.
     ///
     /// # Errors
     ///
@@ -156,7 +157,8 @@ pub trait ComposableSplitter {
     /// file is no longer what it was; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the
     /// trailer is larger than readers may have it; [`Io`](crate::ErrorKind::Io) if reading or
     /// writing fails; [`Cancelled`](crate::ErrorKind::Cancelled). Then `sink` has had bytes that
-    /// are not to be used: without the end of the file no reader takes them.
+    /// are not to be used. Readers refuse a file of chunks without its end; of a message that was
+    /// not cut nothing marks the end.
     ///
     /// # Examples
     ///

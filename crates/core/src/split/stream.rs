@@ -2,10 +2,10 @@
 //!
 //! In front of a record stands its hash, so all of a chunk has been seen before its first byte goes
 //! out. Threads do that ahead of the one that writes. What they compressed waits, in memory as long
-//! as it is small and in a temporary file otherwise, and so do small chunks that are stored as they
-//! are; large ones are only hashed, and read once more when it is their turn.
+//! as it is small and in a temporary file otherwise; small chunks that are stored as they are wait
+//! in memory; large ones are only hashed, and read once more when it is their turn.
 
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,8 +24,9 @@ use super::source::Source;
 use super::trailer::write_trailer;
 use super::write::{ChunkReader, Span};
 use crate::container::describe_type;
-use crate::progress::Meter;
-use crate::{Error, ErrorKind, Result, threads};
+use crate::progress::{Meter, Progress};
+use crate::threads::{self, Ahead};
+use crate::{Error, ErrorKind, Result};
 
 /// How many bytes of chunks that were compressed wait in memory, all in all.
 const SPILL_ABOVE: usize = 32 << 20;
@@ -33,7 +34,12 @@ const SPILL_ABOVE: usize = 32 << 20;
 /// How many chunks each thread may be ahead.
 const AHEAD: usize = 2;
 
-/// Chunks up to this size that are stored as they are wait in memory: half a MiB.
+/// How many bytes of chunks may be ahead, uncompressed, unless it is one alone: two constants of
+/// 256 MiB, for which there has to be room among the temporary files.
+const MOST_AHEAD: u64 = 512 << 20;
+
+/// Chunks up to this size that are stored as they are wait in memory, unless there are very many
+/// threads.
 const LARGEST_KEPT: u64 = 512 << 10;
 
 /// A message that was written to a stream.
@@ -95,27 +101,34 @@ fn write_records(
     sink: &mut dyn Write,
     options: &SplitOptions,
 ) -> Result<(Vec<WrittenChunk>, u64)> {
+    let progress = options.get_progress();
     let threads = threads::count(options.get_threads());
-    let same = duplicates(plan, source, threads, options.get_progress())?;
+    let same = duplicates(plan, source, threads, progress)?;
     let chunks = distinct(&same);
-    let bytes = chunks.iter().map(|&index| plan.chunks[index].size).sum();
-    let meter = options.get_progress().meter(bytes);
+    let threads = NonZeroUsize::new(chunks.len()).map_or(threads, |most| threads.min(most));
+    let sizes = chunks.iter().map(|&index| plan.chunks[index].size);
+    let bytes = sizes.clone().sum();
+    let meter = progress.meter(bytes);
     let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
-    let ahead = NonZeroUsize::MIN.saturating_add(AHEAD * threads.get());
+    let ahead = Ahead {
+        count: NonZeroUsize::MIN.saturating_add(AHEAD * threads.get()),
+        size: MOST_AHEAD,
+    };
     let preparing = Preparing {
         plan,
         source,
         compression: options.get_compression(),
         meter: &meter,
-        spill_above: SPILL_ABOVE / ahead,
+        spill_above: SPILL_ABOVE / ahead.count,
     };
     let described = describe_type(&plan.descriptor, options.get_embed_schema());
-    let mut writer = RecordWriter::new(sink, front(&described, options))?;
+    let mut sink = Heeding { sink, progress };
+    let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
     let mut spans = Vec::new();
     let mut written = Vec::with_capacity(chunks.len());
     let mut stored = vec![(0, CompressionKind::None); plan.chunks.len()];
     let prepare = |at: usize, abandoned: &AtomicBool| preparing.prepare(chunks[at], abandoned);
-    threads::in_order(threads, chunks.len(), ahead, prepare, |_, mut ready| {
+    threads::in_order(threads, sizes, ahead, prepare, |mut ready| {
         stored[ready.index] = (ready.stored_size(), ready.compression);
         spans.append(&mut ready.spans);
         written.push(Record {
@@ -129,7 +142,6 @@ fn write_records(
     let all = with_shared(written, same, &mut spans);
     // A stream that lacks its trailer is taken by nobody.
     source.check_unchanged()?;
-    options.get_progress().check()?;
     write_trailer(&mut writer, trailer(plan, &all, source, spans)?, options)?;
     let size = writer.position().numeric();
     writer.finish()?;
@@ -176,9 +188,14 @@ impl<'a> Preparing<'a> {
     fn prepare(&self, index: usize, abandoned: &AtomicBool) -> Result<Ready> {
         let chunk = &self.plan.chunks[index];
         let compression = self.compression.decide(self.plan, chunk, self.source)?;
-        let is_kept = compression != Compression::None || chunk.size <= LARGEST_KEPT;
+        // How much of it may wait in memory, if it isn't read once more.
+        let kept = match compression {
+            Compression::None if chunk.size > LARGEST_KEPT.min(self.spill_above as u64) => None,
+            Compression::None => Some(usize::MAX),
+            _ => Some(self.spill_above),
+        };
         let mut reader = self.reader(index, chunk);
-        if is_kept {
+        if kept.is_some() {
             // All others are done when they are written.
             reader = reader.metered(self.meter);
         }
@@ -187,14 +204,17 @@ impl<'a> Preparing<'a> {
             meter: self.meter,
             abandoned,
         };
-        let data = if is_kept {
-            let span = tracing::trace_span!("compress", chunk = index, bytes = chunk.size);
-            let _entered = (compression != Compression::None).then(|| span.entered());
-            let mut data = tempfile::spooled_tempfile(self.spill_above);
-            let record = EncodedRecord::encode(&mut wanted, chunk.size, compression, &mut data)?;
-            Data::Kept(record, data)
-        } else {
-            Data::Again(PlainRecord::read(&mut wanted, chunk.size)?)
+        let compressing =
+            || tracing::trace_span!("compress", chunk = index, bytes = chunk.size).entered();
+        let _span = (compression != Compression::None).then(compressing);
+        let data = match kept {
+            Some(most) => {
+                let mut data = Spill(tempfile::spooled_tempfile(most));
+                let record =
+                    EncodedRecord::encode(&mut wanted, chunk.size, compression, &mut data)?;
+                Data::Kept(record, data.0)
+            }
+            None => Data::Again(PlainRecord::read(&mut wanted, chunk.size)?),
         };
         Ok(Ready {
             index,
@@ -211,8 +231,8 @@ impl<'a> Preparing<'a> {
         writer: &mut RecordWriter<&mut dyn Write>,
     ) -> Result<RecordPosition> {
         let chunk = &self.plan.chunks[ready.index];
-        let bytes = ready.stored_size();
-        let _span = tracing::trace_span!("write", chunk = ready.index, bytes).entered();
+        let _span =
+            tracing::trace_span!("write", chunk = ready.index, bytes = chunk.size).entered();
         match ready.data {
             Data::Kept(record, mut data) => {
                 data.seek(SeekFrom::Start(0))?;
@@ -253,5 +273,44 @@ impl Read for Wanted<'_, '_> {
             return Err(io::Error::other("nobody waits for it"));
         }
         self.reader.read(buf)
+    }
+}
+
+/// A sink as long as nobody cancels: what is ready may take long to be written, too.
+struct Heeding<'a> {
+    sink: &'a mut dyn Write,
+    progress: &'a Progress,
+}
+
+impl Write for Heeding<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.progress.check()?;
+        self.sink.write(buf)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.progress.check()?;
+        self.sink.write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Memory, or a temporary file, whose errors say so.
+struct Spill(SpooledTempFile);
+
+impl Write for Spill {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf).map_err(|error| {
+            let folder = std::env::temp_dir();
+            let message = format!("a temporary file in {}: {error}", folder.display());
+            io::Error::new(error.kind(), message)
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }

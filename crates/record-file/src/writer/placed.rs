@@ -232,6 +232,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// [`SourceEnded`](crate::ErrorKind::SourceEnded) if the source has fewer bytes than it had;
     /// [`ChecksumMismatch`](crate::ErrorKind::ChecksumMismatch) if they are others;
+    /// [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the file gets longer than one can be;
     /// [`Io`](crate::ErrorKind::Io) if reading or writing fails. Nothing more can be written then.
     pub fn write_plain_record(
         &mut self,
