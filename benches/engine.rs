@@ -12,7 +12,7 @@ mod merges;
 use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -149,6 +149,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     let options = Workload::W1
         .split_options(scale)
         .compression(Compression::None);
+    let zstd = options.clone().compression(Compression::ZSTD);
     let [prefix, merged, copy] = ["model", "merged.pb", "copy.pb"].map(|name| folder.join(name));
     let chunked = prefix.with_extension("cpb");
     let mut copy_and_sync = || -> Outcome<()> {
@@ -162,16 +163,32 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
             .then_some(())
             .ok_or_else(|| "cp or sync failed".into())
     };
-    let mut split = || -> Outcome<()> {
+    let open = || Source::open(&source, descriptor.clone());
+    let split_to_file = |options: &SplitOptions| -> Outcome<()> {
         remove(&chunked)?;
-        let source = Source::open(&source, descriptor.clone())?;
-        black_box(SavedModelSplitter.write_with(source, &prefix, &options)?);
+        black_box(SavedModelSplitter.write_with(open()?, &prefix, options)?);
         Ok(())
     };
+    let split_to_stream = |options: &SplitOptions| -> Outcome<()> {
+        black_box(SavedModelSplitter.write_to_with(open()?, &mut io::sink(), options)?);
+        Ok(())
+    };
+    for (what, options) in [
+        ("W1 split to a stream, zstd", &zstd),
+        ("W1 split to a stream", &options),
+    ] {
+        row(
+            what,
+            size,
+            &mut || split_to_stream(options),
+            "to a file",
+            &mut || split_to_file(options),
+        )?;
+    }
     row(
         "W1 split to a file",
         size,
-        &mut split,
+        &mut || split_to_file(&options),
         "cp and sync",
         &mut copy_and_sync,
     )?;
@@ -259,7 +276,7 @@ fn write(parts: &Parts, path: &PathBuf) -> Outcome<()> {
 
 fn remove(path: &Path) -> Outcome<()> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
