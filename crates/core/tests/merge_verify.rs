@@ -14,10 +14,17 @@ use record_file::Compression;
 #[test]
 fn verify_finds_a_slice_of_another_field_than_the_trailer_says() {
     let base = cat([int(1, 1), int(2, 2)]);
+    // One that is read whole, and one that is read as a stream.
+    for slice in [int(1, 3), len(1, vec![7; 2 << 20])] {
+        verify_finds_what_field_a_slice_is_of(&base, &slice);
+    }
+}
+
+fn verify_finds_what_field_a_slice_is_of(base: &[u8], slice: &[u8]) {
     let check = |said: u32| {
         let chunked = Chunked::marked()
-            .base(base.clone())
-            .message("", int(1, 3))
+            .base(base.to_vec())
+            .message("", slice.to_vec())
             .slice_of(said);
         let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
         let report = file.verify(&MergeOptions::new());
@@ -78,6 +85,26 @@ fn verify_finds_every_problem() {
         }
     ));
     assert_eq!(report.bytes(), 6 + 5 + 2);
+}
+
+#[test]
+fn verify_reads_small_slices_once() {
+    let mut chunked = Chunked::marked().base(len(2, "first"));
+    for at in 0..50u32 {
+        let sums = (0..5000).map(|number| crc32c::crc32c(&(at << 16 | number).to_le_bytes()));
+        let value: Vec<u8> = sums.flat_map(u32::to_le_bytes).collect();
+        chunked = chunked.message("", len(2, value)).slice_of(2);
+    }
+    let bytes = cpb(&chunked);
+    let source = Counted::new(bytes.clone());
+    let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
+    let size = bytes.len() as u64;
+    let before = source.take(0..size);
+    let report = file.verify(&MergeOptions::new().threads(NonZeroUsize::new(1)));
+    let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(problems, [""; 0]);
+    let read = source.take(0..size) - before;
+    assert!(read < size * 21 / 20, "{read} bytes of {size}");
 }
 
 #[test]

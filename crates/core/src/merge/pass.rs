@@ -10,6 +10,7 @@ use super::parallel::{COPY_LEN, WHOLE_UP_TO};
 use super::plan::{MergePlan, SegmentSource};
 use super::store::ChunkStore;
 use crate::progress::Meter;
+use crate::wire::{FieldNumber, WireCursor};
 use crate::{Error, ErrorKind, Result, threads};
 
 /// What reading all chunks showed.
@@ -21,6 +22,8 @@ pub(super) struct Pass {
     pub(super) problems: Vec<Error>,
     /// The crc32c of every segment of the plan, as far as its chunk could be read.
     pub(super) crcs: Vec<u32>,
+    /// The number of the first field of every chunk that was in memory as a whole, if it has one.
+    pub(super) first_fields: Vec<Option<FieldNumber>>,
 }
 
 /// Reads all chunks. One thread reads those of a `group` in their order.
@@ -44,6 +47,7 @@ pub(super) fn read_all<S: ChunkStore + ?Sized>(
             meter,
             buffer: Vec::new(),
             found: Vec::new(),
+            first_fields: Vec::new(),
             bytes: 0,
             problems: Vec::new(),
         };
@@ -59,6 +63,7 @@ pub(super) fn read_all<S: ChunkStore + ?Sized>(
     };
     let mut pass = Pass {
         crcs: vec![0; plan.map_or(0, |plan| plan.segments().len())],
+        first_fields: vec![None; store.len()],
         ..Pass::default()
     };
     let mut problems = Vec::new();
@@ -67,6 +72,9 @@ pub(super) fn read_all<S: ChunkStore + ?Sized>(
         problems.extend(done.problems);
         for (segment, crc32c) in done.found {
             pass.crcs[segment] = crc32c;
+        }
+        for (chunk, number) in done.first_fields {
+            pass.first_fields[chunk] = Some(number);
         }
     }
     problems.sort_by_key(|(chunk, _)| *chunk);
@@ -82,6 +90,7 @@ struct Reading<'a, S: ?Sized> {
     meter: &'a Meter,
     buffer: Vec<u8>,
     found: Vec<(usize, u32)>,
+    first_fields: Vec<(usize, FieldNumber)>,
     bytes: u64,
     problems: Vec<(usize, Error)>,
 }
@@ -89,6 +98,7 @@ struct Reading<'a, S: ?Sized> {
 /// What one thread has read.
 struct Done {
     found: Vec<(usize, u32)>,
+    first_fields: Vec<(usize, FieldNumber)>,
     bytes: u64,
     problems: Vec<(usize, Error)>,
 }
@@ -97,12 +107,14 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
     fn done(self) -> Done {
         let Reading {
             found,
+            first_fields,
             bytes,
             problems,
             ..
         } = self;
         Done {
             found,
+            first_fields,
             bytes,
             problems,
         }
@@ -130,6 +142,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
         let (store, meter) = (self.store, self.meter);
         if let Some(bytes) = store.as_slice(chunk) {
             sums.add(bytes);
+            self.first_fields.extend(first_field(chunk, bytes));
             return meter.advance(bytes.len() as u64);
         }
         let size = store.size(chunk);
@@ -138,6 +151,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             // What is wrong, if anything is, the stream below says.
             if store.read_into(chunk, &mut self.buffer).is_ok() {
                 sums.add(&self.buffer);
+                self.first_fields.extend(first_field(chunk, &self.buffer));
                 return meter.advance(size);
             }
         }
@@ -155,6 +169,12 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             }
         }
     }
+}
+
+/// The first field of a chunk, if these bytes of it are a message that has one.
+fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
+    let field = WireCursor::new(bytes).header().ok()??;
+    Some((chunk, field.number))
 }
 
 /// The checksums of what a merge takes from a chunk.

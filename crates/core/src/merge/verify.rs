@@ -13,6 +13,7 @@ use super::store::ChunkStore;
 use super::walked::with_walked;
 use super::{MergeOptions, MergePlan};
 use crate::container::ChunkedFile;
+use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind};
 
 /// What reading all of a file showed.
@@ -141,20 +142,24 @@ impl<S: ReadAt> ChunkedFile<S> {
             Ok(merge) => report.merge = merge,
             Err(error) => report.add(error),
         }
-        report.problems.extend(self.check_slices());
+        report
+            .problems
+            .extend(self.check_slices(&pass.first_fields));
         report
     }
 
-    /// Compares what slices hold with what the trailer says they do, which a merge goes by.
-    fn check_slices(&self) -> impl Iterator<Item = Error> {
+    /// Compares what slices hold with what the trailer says they do, which a merge goes by. The
+    /// first fields of some chunks are known.
+    fn check_slices(&self, known: &[Option<FieldNumber>]) -> impl Iterator<Item = Error> {
         self.trailer().slices().filter_map(|(chunk, number)| {
+            let known = known.get(chunk).copied().flatten();
             // If it can't be read, that was found before.
-            let (first, _) = first_field(self, chunk).ok()?;
+            let read = || Some(first_field(self, chunk).ok()?.0.number);
+            let first = known.or_else(read)?;
             let message = format!(
-                "the trailer says that the slice holds field {number}, and it begins with field {}",
-                first.number
+                "the trailer says that the slice holds field {number}, and it begins with field {first}"
             );
-            (first.number != number)
+            (first != number)
                 .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64))
         })
     }
