@@ -7,11 +7,13 @@
 )]
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
-use proto_splitter_testkit::memory::watch;
+use proto_splitter_testkit::memory::watch_writing_to;
 use proto_splitter_testkit::models::{ModelSize, Parts, saved_model};
 use proto_splitter_testkit::workloads::graph_and_function;
 
@@ -30,10 +32,25 @@ fn write(message: &Parts, path: &Path) {
 
 /// Runs the command; it must take no more than `most` bytes.
 fn run(folder: &Path, arguments: &str, most: u64) {
+    run_to(folder, arguments, most, Stdio::null());
+}
+
+/// The same with standard output in a pipe that is read only after a while, so that all that may be
+/// made ahead is.
+fn run_to_slow_reader(folder: &Path, arguments: &str, most: u64) {
+    let (mut pipe, output) = io::pipe().unwrap();
+    let reader = thread::spawn(move || {
+        thread::sleep(Duration::from_secs(2));
+        io::copy(&mut pipe, &mut io::sink())
+    });
+    run_to(folder, arguments, most, output.into());
+    assert!(reader.join().unwrap().unwrap() > 256 * MIB, "{arguments}");
+}
+
+fn run_to(folder: &Path, arguments: &str, most: u64, output: Stdio) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
     let command = command.args(arguments.split(' ')).current_dir(folder);
-    command.stdout(Stdio::null());
-    let (status, peak) = watch(command).unwrap();
+    let (status, peak) = watch_writing_to(command, output).unwrap();
     assert!(status.success(), "{arguments}");
     assert!(peak.anonymous > 0, "nothing was seen of {arguments}");
     assert!(peak.anonymous <= most, "{arguments}: {peak:?}");
@@ -60,7 +77,7 @@ fn constants_of_256_mib_are_split_and_merged_without_holding_one() {
     }
     for (how, most) in [("none", MOST), ("zstd:3", MOST_COMPRESSED)] {
         let split = "split saved_model.pb -o - --max-chunk-size 64MiB --compression";
-        run(folder.path(), &format!("{split} {how}"), most);
+        run_to_slow_reader(folder.path(), &format!("{split} {how}"), most);
     }
 }
 

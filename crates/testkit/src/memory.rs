@@ -28,7 +28,19 @@ pub struct Peak {
 ///
 /// If it can't be started.
 pub fn watch(command: &mut Command) -> io::Result<(ExitStatus, Peak)> {
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null());
+    watch_writing_to(command, Stdio::null())
+}
+
+/// As [`watch`], with standard output going somewhere.
+///
+/// # Errors
+///
+/// If it can't be started.
+pub fn watch_writing_to(
+    command: &mut Command,
+    output: impl Into<Stdio>,
+) -> io::Result<(ExitStatus, Peak)> {
+    let command = command.stdin(Stdio::null()).stdout(output);
     let mut child = command.spawn()?;
     let status = format!("/proc/{}/status", child.id());
     let mut peak = Peak::default();

@@ -26,11 +26,11 @@ use crate::positioned::FileAt;
 use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result, threads};
 
-/// How many bytes of compressed chunks wait in memory, over all threads.
-const SPILL_ABOVE: usize = 32 << 20;
+/// How many bytes of compressed chunks wait in memory, over all threads: 32 MiB.
+pub(super) const SPILL_ABOVE: usize = 32 << 20;
 
-/// How many chunks each thread may be ahead of the frontier.
-const AHEAD: usize = 2;
+/// How many chunks each thread may be ahead of the first whose place isn't known.
+pub(super) const AHEAD: usize = 2;
 
 /// Chunks up to this size are written together with their neighbours.
 const SMALL: u64 = 64 << 10;

@@ -16,6 +16,7 @@ use tempfile::SpooledTempFile;
 
 use super::compression::ChunkCompression;
 use super::file::WrittenChunk;
+use super::fill::{AHEAD, SPILL_ABOVE};
 use super::options::SplitOptions;
 use super::plan::{PlannedChunk, SplitPlan};
 use super::records::{Record, describe, distinct, front, trailer, with_shared};
@@ -28,18 +29,12 @@ use crate::progress::{Meter, Progress};
 use crate::threads::{self, Ahead};
 use crate::{Error, ErrorKind, Result};
 
-/// How many bytes of chunks that were compressed wait in memory, all in all.
-const SPILL_ABOVE: usize = 32 << 20;
-
-/// How many chunks each thread may be ahead.
-const AHEAD: usize = 2;
-
-/// How many bytes of chunks may be ahead, uncompressed, unless it is one alone: two constants of
-/// 256 MiB, for which there has to be room among the temporary files.
+/// How many bytes of chunks may be ahead, uncompressed, unless it is one alone: 512 MiB, which is
+/// how much room there has to be for temporary files.
 const MOST_AHEAD: u64 = 512 << 20;
 
-/// Chunks up to this size that are stored as they are wait in memory, unless there are very many
-/// threads.
+/// Chunks up to this size, 512 KiB, that are stored as they are wait in memory, unless there are
+/// very many threads.
 const LARGEST_KEPT: u64 = 512 << 10;
 
 /// A message that was written to a stream.
