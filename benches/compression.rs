@@ -18,7 +18,7 @@ use bytes::Bytes;
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::MergeOptions;
-use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitOptions};
+use proto_splitter::split::{ChunkCompression, Source, SplitExt, SplitOptions};
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter};
 use proto_splitter_testkit::generate::Random;
 use proto_splitter_testkit::models::Parts;

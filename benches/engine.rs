@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use prost_reflect::MessageDescriptor;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
-use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
+use proto_splitter::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::wire::WireCursor;
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::fixtures::MESSAGES;

@@ -24,7 +24,7 @@ use std::time::Duration;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::proto::{graph_def::GraphDef, saved_model, saved_model::SavedModel};
-use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source};
+use proto_splitter::split::{ChunkCompression, Source, SplitExt};
 use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::turns::{Contestant, Times, in_turns};
 use proto_splitter_testkit::workloads::Workload;
@@ -180,12 +180,12 @@ fn merges(
         Contestant::new(FRESH, || Ok(black_box(open()?.merge_to_bytes(&options)?))),
         if is_model {
             Contestant::new(TYPED, || {
-                let model: SavedModel = Merger::read_in_parts(prefix, &options)?;
+                let model: SavedModel = Merger::read_with(prefix, &options)?;
                 Ok(black_box(model))
             })
         } else {
             Contestant::new(TYPED, || {
-                let graph: GraphDef = Merger::read_in_parts(prefix, &options)?;
+                let graph: GraphDef = Merger::read_with(prefix, &options)?;
                 Ok(black_box(graph))
             })
         },

@@ -12,11 +12,11 @@ use std::hint::black_box;
 use std::io::{BufWriter, Write};
 
 use prost_reflect::{Kind, MessageDescriptor};
-use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::tree::TreeOptions;
+use proto_splitter::size_tree::{TreeOptions, measure};
+use proto_splitter::view::MessageView;
 use proto_splitter::wire::{Input, SourceInput, WireCursor, WireType};
 use proto_splitter::{GRAPH_DEF, SAVED_MODEL, member_names};
 use proto_splitter_testkit::models::{ModelSize, Parts, SparseSource, saved_model, small_node};
@@ -91,7 +91,7 @@ fn tree(source: &impl ReadAt, message: &str) -> Outcome<()> {
     let options = MergeOptions::new().descriptor(descriptor(message)?);
     let view = MessageView::of_plain(source, options)?;
     let kept = TreeOptions::new().names(&member_names());
-    black_box(view.tree(&FieldPath::root(), &kept)?);
+    black_box(measure(&view, &FieldPath::root(), &kept)?);
     Ok(())
 }
 

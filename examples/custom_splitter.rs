@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use prost_reflect::{DescriptorPool, ReflectMessage};
 use proto_splitter::Result;
 use proto_splitter::merge::Merger;
-use proto_splitter::split::{ComposableSplitter, SplitContext};
+use proto_splitter::split::{ComposableSplitter, SplitContext, SplitExt};
 
 const SCHEMA: &str = r#"
     syntax = "proto3";
@@ -69,10 +69,11 @@ impl ComposableSplitter for ModelConfigSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
         let model = cx.message();
         for layer in model.repeated("hidden_layers")? {
-            cx.compose(&LayerSplitter, &layer)?;
+            cx.compose(&LayerSplitter, &layer?)?;
         }
         // The heads are swapped often, so each is a chunk as a whole.
-        for (_name, head) in model.map("heads")? {
+        for entry in model.map("heads")? {
+            let (_name, head) = entry?;
             cx.cut(&head)?;
         }
         Ok(())

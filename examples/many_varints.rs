@@ -14,7 +14,7 @@ use std::path::Path;
 
 use prost_reflect::DescriptorPool;
 use proto_splitter::merge::{MergeOptions, Merger};
-use proto_splitter::split::{ComposableSplitter, Profile, SizeSplitter, Source, SplitOptions};
+use proto_splitter::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::wire::put_varint;
 
 const SCHEMA: &str = r#"

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
-use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
+use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 

@@ -9,13 +9,13 @@ use std::sync::PoisonError;
 
 use bytes::Bytes;
 use highway::{HighwayHash, HighwayHasher, Key};
+use prost::Message;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::decode::InParts;
 use proto_splitter::merge::{ChunkStore, MergeOptions, Merger};
 use proto_splitter::proto::graph_def::GraphDef;
 use proto_splitter::proto::saved_model::SavedModel;
 use proto_splitter::record_file::{Compression, ReadAt};
-use proto_splitter::split::{ComposableSplitter, Source};
+use proto_splitter::split::{Source, SplitExt};
 use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::cores::on_all_cores;
 use proto_splitter_testkit::workloads::Workload;
@@ -143,9 +143,9 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
 }
 
 /// To a message of a type known to the program. What becomes of it afterwards isn't counted.
-fn typed<M: InParts>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
+fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
-    let mut read = || -> Outcome<M> { Ok(Merger::read_in_parts(chunked, &MergeOptions::new())?) };
+    let mut read = || -> Outcome<M> { Ok(Merger::read(chunked)?) };
     let mut decode = || -> Outcome<M> { Ok(M::decode(from.clone())?) };
     row(
         &format!("{work} merge to a typed message"),

@@ -1,4 +1,5 @@
-//! The targets of `crates/record-file/tests/it/targets.rs` for libFuzzer, and what they begin with.
+//! The targets of `crates/record-file/tests/it/targets.rs` for libFuzzer, those of other crates, and what
+//! they begin with.
 #![allow(dead_code, reason = "the tests of record-file use more of it")]
 
 use std::path::{Path, PathBuf};
@@ -34,4 +35,41 @@ pub fn plant(name: &str) {
     for (index, seed) in targets::seeds(name, &files).iter().enumerate() {
         std::fs::write(corpus.join(format!("seed-{index:03}")), seed).expect("a seed");
     }
+}
+
+/// Puts a small SameDiff model, and what a classic file of it is, into the corpus of `samediff`.
+///
+/// # Panics
+///
+/// If they can't be written.
+pub fn plant_samediff() {
+    use proto_splitter_samediff::{
+        Array, ArrayInfo, DType, Draft, Graph, Model, TagContent, VarType, Variable, WriteOptions,
+        write_classic,
+    };
+
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/samediff");
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let info = ArrayInfo::new(DType::Int16, [2]).expect("a shape");
+    let array = Array::from_bytes(info, vec![1, 0, 2, 0]).expect("an array");
+    let texts = Array::from_strings([2], &["a", ""]).expect("texts");
+    let mut graph = Graph::default();
+    graph.variables = vec![
+        Variable::new("x", VarType::Variable, DType::Int16, [2]),
+        Variable::new("t", VarType::Constant, DType::Utf8, [2]),
+    ];
+    let content = TagContent::new(graph)
+        .parameter("x", array.clone())
+        .parameter("t", texts)
+        .updater_states("x", [array]);
+    let mut draft = Draft::new();
+    for tag in ["a", "b"] {
+        let tag = tag.parse().expect("a tag");
+        draft.add_tag(tag, content.clone()).expect("a good model");
+    }
+    let options = WriteOptions::new().force(true);
+    let model = corpus.join("seed-model");
+    draft.write(&model, &options).expect("a seed");
+    let model = Model::open(model).expect("a model");
+    write_classic(&model.default_tag(), corpus.join("seed-classic"), &options).expect("a seed");
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proto_splitter::path::{FieldPath, Step};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{
-    AddedChunk, ComposableSplitter, SizeSplitter, Source, SplitContext, SplitOptions,
+    AddedChunk, ComposableSplitter, SizeSplitter, Source, SplitContext, SplitExt, SplitOptions,
 };
 use proto_splitter::{ErrorKind, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
@@ -316,10 +316,11 @@ fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
     struct Each;
     impl ComposableSplitter for Each {
         fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-            for (_, value) in cx.message().map("by_name")? {
-                cx.cut(&value)?;
+            for entry in cx.message().map("by_name")? {
+                cx.cut(&entry?.1)?;
             }
             for element in cx.message().repeated("children")? {
+                let element = element?;
                 let blob = AddedChunk::Bytes(Bytes::from_static(b"blob"));
                 let path = FieldPath::root()
                     .join(Step::index(5, 0))

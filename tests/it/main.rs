@@ -9,7 +9,6 @@
 /// Messages side by side.
 mod comparing;
 /// Typed messages on several threads.
-mod decoding;
 /// Chunked files that TensorFlow fingerprints in ways of its own.
 mod fingerprint_shapes;
 /// Fingerprints, compared with TensorFlow's.

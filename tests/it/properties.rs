@@ -163,11 +163,7 @@ fn a_message_cut_anywhere_is_refused_or_split_but_never_a_panic() {
             let options = SplitOptions::new()
                 .max_chunk_size(60)
                 .value_chunk_size(Some(20));
-            match proto_splitter::split::ComposableSplitter::split_with(
-                &SizeSplitter,
-                source,
-                &options,
-            ) {
+            match proto_splitter::split::SplitExt::split_with(&SizeSplitter, source, &options) {
                 Ok(split) => {
                     let merged =
                         Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new())

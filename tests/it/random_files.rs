@@ -14,8 +14,8 @@ use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::proto::proto_splitter::ChunkMetadata;
 use proto_splitter::record_file::{ReaderOptions, RecordFile};
 use proto_splitter::split::{
-    ChunkCompression, ComposableSplitter, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source,
-    SplitOptions, Written,
+    ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source, SplitExt, SplitOptions,
+    Written,
 };
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
 use proto_splitter_testkit::schemas::{Schema, schema};

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::split::{
-    ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitOptions, View,
+    ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
+    View,
 };
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
@@ -119,7 +120,7 @@ impl Whimsical<'_> {
 }
 
 /// The values in a message that can be looked at.
-fn values(message: &View) -> Result<Vec<View>> {
+fn values<'a>(message: &'a View<'a>) -> Result<Vec<View<'a>>> {
     let mut found = Vec::new();
     let has_value = |kind| matches!(kind, Kind::Message(_) | Kind::Bytes | Kind::String);
     let fields = message.descriptor().into_iter().flat_map(|d| d.fields());
@@ -128,11 +129,15 @@ fn values(message: &View) -> Result<Vec<View>> {
             Kind::Message(entry) if field.is_map() => {
                 if has_value(entry.map_entry_value_field().kind()) {
                     // One that is written in pieces has no path.
-                    let entries = message.map(field.name()).unwrap_or_default();
-                    found.extend(entries.into_iter().map(|(_, value)| value));
+                    let entries = message.map(field.name()).into_iter().flatten();
+                    found.extend(entries.flatten().map(|(_, value)| value));
                 }
             }
-            _ if field.is_list() => found.extend(message.repeated(field.name())?),
+            _ if field.is_list() => {
+                for element in message.repeated(field.name())? {
+                    found.push(element?);
+                }
+            }
             _ => found.extend(message.get(field.name())?),
         }
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::Compression;
-use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitOptions};
+use proto_splitter::split::{ChunkCompression, Source, SplitExt, SplitOptions};
+use proto_splitter::view::MessageView;
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::{ModelSize, saved_model};
 use proto_splitter_testkit::sources::{Reads, Sparse, Watched};

@@ -3,16 +3,14 @@ use std::ops::Range;
 use std::path::Path;
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::lazy::MessageView;
+use proto_splitter::edit::{RewriteOptions, Rewritten, recompress, replace, replace_plain};
 use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::record_file::{
     CompressionKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
 };
-use proto_splitter::rewrite::{RewriteOptions, Rewritten, recompress, replace, replace_plain};
-use proto_splitter::split::{
-    ChunkCompression, ComposableSplitter, SizeSplitter, Source, SplitOptions,
-};
+use proto_splitter::split::{ChunkCompression, SizeSplitter, Source, SplitExt, SplitOptions};
+use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};

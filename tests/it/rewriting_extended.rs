@@ -9,6 +9,9 @@ use prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter::ErrorKind;
 use proto_splitter::container::ChunkedFile;
+use proto_splitter::edit::{
+    RewriteOptions, recompress, recompress_to_file, replace, replace_to_file,
+};
 use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::progress::{CancelToken, Progress};
@@ -16,12 +19,7 @@ use proto_splitter::proto::proto_splitter::ChunkMetadata;
 use proto_splitter::record_file::{
     Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
 };
-use proto_splitter::rewrite::{
-    RewriteOptions, recompress, recompress_to_file, replace, replace_to_file,
-};
-use proto_splitter::split::{
-    ComposableSplitter, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitOptions,
-};
+use proto_splitter::split::{LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions};
 
 /// So many messages with names of 300 bytes in one.
 fn model(messages: usize) -> FileDescriptorProto {

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use prost_reflect::DynamicMessage;
 use proto_splitter::directory::{FingerprintOutcome, MAX_PLAIN_SIZE, rebuild};
+use proto_splitter::merge::Merger;
 use proto_splitter::record_file::Compression;
-use proto_splitter::split::SplitOptions;
+use proto_splitter::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::{
     Error, ErrorKind, ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, TargetForm, fingerprint,
 };
@@ -273,6 +274,44 @@ fn what_was_left_of_a_model_in_several_files_goes_once_its_main_file_has_gone() 
     fs::remove_file(folder.path().join("saved_model.pb")).unwrap();
     convert(TargetForm::Plain).unwrap_err();
     assert!(part.exists());
+}
+
+#[test]
+fn a_model_in_several_files_is_copied_with_all_of_them() {
+    for has_fingerprint in [false, true] {
+        let temp = tempfile::tempdir().unwrap();
+        let (from, to) = (temp.path().join("from"), temp.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        copy("keras_mlp", &from);
+        let plain = fs::read(from.join("saved_model.pb")).unwrap();
+        fs::remove_file(from.join("saved_model.pb")).unwrap();
+        if !has_fingerprint {
+            fs::remove_file(from.join("fingerprint.pb")).unwrap();
+        }
+        let source = Source::from_bytes(plain.clone(), descriptor(SAVED_MODEL));
+        let several = SplitOptions::new()
+            .max_chunk_size(4 << 10)
+            .profile(Profile::Extended)
+            .max_file_size(Some(8 << 10));
+        let written = SizeSplitter
+            .write_with(source, from.join("saved_model"), &several)
+            .unwrap();
+        assert!(written.files.len() > 1);
+
+        let keep = SaveOptions::new().keep_fingerprint(true);
+        let dir = SavedModelDir::open(&from).unwrap();
+        dir.save_as_chunked(&to, &keep).unwrap();
+        assert_eq!(files(&to), files(&from));
+        let read = Merger::merge_to_bytes(to.join("saved_model")).unwrap();
+        assert!(read == plain);
+
+        // In one piece it has no other files.
+        let one = temp.path().join("one");
+        dir.save(&one, &keep).unwrap();
+        let mut names = files(&one).into_keys();
+        assert!(names.all(|name| name.extension() != Some("cpb".as_ref())));
+        assert!(fs::read(one.join("saved_model.pb")).unwrap() == plain);
+    }
 }
 
 #[test]

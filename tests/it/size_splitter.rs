@@ -4,7 +4,7 @@ use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorSet;
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
 use proto_splitter::merge::{Limits, MergeOptions, Merger};
-use proto_splitter::split::{ComposableSplitter, Profile, SizeSplitter, Source, SplitOptions};
+use proto_splitter::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::{ErrorKind, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
 

@@ -7,7 +7,7 @@ use proto_splitter::container::ChunkKind;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::proto::graph_def::TensorProto;
 use proto_splitter::proto::saved_model::SavedModel;
-use proto_splitter::split::{ComposableSplitter, SizeSplitter, Source, Split, SplitOptions};
+use proto_splitter::split::{SizeSplitter, Source, Split, SplitExt, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};
 
 use crate::fixtures;

@@ -1,12 +1,12 @@
 use bytes::Bytes;
 use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
-use proto_splitter::container::ChunkKind;
+use proto_splitter::container::{ChunkKind, ChunkedFile};
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::path::{FieldPath, MapKey};
 use proto_splitter::split::{
-    AddedChunk, ComposableSplitter, SizeRules, SizeSplitter, Source, SplitContext, SplitOptions,
-    SplitPlan, ViewKind,
+    AddedChunk, ComposableSplitter, Profile, SizeRules, SizeSplitter, Source, SplitContext,
+    SplitExt, SplitOptions, SplitPlan, ViewKind,
 };
 use proto_splitter::wire::put_varint;
 use proto_splitter::{Error, ErrorKind, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
@@ -51,8 +51,9 @@ fn what_is_cut_by_hand_gets_its_path_and_comes_back() {
     let splitter = By(|cx: &mut SplitContext<'_>| {
         let root = cx.message();
         cx.cut(&root.get("text")?.unwrap())?;
-        cx.cut(&root.repeated("children")?[1])?;
-        for (_, value) in root.map("by_name")? {
+        cx.cut(&root.repeated("children")?.nth(1).unwrap()?)?;
+        for entry in root.map("by_name")? {
+            let (_, value) = entry?;
             cx.cut(&value.get("text")?.unwrap())?;
         }
         let child = root.get("child")?.unwrap();
@@ -98,7 +99,8 @@ fn a_child_splitter_works_below_the_path_of_its_message() {
         }
     }
     let parent = By(|cx: &mut SplitContext<'_>| {
-        let child = cx.message().get("child")?.unwrap();
+        let root = cx.message();
+        let child = root.get("child")?.unwrap();
         cx.compose(&Child, &child)?;
         cx.cut(&child)
     });
@@ -155,12 +157,12 @@ fn a_message_may_be_fitted_by_its_splitter_and_its_parent_s_in_any_order() {
     let options = SplitOptions::new().max_chunk_size(40);
     let children = |cx: &mut SplitContext<'_>| {
         let root = cx.message();
-        let mut children = root.repeated("children")?;
-        children.extend(root.map("by_name")?.into_iter().map(|(_, value)| value));
-        children.extend(root.get("child")?);
+        let values = root.map("by_name")?.map(|entry| Ok(entry?.1));
+        let children = root.repeated("children")?.chain(values);
+        let children = children.chain(root.get("child")?.map(Ok));
         children
-            .iter()
-            .try_for_each(|child| cx.compose(&SizeSplitter, child))
+            .into_iter()
+            .try_for_each(|child| cx.compose(&SizeSplitter, &child?))
     };
     let first = By(|cx: &mut SplitContext<'_>| {
         children(cx)?;
@@ -177,7 +179,7 @@ fn a_message_may_be_fitted_by_its_splitter_and_its_parent_s_in_any_order() {
 
     let cut_after = By(|cx: &mut SplitContext<'_>| {
         cx.fit()?;
-        cx.cut(&cx.message().repeated("children")?[2])
+        cx.cut(&cx.message().repeated("children")?.nth(2).unwrap()?)
     });
     let split = cut_after.split_with(&source, &options).unwrap();
     let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
@@ -208,7 +210,8 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
     let source = Source::from_bytes(bytes.clone(), kitchen_sink());
     let cuts_all = By(|cx: &mut SplitContext<'_>| {
         let mut keys = Vec::new();
-        for (key, value) in cx.message().map("by_name")? {
+        for entry in cx.message().map("by_name")? {
+            let (key, value) = entry?;
             keys.push((key, value.size() > 0));
             assert!(value.get("text")?.is_none_or(|text| text.size() == 300));
             assert_eq!(value.read()?.is_empty(), value.size() == 0);
@@ -249,7 +252,8 @@ fn rules_for_a_message_hold_when_its_parent_is_fitted_too() {
         .max_chunk_size(100)
         .value_chunk_size(None);
     let keeping = By(|cx: &mut SplitContext<'_>| {
-        let pair = cx.message().get("pair")?.unwrap();
+        let root = cx.message();
+        let pair = root.get("pair")?.unwrap();
         let rules = SizeRules::new().keep_whole("testkit.Sink.Pair");
         cx.compose(&By(|cx: &mut SplitContext<'_>| cx.fit_with(&rules)), &pair)?;
         cx.fit()
@@ -326,7 +330,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
             "field small is neither message, bytes nor string",
         ),
         (
-            |cx| cx.cut(&cx.message().repeated("blobs")?[0]),
+            |cx| cx.cut(&cx.message().repeated("blobs")?.next().unwrap()?),
             ErrorKind::Uncuttable,
             "blobs[0]: a string or bytes that is an element or in a map is cut only in the extended profile",
         ),
@@ -521,4 +525,76 @@ fn what_holds_a_type_that_contains_itself_can_be_shown() {
         Ok(())
     });
     splitter.plan(&source, &options).unwrap_err();
+}
+
+/// Begins a slice at every element whose index is one of these.
+struct Slices(&'static [u64]);
+
+impl ComposableSplitter for Slices {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        for element in cx.message().repeated("children")? {
+            let element = element?;
+            if element.index().is_some_and(|index| self.0.contains(&index)) {
+                cx.slice_at(&element)?;
+            }
+            // What is inside a slice can leave, too.
+            if element.index() == Some(3)
+                && let Some(text) = element.get("text")?
+            {
+                cx.cut(&text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_splitter_slices_a_repeated_field_where_it_likes() {
+    let text = r#"small: 1 children { text: "a" } children { text: "bb" } children { text: "ccc" }
+        children { text: "dddd" } children { text: "eeeee" } text: "behind""#;
+    let source = text_format(text);
+    let mut bytes = Vec::new();
+    let whole = SizeSplitter.split(&source).unwrap();
+    bytes.extend_from_slice(&whole.chunks[0].bytes);
+    for (starts, slices) in [
+        (&[0u64, 2, 4][..], 2),
+        (&[1], 1),
+        (&[4], 1),
+        (&[1, 2, 3, 4], 4),
+        (&[0], 0),
+        (&[9], 0),
+    ] {
+        for profile in [Profile::TensorFlow, Profile::Extended] {
+            let options = SplitOptions::new().profile(profile);
+            let split = Slices(starts).split_with(&source, &options).unwrap();
+            // The text that was cut out of an element is a chunk besides.
+            assert_eq!(split.chunks.len(), 1 + 1 + slices, "{starts:?}");
+            assert!(split.byte_exact(), "{starts:?}");
+            let folder = tempfile::tempdir().unwrap();
+            let written = Slices(starts).write_with(&source, folder.path().join("m"), &options);
+            let mut merged = Vec::new();
+            ChunkedFile::open(written.unwrap().path)
+                .unwrap()
+                .merge_to(&mut merged, &MergeOptions::new())
+                .unwrap();
+            assert!(merged == bytes, "{starts:?}");
+        }
+    }
+}
+
+#[test]
+fn slices_of_ones_own_and_a_fit_of_the_same_message_are_refused() {
+    let source = text_format(r#"children { text: "aaaaaaaaaa" } children { text: "bbbbbbbbbb" }"#);
+    let both = By(|cx: &mut SplitContext<'_>| {
+        Slices(&[1]).build_chunks(cx)?;
+        cx.fit()
+    });
+    let error = both
+        .plan(&source, &SplitOptions::new().max_chunk_size(10))
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+    both.plan(&source, &SplitOptions::new()).unwrap();
+    let no_element = By(|cx: &mut SplitContext<'_>| cx.slice_at(&cx.message()));
+    let error = no_element.plan(&source, &SplitOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPath);
 }

@@ -13,7 +13,7 @@ use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{Limits, MergeOptions};
 use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::split::{ChunkCompression, ComposableSplitter, Source, SplitOptions};
+use proto_splitter::split::{ChunkCompression, Source, SplitExt, SplitOptions};
 use proto_splitter::{ErrorKind, SavedModelSplitter};
 use proto_splitter_testkit::models::{Parts, constant};
 use proto_splitter_testkit::sources::Watched;

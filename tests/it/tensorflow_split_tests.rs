@@ -3,7 +3,9 @@
 use proto_splitter::container::{ChunkKind, ChunkedFile};
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::path::Select;
-use proto_splitter::split::{ComposableSplitter, Source, Split, SplitContext, SplitOptions};
+use proto_splitter::split::{
+    ComposableSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
+};
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::models::Parts;
 
@@ -136,7 +138,7 @@ struct Nodes;
 impl ComposableSplitter for Nodes {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
         for node in cx.message().repeated("node")? {
-            cx.compose(&Attributes, &node)?;
+            cx.compose(&Attributes, &node?)?;
         }
         Ok(())
     }
@@ -150,8 +152,8 @@ struct Attributes;
 
 impl ComposableSplitter for Attributes {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        for (_, value) in cx.message().map("attr")? {
-            cx.cut(&value)?;
+        for entry in cx.message().map("attr")? {
+            cx.cut(&entry?.1)?;
         }
         Ok(())
     }

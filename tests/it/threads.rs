@@ -9,14 +9,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{ChunkStore, MergeOptions, MergePlan, Merger};
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{RecordReader, RecordWriter};
 use proto_splitter::split::{
-    ChunkCompression, ComposableSplitter, SizeSplitter, Source, Split, SplitOptions, SplitPlan,
-    View, Written, WrittenStream,
+    ChunkCompression, SizeSplitter, Source, Split, SplitExt, SplitOptions, SplitPlan, View,
+    Written, WrittenStream,
 };
+use proto_splitter::view::MessageView;
 use proto_splitter::{Error, SAVED_MODEL, SavedModelDir, SavedModelSplitter};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 use proto_splitter_testkit::models::{Parts, constant, small_node};

@@ -1,10 +1,10 @@
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{Limits, MergeOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::ReadAt;
-use proto_splitter::split::{ComposableSplitter, Source, SplitOptions};
-use proto_splitter::tree::{SizeTree, TreeNode, TreeOptions};
+use proto_splitter::size_tree::{SizeTree, TreeNode, TreeOptions, measure};
+use proto_splitter::split::{Source, SplitExt, SplitOptions};
+use proto_splitter::view::MessageView;
 use proto_splitter::{GRAPH_DEF, SAVED_MODEL, SavedModelSplitter, member_names};
 use proto_splitter_testkit::generate::Random;
 use proto_splitter_testkit::models::{ModelSize, SparseSource, saved_model};
@@ -48,7 +48,7 @@ fn a_model_in_chunks_has_the_tree_of_the_model_and_says_where_its_parts_are() {
     for (file, message) in MODELS {
         let bytes = std::fs::read(data("tensorflow").join(file)).unwrap();
         let view = MessageView::of_plain(&bytes, typed(message)).unwrap();
-        let whole = view.tree(&FieldPath::root(), &options()).unwrap();
+        let whole = measure(&view, &FieldPath::root(), &options()).unwrap();
         assert_eq!(whole.root.size, bytes.len() as u64);
         check_sums(&whole.root);
         assert!(whole.root.chunks.is_empty());
@@ -63,7 +63,7 @@ fn a_model_in_chunks_has_the_tree_of_the_model_and_says_where_its_parts_are() {
         };
         let chunked = ChunkedFile::open(written.unwrap().path).unwrap();
         let view = chunked.view(typed(message));
-        let in_chunks = view.tree(&FieldPath::root(), &options()).unwrap();
+        let in_chunks = measure(&view, &FieldPath::root(), &options()).unwrap();
         assert_eq!(flat(&whole), flat(&in_chunks), "{file}");
         assert!(!in_chunks.root.chunks.is_empty(), "{file}");
     }
@@ -82,7 +82,7 @@ fn a_large_constant_is_in_the_chunk_that_it_was_cut_to() {
         .unwrap();
     let chunked = ChunkedFile::open(written.path).unwrap();
     let tree = chunked.view(typed(GRAPH_DEF));
-    let tree = tree.tree(&FieldPath::root(), &options()).unwrap();
+    let tree = measure(&tree, &FieldPath::root(), &options()).unwrap();
     let node = tree.root.child("node").unwrap();
     let largest = &node.members[0];
     assert_eq!(
@@ -111,7 +111,7 @@ fn large_constants_are_hopped_over() {
     let size = view.size(&FieldPath::root()).unwrap().unwrap();
     assert!(size > 3 << 30);
     let kept = options().min_member_size(size / 1000);
-    let tree = view.tree(&FieldPath::root(), &kept).unwrap();
+    let tree = measure(&view, &FieldPath::root(), &kept).unwrap();
     assert!(
         source.bytes_read() < 1 << 20,
         "{} bytes were read",
@@ -135,7 +135,7 @@ fn large_constants_are_hopped_over() {
 fn without_a_type_large_constants_are_hopped_over_too() {
     let source = SparseSource::new(saved_model(&LARGE));
     let view = MessageView::of_plain(&source, MergeOptions::new()).unwrap();
-    let tree = view.tree(&FieldPath::root(), &TreeOptions::new().top(3));
+    let tree = measure(&view, &FieldPath::root(), &TreeOptions::new().top(3));
     assert!(source.bytes_read() < 4 << 20, "{}", source.bytes_read());
     assert_eq!(tree.unwrap().root.child("2").unwrap().count, 1);
 }
@@ -157,7 +157,7 @@ fn chunks_of_large_constants_are_not_read() {
     let stored = Counting::new(std::fs::read(written.path).unwrap());
     let chunked = ChunkedFile::from_source(&stored, &Limits::default()).unwrap();
     let tree = chunked.view(typed(SAVED_MODEL));
-    let tree = tree.tree(&FieldPath::root(), &options()).unwrap();
+    let tree = measure(&tree, &FieldPath::root(), &options()).unwrap();
     assert!(tree.root.size > 48 << 20);
     assert!(stored.read() < 1 << 20, "{} bytes were read", stored.read());
 }
@@ -220,7 +220,7 @@ fn damaged_messages_have_a_tree_or_an_error_however_they_are_read() {
             for merging in [typed(message), MergeOptions::new()] {
                 let tree = |source: &dyn ReadAt| {
                     let view = MessageView::of_plain(&source, merging.clone())?;
-                    view.tree(&FieldPath::root(), &options())
+                    measure(&view, &FieldPath::root(), &options())
                 };
                 match (tree(&bytes), tree(&Windows(&bytes))) {
                     (Ok(at_once), Ok(in_windows)) => {

@@ -6,7 +6,7 @@ use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{
-    ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitOptions, Written,
+    ChunkCompression, Profile, SizeSplitter, Source, SplitExt, SplitOptions, Written,
 };
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Random, kitchen_sink, message};

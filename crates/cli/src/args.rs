@@ -5,7 +5,8 @@ mod cat;
 mod convert;
 mod depth;
 mod diff;
-mod explain;
+mod export;
+mod externalize;
 mod fingerprint;
 mod get;
 mod info;
@@ -13,12 +14,15 @@ mod layout;
 mod ls;
 mod merge;
 mod meta;
+mod pieces;
 mod print_schema;
 mod reading;
 mod rewrite;
 mod running;
+mod samediff;
 mod schema;
 mod split;
+mod tensors;
 mod tree;
 mod values;
 mod verify;
@@ -26,9 +30,10 @@ mod verify;
 use clap::{ArgAction, Parser, Subcommand};
 
 pub(crate) use cat::{CatArgs, CatFormat};
-pub(crate) use convert::{ConvertArgs, To};
+pub(crate) use convert::ConvertArgs;
 pub(crate) use diff::DiffArgs;
-pub(crate) use explain::explain;
+pub(crate) use export::{ExportArgs, ExportFormat};
+pub(crate) use externalize::{ExternalizeArgs, InternalizeArgs};
 pub(crate) use fingerprint::FingerprintArgs;
 pub(crate) use get::{GetArgs, GetFormat};
 pub(crate) use info::InfoArgs;
@@ -36,12 +41,18 @@ pub(crate) use layout::LayoutArgs;
 pub(crate) use ls::LsArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use meta::{CompletionsArgs, ManArgs};
+pub(crate) use pieces::PiecesArgs;
 pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use reading::{PartsArgs, ReadingArgs};
 pub(crate) use rewrite::{RecompressArgs, ReplaceArgs, RewriteArgs};
 pub(crate) use running::Shown;
+pub(crate) use samediff::{
+    AddArgs, DropArgs, ExtractArgs, MergeModelsArgs, SameDiffArgs, SameDiffCommand, TagForm,
+    TagsArgs, WritingArgs,
+};
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;
+pub(crate) use tensors::TensorsArgs;
 pub(crate) use tree::{MinSize, SortBy, TreeArgs};
 pub(crate) use verify::VerifyArgs;
 
@@ -62,6 +73,7 @@ Examples:
   protosplit verify small/ --against model/saved_model.pb
   protosplit merge small/ -o whole/                and back
   protosplit convert model/ --in-place --to cpb    the same without a copy
+  protosplit externalize model/ -o runs/           runs in TensorFlow, whatever its size
   protosplit fingerprint model/                    as TensorFlow computes it
 
 Files and folders appear complete or not at all, and Ctrl-C leaves nothing of them. A run
@@ -120,9 +132,24 @@ pub(crate) enum Command {
     /// Read a part of a message
     #[command(after_help = get::HELP)]
     Get(GetArgs),
-    /// Write a SavedModel with its model in another form
+    /// List the tensors of a file by name
+    #[command(after_help = tensors::HELP)]
+    Tensors(TensorsArgs),
+    /// Write all tensors of a file to a safetensors or NumPy file
+    #[command(after_help = export::HELP)]
+    Export(ExportArgs),
+    /// Share out the elements of a long field to several messages
+    #[command(after_help = pieces::HELP)]
+    Pieces(PiecesArgs),
+    /// Write a model in another form
     #[command(after_help = convert::HELP)]
     Convert(ConvertArgs),
+    /// Make a SavedModel of any size run in unmodified TensorFlow
+    #[command(after_help = externalize::EXTERNALIZE)]
+    Externalize(ExternalizeArgs),
+    /// Write the original of an externalized SavedModel
+    #[command(after_help = externalize::INTERNALIZE)]
+    Internalize(InternalizeArgs),
     /// Compute a SavedModel's fingerprint
     #[command(after_help = fingerprint::HELP)]
     Fingerprint(FingerprintArgs),
@@ -135,6 +162,9 @@ pub(crate) enum Command {
     /// Write a file with another value at one place
     #[command(after_help = rewrite::REPLACE)]
     Replace(ReplaceArgs),
+    /// List, extract, drop, merge and add the tags of SameDiff models
+    #[command(name = "samediff", after_help = samediff::HELP)]
+    SameDiff(SameDiffArgs),
     /// Print what completes command lines in a shell
     #[command(after_help = meta::COMPLETIONS)]
     Completions(CompletionsArgs),

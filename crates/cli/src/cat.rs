@@ -9,11 +9,13 @@ use crate::output::Output;
 pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let part = GetArgs {
         file: args.file.clone(),
-        path: args.path.clone(),
+        path: Some(args.path.clone()),
+        tensor: None,
         output: None,
         format: match args.format {
             CatFormat::Text => GetFormat::Text,
             CatFormat::Json => GetFormat::Json,
+            CatFormat::Jsonl => GetFormat::Jsonl,
             CatFormat::Binary => GetFormat::Binary,
         },
         reading: args.reading.clone(),

@@ -1,12 +1,15 @@
 //! `protosplit convert`.
 
+mod chunked;
+mod format;
+
 use proto_splitter::directory::{FingerprintOutcome, Saved};
 use proto_splitter::split::SplitOptions;
 use proto_splitter::{SaveOptions, SavedModelDir, TargetForm};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{ConvertArgs, To};
+use crate::args::ConvertArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{check_named, shown};
@@ -29,8 +32,20 @@ struct Report {
 }
 
 pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    if let Some(folder) = &args.output {
-        check_named(folder)?;
+    let target = args.output.as_ref().or(args.named.as_ref());
+    if let Some(target) = target {
+        check_named(target)?;
+        if let Some(opened) = format::open(&args.input)? {
+            if chunked::is_asked(args, target)? {
+                return chunked::run(&opened, args, target, output);
+            }
+            return format::run(&opened, args, target, output);
+        }
+    }
+    if let Some((name, _)) = args.set.first() {
+        return Err(Failure::usage(format!(
+            "--set {name}: of a SavedModel nothing is set"
+        )));
     }
     let failed = |error| Failure::of(&args.input, &error);
     let split = SplitOptions::new()
@@ -45,12 +60,16 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
         .keep_fingerprint(args.keep_fingerprint)
         .progress(output.line().copies())
         .cancelled_by(output.interrupt().heed());
-    let form = match args.to {
-        To::Auto => TargetForm::Auto,
-        To::Pb => TargetForm::Plain,
-        To::Cpb => TargetForm::Chunked,
+    let form = match args.to.as_str() {
+        "auto" => TargetForm::Auto,
+        "pb" => TargetForm::Plain,
+        "cpb" => TargetForm::Chunked,
+        other => {
+            let message = format!("--to {other}: a SavedModel's forms are auto, pb and cpb");
+            return Err(Failure::usage(message));
+        }
     };
-    let saved = match &args.output {
+    let saved = match target {
         Some(to) => SavedModelDir::open(&args.input)
             .and_then(|dir| dir.save_as(to, form, &options))
             .map_err(failed)?,

@@ -1,16 +1,19 @@
 //! `protosplit diff`.
 
 use prost_reflect::MessageDescriptor;
+use proto_splitter::Opened;
 use proto_splitter::compare::{Comparison, Difference, compare};
+use proto_splitter::progress::Progress;
 use serde::Serialize;
 
 use crate::Exit;
+use crate::archive;
 use crate::args::DiffArgs;
 use crate::failure::Failure;
 use crate::input;
 use crate::merge::options;
 use crate::output::{Output, one_line};
-use crate::source::Source;
+use crate::source::{self, Source};
 use crate::split::shown_path;
 
 #[derive(Debug, Serialize)]
@@ -46,6 +49,33 @@ struct Shown {
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
     let inputs = [input::find(&args.first)?, input::find(&args.second)?];
+    let special = |input| {
+        source::special(
+            input,
+            &args.reading.schema,
+            args.reading.limits(),
+            Progress::none(),
+        )
+    };
+    let [first, second] = [special(&inputs[0])?, special(&inputs[1])?];
+    let no_message = |opened: &Option<Opened>| {
+        let opened = opened.as_ref();
+        opened.is_some_and(|opened| opened.plain().is_none())
+    };
+    if no_message(&first) || no_message(&second) {
+        let open = |opened, input| match opened {
+            Some(opened) => Ok(opened),
+            None => source::opened(
+                input,
+                &args.reading.schema,
+                args.reading.limits(),
+                Progress::none(),
+            ),
+        };
+        let opened = [&open(first, &inputs[0])?, &open(second, &inputs[1])?];
+        let inputs = [&inputs[0], &inputs[1]];
+        return archive::diff(inputs, opened, args.limit, args.json, output);
+    }
     let known = [
         options(&inputs[0], &args.reading)?,
         options(&inputs[1], &args.reading)?,
@@ -64,10 +94,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     let [a, b] = known;
     let message = a.get_descriptor().or(b.get_descriptor()).cloned();
     let [a, b] = [a, b].map(|options| options.descriptor(message.clone()));
-    let sources = [
-        Source::open(&inputs[0], a.get_limits())?,
-        Source::open(&inputs[1], b.get_limits())?,
-    ];
+    let sources = [Source::open(&inputs[0], &a)?, Source::open(&inputs[1], &b)?];
     // Of the two only the first is followed.
     let a = a.progress(output.reading("comparing"));
     let failed = |side: usize| {

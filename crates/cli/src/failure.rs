@@ -6,7 +6,7 @@ use std::path::Path;
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
-use crate::input::{by_given_names, shown};
+use crate::display_name::{by_given_names, shown};
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]

@@ -1,26 +1,27 @@
 //! `protosplit get`.
 
-mod npy;
 mod value;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::{AtomicFile, at_target};
-use proto_splitter::lazy::MessageView;
+use proto_splitter::formats::ALL;
 use proto_splitter::merge::MergeOptions;
-use proto_splitter::path::FieldPath;
-use proto_splitter::{Error, ErrorKind};
+use proto_splitter::path::{FieldPath, PathQuery};
+use proto_splitter::tensor::{TensorReader, tensor_at};
+use proto_splitter::view::MessageView;
+use proto_splitter::{Error, ErrorKind, member_names};
 
 use crate::Exit;
 use crate::args::{GetArgs, GetFormat};
 use crate::failure::Failure;
-use crate::input::{self, STANDARD};
+use crate::input::{self, Input, STANDARD};
 use crate::merge;
+use crate::npy;
 use crate::output::Output;
-use crate::source::Source;
+use crate::source::{self, Source};
 use crate::suggest;
 use crate::types::{SCHEMA_NEEDED, said_by};
 
@@ -29,31 +30,102 @@ const GATHER: usize = 256 << 10;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
+    if let Some(name) = &args.tensor {
+        return get_tensor(&input, name, args, output);
+    }
+    let text = args.path.as_deref().unwrap_or_default();
     let options = merge::options(&input, &args.reading)?;
     let options = options.progress(match target(args) {
         None => output.reading("reading"),
         Some(_) => output.writing("reading"),
     });
-    let failed = |error: &Error| failure(&input.file, &args.path, &options, error);
-    let path =
-        parse(&args.path, options.get_descriptor()).map_err(|error| failed(&error).into_usage())?;
-    let source = Source::open(&input, options.get_limits())?;
+    let failed = |error: &Error| failure(&input.file, text, &options, error);
+    let query = PathQuery::parse(text, options.get_descriptor());
+    let query = query.map_err(|error| failed(&error).into_usage())?;
+    let source = Source::open(&input, &options)?;
     if let Some(target) = target(args) {
         source.check_apart(target, &input, None)?;
     }
     let view = source.view(options.clone());
-    view.and_then(|view| get(&view, &path, args, output))
+    view.and_then(|view| to_target(args, output, |sink| write(&view, &query, args.format, sink)))
         .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 
-pub(crate) fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath, Error> {
-    match root {
-        // As reports show it.
-        _ if text == "." => Ok(FieldPath::root()),
-        Some(root) => FieldPath::parse(text, root),
-        None => text.parse(),
+/// Writes a tensor by its name.
+fn get_tensor(
+    input: &Input,
+    name: &str,
+    args: &GetArgs,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    if !matches!(args.format, GetFormat::Npy | GetFormat::Binary) {
+        return Err(Failure::usage(
+            "--tensor: a tensor is written as npy or binary",
+        ));
     }
+    let failed = |error: Error| Failure::of(input.path(), &error);
+    let opened = source::opened(
+        input,
+        &args.reading.schema,
+        args.reading.limits(),
+        output.writing("reading"),
+    )?;
+    if let Some(target) = target(args) {
+        source::check_apart(opened.files(), target)?;
+    }
+    let reader = match opened.tensor(name) {
+        Ok(reader) => reader,
+        Err(error) if error.kind() == ErrorKind::InvalidPath => {
+            let tensors = opened.tensors().map_err(failed)?;
+            let known = tensors.iter().take(MOST_NAMES);
+            let near = suggest::nearest(name, known.map(|tensor| tensor.name.as_str()));
+            let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+            let message = failed(error);
+            return Err(Failure::bad(format!("{}{hint}", message.message())));
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    let write = |sink: &mut dyn Write| match args.format {
+        GetFormat::Npy => npy::write(reader, sink),
+        _ => reader.write_to(sink),
+    };
+    to_target(args, output, write).map_err(failed)?;
+    Ok(Exit::Done)
+}
+
+/// The path of the one value that a query means.
+pub(crate) fn find_one(
+    view: &MessageView<'_, File>,
+    query: &PathQuery,
+) -> Result<FieldPath, Error> {
+    let found = view.select_one(query, &member_names());
+    found.map_err(|error| with_meant(view, query, error))
+}
+
+/// How many names are compared with one that nothing has.
+const MOST_NAMES: usize = 100_000;
+
+/// Adds to an error which name was meant by one that nothing has.
+fn with_meant(view: &MessageView<'_, File>, query: &PathQuery, error: Error) -> Error {
+    if error.kind() != ErrorKind::InvalidPath {
+        return error;
+    }
+    let unknown = view.unknown_name(query, &member_names(), MOST_NAMES);
+    let Ok(Some((wanted, there))) = unknown else {
+        return error;
+    };
+    let hint = match suggest::nearest(&wanted, there.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => match there.len() {
+            0 => "there is nothing with a name".to_owned(),
+            count => format!("there are {count} others, one is {:?}", there[0]),
+        },
+    };
+    Error::new(
+        error.kind(),
+        format!("{error}: nothing is called {wanted:?}; {hint}"),
+    )
 }
 
 /// What went wrong with a path in a file, and what was meant, if that can be guessed.
@@ -84,40 +156,100 @@ fn target(args: &GetArgs) -> Option<&Path> {
     named.filter(|target| *target != Path::new(STANDARD))
 }
 
-fn get(
-    view: &MessageView<'_, File>,
-    path: &FieldPath,
+/// Writes to the file that is named, which appears complete or not at all, or to standard output.
+fn to_target(
     args: &GetArgs,
     output: &mut Output<'_>,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    match target(args) {
-        None => write(view, path, args.format, output),
-        Some(target) => {
-            let mut file = AtomicFile::create(target, args.force)?;
-            let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
-            write(view, path, args.format, &mut buffered)
-                .and_then(|()| Ok(buffered.flush()?))
-                .map_err(|error| at_target(error, target))?;
-            drop(buffered);
-            file.commit()
-        }
-    }
+    let Some(target) = target(args) else {
+        return write(output);
+    };
+    let mut file = AtomicFile::create(target, args.force)?;
+    let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
+    write(&mut buffered)
+        .and_then(|()| Ok(buffered.flush()?))
+        .map_err(|error| at_target(error, target))?;
+    drop(buffered);
+    file.commit()
 }
 
 fn write(
     view: &MessageView<'_, File>,
-    path: &FieldPath,
+    query: &PathQuery,
     format: GetFormat,
-    sink: &mut impl Write,
+    mut sink: &mut dyn Write,
 ) -> Result<(), Error> {
-    match format {
-        GetFormat::Binary => view.get_to(path, sink).map(drop),
-        GetFormat::Json => {
+    if query.is_plural() || format == GetFormat::Jsonl {
+        return write_all(view, query, format, sink);
+    }
+    let path = &find_one(view, query)?;
+    let written = match format {
+        GetFormat::Binary => view.get_to(path, &mut sink).map(drop),
+        GetFormat::Json | GetFormat::Jsonl => {
             let json = value::json(view, path)?;
             serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
             Ok(sink.write_all(b"\n")?)
         }
-        GetFormat::Text => value::text(view, path, sink),
-        GetFormat::Npy => npy::write(view, path, sink),
+        GetFormat::Text => value::text(view, path, &mut sink),
+        GetFormat::Npy => tensor(view, path).and_then(|reader| npy::write(reader, sink)),
+    };
+    written.map_err(|error| with_meant(view, query, error))
+}
+
+/// The tensor that the value at a path is.
+fn tensor<'a>(view: &MessageView<'a, File>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
+    let root = value::typed(view)?;
+    let target = path.resolve(root)?;
+    let message = target.kind.message();
+    let rule = message.and_then(|message| ALL.tensor_rule(message.full_name()));
+    let text = path.display(Some(root));
+    let Some(rule) = rule else {
+        let rules = ALL.tensor_rules();
+        let known: Vec<&str> = rules.iter().map(|rule| rule.message).collect();
+        let message = format!("only a {} can be given as npy", known.join(" or "));
+        return Err(Error::new(ErrorKind::InvalidPath, message).at_path(text));
+    };
+    tensor_at(view.clone(), path, text, rule)
+}
+
+/// Writes all values that a query leads to, one after the other, each by itself in memory.
+fn write_all(
+    view: &MessageView<'_, File>,
+    query: &PathQuery,
+    format: GetFormat,
+    mut sink: &mut dyn Write,
+) -> Result<(), Error> {
+    let wrong = match format {
+        GetFormat::Binary => Some("binary values would run into each other"),
+        GetFormat::Npy => Some("an array is one value"),
+        GetFormat::Text | GetFormat::Json | GetFormat::Jsonl => None,
+    };
+    if let Some(wrong) = wrong {
+        let message = format!("{wrong}: of several, --format jsonl, json or text");
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
+    let root = value::typed(view)?;
+    let mut selected = view.select(query, &member_names())?;
+    let mut shape = None;
+    while selected.next().transpose()?.is_some() {
+        let shape = match &shape {
+            Some(shape) => shape,
+            None => shape.insert(value::Shape::of(&selected.path(), root)?),
+        };
+        let bytes = selected.value()?;
+        let written = match format {
+            GetFormat::Text => shape.text(bytes, &mut sink),
+            GetFormat::Jsonl => shape.json(bytes).and_then(|json| {
+                serde_json::to_writer(&mut *sink, &json).map_err(std::io::Error::from)?;
+                Ok(sink.write_all(b"\n")?)
+            }),
+            _ => shape.json(bytes).and_then(|json| {
+                serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
+                Ok(sink.write_all(b"\n")?)
+            }),
+        };
+        written.map_err(|error| error.at_path(selected.path().display(Some(root))))?;
+    }
+    Ok(())
 }

@@ -9,6 +9,7 @@ use proto_splitter::record_file::CompressionKind;
 use serde::Serialize;
 
 use crate::Exit;
+use crate::archive;
 use crate::args::{InfoArgs, PartsArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
@@ -164,6 +165,10 @@ fn is_zero(count: &usize) -> bool {
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
+    let (limits, progress) = (args.parts.limits(), output.reading("reading"));
+    if let Some(opened) = source::special(&input, &args.schema, limits, progress)? {
+        return archive::info(&input, &opened, args.json, output);
+    }
     let types = Types::load(&args.schema)?;
     let report = match input.form {
         Form::Plain => plain(&input, &types)?,

@@ -1,5 +1,5 @@
-//! What an argument that names a message stands for: a file, a prefix, a SavedModel's folder, or
-//! standard input.
+//! What an argument that names an input stands for: a file, a prefix, a folder that a format knows,
+//! or standard input.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use proto_splitter::atomic::names_folder;
 use proto_splitter::container::is_chunked;
+use proto_splitter::formats::{ALL, Candidate, Format};
 
+use crate::display_name::OPENED_BY;
 use crate::failure::Failure;
-use crate::types::SAVED_MODEL_STEM;
+
+pub(crate) use crate::display_name::shown;
 
 pub(crate) const CHUNKED: &str = "cpb";
 pub(crate) const PLAIN: &str = "pb";
 /// Names standard input, or standard output.
 pub(crate) const STANDARD: &str = "-";
-
-/// What standard input is opened by, with a number behind it: as nobody writes it who means a file.
-const OPENED_BY: &str = "/dev/./fd/";
 
 /// How a message is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,10 @@ pub(crate) enum Form {
 /// A message that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
+    /// The file with the message; or what was named, if several files make the message.
     pub(crate) file: PathBuf,
     pub(crate) form: Form,
-    /// The SavedModel's folder, if that was named.
+    /// The folder, if that was named and one file in it is the message.
     pub(crate) folder: Option<PathBuf>,
     /// What came in on standard input: a file without a name, which is there as long as this is.
     _kept: Option<Arc<File>>,
@@ -49,6 +50,24 @@ impl Input {
             _kept: None,
         }
     }
+
+    /// What was named, or else the file that it is kept in.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.as_deref().unwrap_or(&self.file)
+    }
+
+    /// The format that knows the input by what it is; none of one in chunks.
+    pub(crate) fn format(&self) -> Option<&'static dyn Format> {
+        match self.form {
+            Form::Chunked => None,
+            Form::Plain => recognize(&self.file),
+        }
+    }
+}
+
+/// The format that knows what is at a path, if one does.
+pub(crate) fn recognize(path: &Path) -> Option<&'static dyn Format> {
+    ALL.recognize(&Candidate::new(path).ok()?)
 }
 
 /// Fails if standard input, which comes once, is named twice.
@@ -78,7 +97,11 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         check_file(named, metadata)?;
         return Ok(Input::new(named.to_owned(), form_of(named)?, None));
     }
-    if is_folder && let Some(file) = with_prefix(&named.join(SAVED_MODEL_STEM)) {
+    let known = recognize(named);
+    if is_folder && let Some(format) = known {
+        let Some(file) = format.main_file(named) else {
+            return Ok(Input::new(named.to_owned(), Form::Plain, None));
+        };
         let form = form_of(&file)?;
         return Ok(Input::new(file, form, Some(named.to_owned())));
     }
@@ -90,10 +113,12 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
         let form = form_of(&file)?;
         return Ok(Input::new(file, form, None));
     }
+    if known.is_some() {
+        return Ok(Input::new(named.to_owned(), Form::Plain, None));
+    }
     Err(Failure::usage(if is_folder {
-        format!(
-            "{name}: no SavedModel: neither {SAVED_MODEL_STEM}.{CHUNKED} nor {SAVED_MODEL_STEM}.{PLAIN} is in it"
-        )
+        let titles: Vec<&str> = ALL.formats().iter().map(|format| format.title()).collect();
+        format!("{name}: no {} is in it", titles.join(", no "))
     } else {
         format!("{name}: no such file, nor {name}.{CHUNKED}, nor {name}.{PLAIN}")
     }))
@@ -156,22 +181,6 @@ pub(crate) fn form_of(file: &Path) -> Result<Form, Failure> {
         true => Ok(Form::Chunked),
         false => Ok(Form::Plain),
     }
-}
-
-/// What a file is called in reports and errors.
-pub(crate) fn shown(file: &Path) -> String {
-    by_given_names(&file.display().to_string())
-}
-
-/// A message in which standard input has the name that it is opened by, which nobody gave it.
-pub(crate) fn by_given_names(message: &str) -> String {
-    let mut pieces = message.split(OPENED_BY);
-    let mut shown = pieces.next().unwrap_or_default().to_owned();
-    for piece in pieces {
-        shown.push_str("standard input");
-        shown.push_str(piece.trim_start_matches(|digit: char| digit.is_ascii_digit()));
-    }
-    shown
 }
 
 /// Fails if what has to be a file is to go to standard output.

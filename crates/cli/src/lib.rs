@@ -16,10 +16,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod archive;
 mod args;
 mod cat;
 mod convert;
 mod diff;
+mod display_name;
+mod explain;
+mod export;
+mod externalize;
 mod failure;
 mod fingerprint;
 mod get;
@@ -30,16 +35,20 @@ mod layout;
 mod ls;
 mod merge;
 mod meta;
+mod npy;
 mod output;
+mod pieces;
 mod print_schema;
 mod progress;
 mod rewrite;
+mod samediff;
 mod schema;
 mod size;
 mod source;
 mod split;
 mod suggest;
 mod table;
+mod tensors;
 mod terminal;
 mod text;
 mod tree;
@@ -121,7 +130,7 @@ where
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let ended = match Cli::try_parse_from(&args) {
         Ok(cli) => execute(&cli, &mut output),
-        Err(error) => return args::explain(&error, &args, &mut output),
+        Err(error) => return explain::explain(&error, &args, &mut output),
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
     ended.unwrap_or_else(|failure| {
@@ -148,11 +157,17 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Cat(args) => cat::run(args, output),
         Command::Schema(args) => print_schema::run(args, output),
         Command::Get(args) => get::run(args, output),
+        Command::Tensors(args) => tensors::run(args, output),
+        Command::Export(args) => export::run(args, output),
+        Command::Pieces(args) => pieces::run(args, output),
         Command::Convert(args) => convert::run(args, output),
+        Command::Externalize(args) => externalize::run_externalize(args, output),
+        Command::Internalize(args) => externalize::run_internalize(args, output),
         Command::Fingerprint(args) => fingerprint::run(args, output),
         Command::Diff(args) => diff::run(args, output),
         Command::Recompress(args) => rewrite::run_recompress(args, output),
         Command::Replace(args) => rewrite::run_replace(args, output),
+        Command::SameDiff(args) => samediff::run(args, output),
         Command::Completions(args) => meta::completions(args, output),
         Command::Man(args) => meta::man(args),
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::Exit;
+use crate::archive;
 use crate::args::LsArgs;
 use crate::failure::Failure;
 use crate::info::{self, Chunk, OtherFile, chunks_table, files_table};
@@ -34,6 +35,14 @@ struct Listed {
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
+    if let Some(opened) = source::special(
+        &input,
+        &args.schema,
+        args.parts.limits(),
+        output.reading("reading"),
+    )? {
+        return archive::ls(&input, &opened, args.json, output);
+    }
     let report = match input.form {
         Form::Plain => whole(&input)?,
         Form::Chunked => chunks(&input, args)?,

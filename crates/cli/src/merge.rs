@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use proto_splitter::directory::rebuild;
+use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::{MergeOptions, Merged, Merger};
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
@@ -17,7 +17,7 @@ use crate::input::{self, Form, Input, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 use crate::size;
 use crate::source;
-use crate::types::{SAVED_MODEL_STEM, Types};
+use crate::types::Types;
 
 /// The most bytes that protobuf reads as a message.
 const LARGEST_FOR_OTHERS: u64 = i32::MAX.unsigned_abs() as u64;
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
                 .cancelled_by(output.interrupt().heed());
             let rebuilt = rebuild(folder, &args.output, &saving, plain)?;
             note_refusal(&rebuilt.fingerprint, output);
-            let target = with_extension(&args.output.join(SAVED_MODEL_STEM), PLAIN);
+            let target = with_extension(&args.output.join(MODEL_STEM), PLAIN);
             (target, rebuilt.filled)
         }
         _ => (args.output.clone(), merge(&args.output, args.force)?),

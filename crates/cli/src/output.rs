@@ -1,5 +1,6 @@
 //! The two writers, and what holds for all that is written to them.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
 
 use proto_splitter::progress::Progress;
@@ -117,7 +118,7 @@ impl<'a> Output<'a> {
             return self.json(report);
         }
         let width = self.width();
-        self.print(&text(report, width))
+        self.print(&harmless(&text(report, width)))
     }
 
     /// Prints a result as one line of JSON.
@@ -208,13 +209,36 @@ fn refused(error: &io::Error) -> Failure {
 pub(crate) fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.trim_end().chars() {
-        if c.is_control() {
+        if c.is_control() || turns_text(c) {
             line.extend(c.escape_default())
         } else {
             line.push(c)
         }
     }
     line
+}
+
+/// Whether a character changes in which direction those around it are shown.
+fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A report without what would repaint the terminal that it goes to, or turn its text around: names
+/// of files and fields can hold anything. Only lines are ended.
+fn harmless(text: &str) -> Cow<'_, str> {
+    let harms = |c: char| (c.is_control() && c != '\n') || turns_text(c);
+    if !text.contains(harms) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if harms(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
 }
 
 /// The text without the numbers of the system's errors, which stand behind what they mean.
@@ -231,6 +255,17 @@ fn without_numbers(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_neither_repaint_the_terminal_nor_turn_its_text_around() {
+        let report = "layer\u{1b}[2J\u{202e}txt.exe\n  caf\u{e9}\t2 B\n";
+        let shown = harmless(report);
+        assert_eq!(
+            shown,
+            "layer\\u{1b}[2J\\u{202e}txt.exe\n  caf\u{e9}\\t2 B\n"
+        );
+        assert_eq!(one_line("a\u{2066}b\n"), "a\\u{2066}b");
+    }
 
     struct Refusing(ErrorKind);
 

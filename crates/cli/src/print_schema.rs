@@ -45,8 +45,7 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
             None => format!("{name}: doesn't say its type: --message TYPE does"),
         }));
     };
-    let mut files = Vec::new();
-    gather(&message.parent_file(), &mut HashSet::new(), &mut files);
+    let files = gathered(message.parent_file());
     let report = Report {
         message: message.full_name().to_owned(),
         files: files
@@ -69,15 +68,22 @@ pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// A file behind all that it imports.
-fn gather(file: &FileDescriptor, seen: &mut HashSet<String>, files: &mut Vec<FileDescriptor>) {
-    if !seen.insert(file.name().to_owned()) {
-        return;
+/// A file and all that it imports, each behind those that it imports itself. Without recursion: rows
+/// of imports can be long.
+fn gathered(file: FileDescriptor) -> Vec<FileDescriptor> {
+    let (mut files, mut seen) = (Vec::new(), HashSet::new());
+    // Each with whether its imports were put in front of it.
+    let mut open = vec![(file, false)];
+    while let Some((file, is_ready)) = open.pop() {
+        if is_ready {
+            files.push(file);
+        } else if seen.insert(file.name().to_owned()) {
+            let imports: Vec<_> = file.dependencies().collect();
+            open.push((file, true));
+            open.extend(imports.into_iter().rev().map(|import| (import, false)));
+        }
     }
-    for import in file.dependencies() {
-        gather(&import, seen, files);
-    }
-    files.push(file.clone());
+    files
 }
 
 impl Report {

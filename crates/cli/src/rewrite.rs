@@ -5,12 +5,13 @@ use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{AtomicFile, at_target};
-use proto_splitter::directory::rebuild;
-use proto_splitter::record_file::ReadAt;
-use proto_splitter::rewrite::{
+use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::edit::{
     RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
 };
-use proto_splitter::{Error, SaveOptions};
+use proto_splitter::path::PathQuery;
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::{Error, ErrorKind, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
@@ -24,7 +25,6 @@ use crate::output::{Output, one_line};
 use crate::size;
 use crate::source::{self, Source};
 use crate::split::{OtherFile, note_removed};
-use crate::types::SAVED_MODEL_STEM;
 
 /// How much is gathered for a write to a file.
 const GATHER: usize = 256 << 10;
@@ -85,11 +85,14 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     check_several(&args.out, &input)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
-    let path =
-        get::parse(&args.path, reading.get_descriptor()).map_err(|e| failed(&e).into_usage())?;
+    let query = PathQuery::parse(&args.path, reading.get_descriptor());
+    let query = query.map_err(|error| failed(&error).into_usage())?;
     let value = value(&args.with)?;
-    let source = Source::open(&input, reading.get_limits())?;
+    let source = Source::open(&input, &reading)?;
     source.check_apart(&args.output, &input, Some(&args.with))?;
+    let view = source.view(reading.clone());
+    let path = view.and_then(|view| get::find_one(&view, &query));
+    let path = path.map_err(|error| failed(&error))?;
     let progress = output.writing("replacing");
     let options = RewriteOptions::new()
         .compression(args.compression)
@@ -104,9 +107,14 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
                     replace_to_file(file, &path, value, target, &reading, &options)
                         .map(Made::Chunked)
                 }
+                Source::Assembled(_) => {
+                    let message = "several files make this message: `protosplit merge` makes one of them first";
+                    Err(Error::new(ErrorKind::InvalidConfig, message))
+                }
                 Source::Plain(file) => {
                     let reading = reading.clone().progress(progress.clone());
                     let mut out = AtomicFile::create(target, force)?;
+                    out.restrict_to_files([&input.file])?;
                     let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
                     let size = replace_plain(file, &path, value, &mut sink, &reading)
                         .and_then(|size| Ok(sink.flush().map(|()| size)?))
@@ -172,7 +180,7 @@ fn write(
             let fill = |prefix: &Path| make(&with_extension(prefix, extension), false);
             let rebuilt = rebuild(folder, target, &saving, fill)?;
             note_refusal(&rebuilt.fingerprint, output);
-            let path = with_extension(&target.join(SAVED_MODEL_STEM), extension);
+            let path = with_extension(&target.join(MODEL_STEM), extension);
             (path, rebuilt.filled)
         }
         None => (target.to_owned(), make(target, args.force)?),

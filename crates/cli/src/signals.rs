@@ -16,12 +16,18 @@ mod system {
     use signal_hook::iterator::Signals;
     use signal_hook::low_level::emulate_default_handler;
 
+    /// What the system sends for a file that grows larger than a process may write.
+    const SIGXFSZ: i32 = 25;
+
     /// The signal that came last.
     pub(crate) struct Watched(Arc<AtomicI32>);
 
     /// Has signals interrupt the run. What cleans up nothing, or is told twice, ends at once.
     pub(crate) fn watch(interrupt: &Interrupt) -> Watched {
         let last = Arc::new(AtomicI32::new(0));
+        // A write past the limit on file sizes then is an error like that on a full disk. It would
+        // end the process, and leave what it has written.
+        let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
         // Not the one that `nohup` has ignored, nor where nobody tells.
         let hangup = is_ignored(SIGHUP) == Some(false);
         let wanted = [SIGINT, SIGTERM]
@@ -30,14 +36,16 @@ mod system {
         // Without a handler a signal ends the process, and that is all.
         if let Ok(mut signals) = Signals::new(wanted) {
             let (last, interrupt) = (Arc::clone(&last), interrupt.clone());
-            std::thread::spawn(move || {
+            // Where no thread can begin, a signal does what it does without a handler.
+            let heed = move || {
                 for signal in signals.forever() {
                     last.store(signal, Ordering::Relaxed);
                     if !interrupt.raise() {
                         let _ = emulate_default_handler(signal);
                     }
                 }
-            });
+            };
+            let _ = std::thread::Builder::new().spawn(heed);
         }
         Watched(last)
     }

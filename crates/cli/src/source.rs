@@ -4,26 +4,45 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::lazy::MessageView;
+use proto_splitter::formats::ALL;
 use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::progress::Progress;
+use proto_splitter::view::MessageView;
+use proto_splitter::{OpenOptions, Opened};
 
+use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::input::{Form, Input};
+use crate::types::Types;
 
-/// A file with a message.
+/// A message that is open.
 pub(crate) enum Source {
     Chunked(Box<ChunkedFile>),
     Plain(File),
+    /// Put together from several files by its format.
+    Assembled(Box<Opened>),
 }
 
 impl Source {
-    pub(crate) fn open(input: &Input, limits: &Limits) -> Result<Self, Failure> {
-        match input.form {
-            Form::Chunked => Ok(Source::Chunked(Box::new(chunked(input, limits)?))),
-            Form::Plain => File::open(&input.file)
-                .map(Source::Plain)
-                .map_err(|error| Failure::io(&input.file, &error)),
+    pub(crate) fn open(input: &Input, options: &MergeOptions) -> Result<Self, Failure> {
+        if input.form == Form::Chunked {
+            let file = chunked(input, options.get_limits())?;
+            return Ok(Source::Chunked(Box::new(file)));
         }
+        let open = OpenOptions::new()
+            .descriptor(options.get_descriptor().cloned())
+            .limits(options.get_limits().clone());
+        if let Some(opened) = assembled(input, &open)? {
+            if opened.plain().is_none() {
+                let title = opened.format().map_or("archive", |format| format.title());
+                let message = format!("{}: {title}: tensors, and no message", input.file.display());
+                return Err(Failure::usage(message));
+            }
+            return Ok(Source::Assembled(Box::new(opened)));
+        }
+        File::open(&input.file)
+            .map(Source::Plain)
+            .map_err(|error| Failure::io(&input.file, &error))
     }
 
     /// Fails if the target is one of the files that are read, the one with the `value` that goes in
@@ -34,34 +53,112 @@ impl Source {
         input: &Input,
         value: Option<&Path>,
     ) -> Result<(), Failure> {
-        let Ok(real) = fs::canonicalize(target) else {
-            return Ok(());
-        };
         let others = match self {
             Source::Chunked(file) => other_files(input, file),
             Source::Plain(_) => Vec::new(),
+            Source::Assembled(opened) => opened.files().to_vec(),
         };
         let read = std::iter::once(&input.file).chain(&others);
-        let mut read = read.map(PathBuf::as_path).chain(value);
-        if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
-            let name = target.display();
-            return Err(Failure::usage(format!(
-                "{name} is what is read, and is not overwritten"
-            )));
-        }
-        Ok(())
+        check_apart(read.map(PathBuf::as_path).chain(value), target)
     }
 
-    /// The message, to be read in parts.
+    /// The message, to be read in parts. Fails if it is evidently of another type than was said.
     pub(crate) fn view(
         &self,
         options: MergeOptions,
     ) -> Result<MessageView<'_, File>, proto_splitter::Error> {
-        match self {
-            Source::Chunked(file) => Ok(file.view(options)),
-            Source::Plain(file) => MessageView::of_plain(file, options),
-        }
+        let view = match self {
+            Source::Chunked(file) => file.view(options),
+            Source::Plain(file) => MessageView::of_plain(file, options)?,
+            Source::Assembled(opened) => match opened.plain() {
+                Some((bytes, _)) => MessageView::of_reader(&**bytes, options)?,
+                None => opened.view()?,
+            },
+        };
+        view.check_type()?;
+        Ok(view)
     }
+}
+
+/// The input as its format opens it, if that is more than the message in a file: an archive, or a
+/// message that several files make. None of what the caller says is of another type.
+fn assembled(input: &Input, options: &OpenOptions) -> Result<Option<Opened>, Failure> {
+    let Some(format) = input.format() else {
+        return Ok(None);
+    };
+    let types = format.message_types();
+    let other = |name: &str| !types.is_empty() && !types.contains(&name);
+    let asked = options.descriptor.as_ref();
+    if asked.is_some_and(|asked| other(asked.full_name())) {
+        return Ok(None);
+    }
+    let opened = ALL.open_as(format, &input.file, options);
+    let opened = opened.map_err(|error| Failure::of(&input.file, &error))?;
+    Ok(Some(opened).filter(|opened| opened.message_file().is_none()))
+}
+
+/// How an input is opened whatever it is.
+fn open_options(
+    input: &Input,
+    schema: &SchemaArgs,
+    limits: Limits,
+    progress: Progress,
+) -> Result<OpenOptions, Failure> {
+    let types = Types::load(schema)?;
+    let asked = types.asked().cloned();
+    let asked = asked.or_else(|| match input.format() {
+        Some(_) => types.asked_or_of_file(&input.file),
+        None => None,
+    });
+    Ok(OpenOptions::new()
+        .descriptor(asked)
+        .schemas(types.given().clone())
+        .limits(limits)
+        .progress(progress))
+}
+
+/// The input, whatever it is: for what all inputs have.
+pub(crate) fn opened(
+    input: &Input,
+    schema: &SchemaArgs,
+    limits: Limits,
+    progress: Progress,
+) -> Result<Opened, Failure> {
+    let options = open_options(input, schema, limits, progress)?;
+    let opened = ALL.open(input.path(), &options);
+    opened.map_err(|error| Failure::of(input.path(), &error))
+}
+
+/// The input, if it is more than a message in one file: an archive, or a message that several files
+/// make.
+pub(crate) fn special(
+    input: &Input,
+    schema: &SchemaArgs,
+    limits: Limits,
+    progress: Progress,
+) -> Result<Option<Opened>, Failure> {
+    match input.format() {
+        Some(_) => assembled(input, &open_options(input, schema, limits, progress)?),
+        None => Ok(None),
+    }
+}
+
+/// Fails if the target is one of the files that are read.
+pub(crate) fn check_apart<P: AsRef<Path>>(
+    read: impl IntoIterator<Item = P>,
+    target: &Path,
+) -> Result<(), Failure> {
+    let Ok(real) = fs::canonicalize(target) else {
+        return Ok(());
+    };
+    let mut read = read.into_iter();
+    if read.any(|file| fs::canonicalize(file).is_ok_and(|file| file == real)) {
+        let name = target.display();
+        return Err(Failure::usage(format!(
+            "{name} is what is read, and is not overwritten"
+        )));
+    }
+    Ok(())
 }
 
 /// A message in chunks, which is opened nowhere else.

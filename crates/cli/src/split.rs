@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::SaveOptions;
-use proto_splitter::directory::rebuild;
-use proto_splitter::split::{ComposableSplitter, Profile, Source, SplitOptions};
+use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::merge::Limits;
+use proto_splitter::progress::Progress;
+use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
 
 use crate::Exit;
 use crate::args::SplitArgs;
@@ -18,7 +20,8 @@ use crate::input::{
     self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, shown, with_extension,
 };
 use crate::output::Output;
-use crate::types::{SAVED_MODEL_STEM, Splitter, Types};
+use crate::source;
+use crate::types::{Splitter, Types};
 
 pub(crate) use report::{OtherFile, note_removed, shown_path};
 use report::{Report, within};
@@ -129,39 +132,32 @@ impl Job {
 
     fn of_folder(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
         let name = args.input.display();
-        let prefix = args.input.join(SAVED_MODEL_STEM);
+        let prefix = args.input.join(MODEL_STEM);
         let [chunked, plain] = [CHUNKED, PLAIN].map(|extension| with_extension(&prefix, extension));
         let refuse = |why: String| Err(Failure::usage(format!("{name}: {why}")));
         match (chunked.is_file(), plain.is_file()) {
             (false, true) if input::form_of(&plain)? == Form::Chunked => {
                 return refuse(format!(
-                    "split already: its {SAVED_MODEL_STEM}.{PLAIN} is in chunks"
+                    "split already: its {MODEL_STEM}.{PLAIN} is in chunks"
                 ));
             }
             (false, true) => {}
             (false, false) => {
-                return refuse(format!(
-                    "no SavedModel: {SAVED_MODEL_STEM}.{PLAIN} isn't in it"
-                ));
+                return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));
             }
             (true, false) => {
-                return refuse(format!(
-                    "split already: it has a {SAVED_MODEL_STEM}.{CHUNKED}"
-                ));
+                return refuse(format!("split already: it has a {MODEL_STEM}.{CHUNKED}"));
             }
             (true, true) => {
                 return refuse(format!(
-                    "both {SAVED_MODEL_STEM}.{PLAIN} and {SAVED_MODEL_STEM}.{CHUNKED} are in it"
+                    "both {MODEL_STEM}.{PLAIN} and {MODEL_STEM}.{CHUNKED} are in it"
                 ));
             }
         }
         if streams(args) || (args.output.is_none() && !args.dry_run) {
             return refuse("a folder, and needs a new one to be split to: -o OUTPUT".into());
         }
-        let prefix = args
-            .output
-            .as_ref()
-            .map(|output| output.join(SAVED_MODEL_STEM));
+        let prefix = args.output.as_ref().map(|output| output.join(MODEL_STEM));
         Job::new(args, plain, prefix, true, output)
     }
 
@@ -202,7 +198,7 @@ impl Job {
                 false => output.writing("splitting"),
             });
         let splitter = Splitter::of(&descriptor);
-        let source = Source::open(&file, descriptor).map_err(|error| Failure::of(&file, &error))?;
+        let source = source(args, &file, descriptor)?;
         Ok(Job {
             file,
             source,
@@ -277,6 +273,17 @@ impl Job {
         }
         let changed = !same_file(&written.path, &self.file);
         Ok(Report::of_written(&written, &self.source, changed))
+    }
+}
+
+/// What is split: the file, or the message that its format makes of it and others.
+fn source(args: &SplitArgs, file: &Path, descriptor: MessageDescriptor) -> Result<Source, Failure> {
+    let failed = |error| Failure::of(file, &error);
+    let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
+    let input = input::find(file)?;
+    match source::special(&input, &args.schema, limits, Progress::none())? {
+        Some(opened) => opened.source().map_err(failed),
+        None => Source::open(file, descriptor).map_err(failed),
     }
 }
 

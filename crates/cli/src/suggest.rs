@@ -2,7 +2,7 @@
 
 use prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::path::FieldPath;
-use proto_splitter::tree::TreePlace;
+use proto_splitter::size_tree::TreePlace;
 
 /// How deep a field is looked for that was named without the way to it.
 const DEEPEST: usize = 4;
@@ -58,9 +58,9 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
         rest = &rest[end..];
         let mut select = None;
         if let Some(inner) = rest.strip_prefix('[') {
-            let end = match inner.strip_prefix('"') {
-                Some(key) => closing_quote(key)? + 2,
-                None => inner.find(']')?,
+            let end = match inner.chars().next() {
+                Some(quote @ ('"' | '\'')) => closing_quote(&inner[1..], quote)? + 2,
+                _ => inner.find(']')?,
             };
             select = Some(inner.get(..end)?);
             rest = inner.get(end..)?.strip_prefix(']')?;
@@ -75,13 +75,15 @@ fn steps(typed: &str) -> Option<Vec<(&str, Option<&str>)>> {
     (!steps.is_empty()).then_some(steps)
 }
 
-fn closing_quote(key: &str) -> Option<usize> {
+fn closing_quote(key: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
-    key.bytes().position(|byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
-    })
+    key.char_indices()
+        .find(|(_, c)| {
+            let ends = *c == quote && !escaped;
+            escaped = *c == '\\' && !escaped;
+            ends
+        })
+        .map(|(at, _)| at)
 }
 
 /// The steps from `message` on, with what is near to what was typed; `None` if some step is near to
@@ -114,12 +116,16 @@ fn mend(
         let is_last = at + 1 == steps.len();
         match select {
             Some(select) if field.is_list() || field.is_map() => {
-                let quote = if needs_quotes(&field.kind(), select) {
-                    "\""
-                } else {
-                    ""
-                };
-                path.push_str(&format!("[{quote}{select}{quote}]"));
+                let key = select
+                    .strip_prefix('\'')
+                    .and_then(|key| key.strip_suffix('\''));
+                match key {
+                    Some(key) => path.push_str(&format!("[\"{}\"]", in_double_quotes(key))),
+                    None if needs_quotes(&field.kind(), select) => {
+                        path.push_str(&format!("[\"{select}\"]"));
+                    }
+                    None => path.push_str(&format!("[{select}]")),
+                }
             }
             // An index on what isn't repeated is left out.
             Some(_) => {}
@@ -130,6 +136,11 @@ fn mend(
         message = below(&field.kind(), field.is_map());
     }
     Some(path)
+}
+
+/// What stood in single quotes, for double ones.
+fn in_double_quotes(key: &str) -> String {
+    key.replace("\\'", "'").replace('"', "\\\"")
 }
 
 /// Whether the key of such a map is a string, and was typed without quotes.
@@ -209,6 +220,10 @@ mod tests {
                 "meta_graphs[0].signature_def[\"serving_default\"]",
             ),
             ("Meta_Graphs[0]", "meta_graphs[0]"),
+            (
+                "meta_graph[0].signature_def['a.\"b']",
+                "meta_graphs[0].signature_def[\"a.\\\"b\"]",
+            ),
         ] {
             assert_eq!(path(typed, &root).as_deref(), Some(meant), "{typed}");
         }

@@ -1,5 +1,6 @@
 //! `protosplit tree`.
 
+mod archive;
 mod diff;
 mod page;
 mod picture;
@@ -13,10 +14,11 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::MergeOptions;
-use proto_splitter::tree::{SizeTree, TreeOptions, TreePlace};
-use proto_splitter::{Error, ErrorKind, member_names};
+use proto_splitter::path::PathQuery;
+use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
+use proto_splitter::view::MessageView;
+use proto_splitter::{Error, ErrorKind, Opened, member_names};
 
 use crate::Exit;
 use crate::args::{MinSize, TreeArgs};
@@ -25,7 +27,7 @@ use crate::get;
 use crate::input::{self, Input};
 use crate::merge;
 use crate::output::Output;
-use crate::source::Source;
+use crate::source::{self, Source};
 use crate::suggest;
 use shown::{Limits, Report};
 
@@ -42,22 +44,37 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         return diff::run(args, old, output);
     }
     let input = input::find(&args.file)?;
+    if let Some(opened) = source::special(
+        &input,
+        &args.reading.schema,
+        args.reading.limits(),
+        output.reading("reading"),
+    )? && opened.plain().is_none()
+    {
+        return of_archive(&input, &opened, args, output);
+    }
     let options = merge::options(&input, &args.reading)?.progress(output.reading("reading"));
-    let (top, least) = match (&args.html, &args.svg) {
-        (None, None) => TEXT,
-        _ => PAGE,
-    };
-    let limits = |whole| Limits::of(args, whole, top, least);
     let tree = measure(&input, &options, args, |whole| {
-        let limits = limits(whole);
+        let limits = limits(args, whole);
         TreeOptions::new()
             .top(limits.top)
             .min_member_size(limits.min_size)
     })?;
-    let limits = limits(tree.root.size);
-    let report = |limits| Report::new(&input, &options, &tree, limits);
+    show(args, output, tree.root.size, |limits| {
+        Report::new(&input, &options, &tree, limits)
+    })
+}
+
+/// Writes the report as what was asked for.
+fn show(
+    args: &TreeArgs,
+    output: &mut Output<'_>,
+    whole: u64,
+    report: impl Fn(Limits) -> Report,
+) -> Result<Exit, Failure> {
+    let limits = limits(args, whole);
     if let Some(target) = &args.html {
-        write(target, &page::page(limits, report)?, args.force, output)?;
+        write(target, &page::page(limits, &report)?, args.force, output)?;
     }
     if let Some(target) = &args.svg {
         write(target, &picture::svg(&report(limits)), args.force, output)?;
@@ -69,6 +86,34 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         output.print(&report(limits).text(width))?;
     }
     Ok(Exit::Done)
+}
+
+/// What is shown unless the arguments say otherwise.
+fn limits(args: &TreeArgs, whole: u64) -> Limits {
+    let (top, least) = match (&args.html, &args.svg) {
+        (None, None) => TEXT,
+        _ => PAGE,
+    };
+    Limits::of(args, whole, top, least)
+}
+
+/// Shows the entries of an archive by their names.
+fn of_archive(
+    input: &Input,
+    opened: &Opened,
+    args: &TreeArgs,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let entries = crate::archive::entries(opened);
+    let entries = entries.map_err(|error| Failure::of(input.path(), &error))?;
+    let path = args.path.as_deref().unwrap_or_default();
+    let file = crate::input::shown(input.path());
+    let Some(tree) = archive::measure(&entries, path) else {
+        return Err(Failure::bad(format!("{file}: nothing is called {path:?}")));
+    };
+    let title = opened.format().map_or("archive", |format| format.title());
+    let report = |limits| archive::report(file.clone(), title, path, &tree, limits);
+    show(args, output, tree.size, report)
 }
 
 fn write(target: &Path, text: &str, force: bool, output: &mut Output<'_>) -> Result<(), Failure> {
@@ -93,14 +138,27 @@ fn measure(
     let text = args.path.as_deref().unwrap_or_default();
     let root = options.get_descriptor();
     let failed = |error: &Error| failure(&input.file, text, root, error);
-    let place = TreePlace::parse(text, root);
-    let place = place.map_err(|error| failed(&error).into_usage())?;
-    let source = Source::open(input, options.get_limits())?;
+    let query = PathQuery::parse(text, root).ok();
+    let query = query.filter(|query| query.singular().0.as_path().is_none());
+    let place = match &query {
+        Some(_) => None,
+        None => {
+            let place = TreePlace::parse(text, root);
+            Some(place.map_err(|error| failed(&error).into_usage())?)
+        }
+    };
+    let source = Source::open(input, options)?;
     for target in args.html.iter().chain(&args.svg) {
         source.check_apart(target, input, None)?;
     }
     let view = source.view(options.clone());
-    let tree = view.and_then(|view| walk(&view, &place, keep));
+    let tree = view.and_then(|view| {
+        let place = match (place, &query) {
+            (None, Some(query)) => found(&view, query)?,
+            (place, _) => place.unwrap_or(TreePlace::parse("", root)?),
+        };
+        walk(&view, &place, keep)
+    });
     tree.map_err(|error| failed(&error))
 }
 
@@ -118,6 +176,15 @@ fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &E
     }
 }
 
+/// What a query means that the message has to be looked at for.
+fn found(view: &MessageView<'_, File>, query: &PathQuery) -> Result<TreePlace, Error> {
+    let root = view.descriptor();
+    let (front, _) = query.singular();
+    let rest = query.as_str().get(front.as_str().len()..);
+    let path = get::find_one(view, &front)?.display(root);
+    TreePlace::parse(&(path + rest.unwrap_or_default()), root)
+}
+
 fn walk(
     view: &MessageView<'_, File>,
     place: &TreePlace,
@@ -125,5 +192,5 @@ fn walk(
 ) -> Result<SizeTree, Error> {
     let whole = view.size(&place.path)?.unwrap_or(0);
     let options = keep(whole).names(&member_names());
-    view.tree(&place.path, &options)?.focus(&place.below)
+    size_tree::measure(view, &place.path, &options)?.focus(&place.below)
 }

@@ -3,28 +3,23 @@
 use std::path::Path;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
+use proto_splitter::Result;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::split::{ComposableSplitter, SizeSplitter, SplitContext};
-use proto_splitter::{GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter::formats::ALL;
+use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
+use crate::input::recognize;
 use crate::schema;
 use crate::suggest;
-
-/// What a SavedModel's message is called, without its extension.
-pub(crate) const SAVED_MODEL_STEM: &str = "saved_model";
 
 /// What is to be done about a type that a file says, but nobody knows.
 pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
 
-fn pool() -> &'static DescriptorPool {
-    proto_splitter::proto::saved_model::descriptor_pool()
-}
-
 /// The type with this full name, if it is built in.
 pub(crate) fn built_in(name: &str) -> Option<MessageDescriptor> {
-    pool().get_message_by_name(name)
+    ALL.message(name)
 }
 
 /// The types that a command knows by name: those of the schemas it was given, then those that are
@@ -57,12 +52,14 @@ impl Types {
         self.asked.as_ref()
     }
 
-    /// The type that was asked for, or else the one that the name of the file tells.
+    /// The schemas that were given.
+    pub(crate) fn given(&self) -> &DescriptorPool {
+        &self.given
+    }
+
+    /// The type that was asked for, or else that of the format which knows the file.
     pub(crate) fn asked_or_of_file(&self, path: &Path) -> Option<MessageDescriptor> {
-        let told = || {
-            let stem = path.file_stem()?;
-            (stem == SAVED_MODEL_STEM).then(|| self.get(SAVED_MODEL))?
-        };
+        let told = || self.get(recognize(path)?.message_types().first()?);
         self.asked.clone().or_else(told)
     }
 
@@ -89,7 +86,15 @@ impl Types {
     /// A type to give as an example of `--message`: one that no other is made of.
     pub(crate) fn example(&self) -> String {
         let mut roots = schema::roots(&self.given);
-        roots.next().unwrap_or_else(|| GRAPH_DEF.to_owned())
+        let built_in = || {
+            ALL.formats()
+                .iter()
+                .flat_map(|format| format.message_types())
+                .next()
+        };
+        roots
+            .next()
+            .unwrap_or_else(|| (*built_in().unwrap_or(&"TYPE")).to_owned())
     }
 
     fn named(&self, name: &str) -> Result<MessageDescriptor, Failure> {
@@ -98,12 +103,21 @@ impl Types {
                 let messages = schema::messages(pool);
                 messages.map(|m| m.full_name().to_owned()).collect()
             };
-            let (given, built_in) = (names(&self.given), names(pool()));
+            let given = names(&self.given);
+            let with_types = || {
+                ALL.formats()
+                    .iter()
+                    .filter(|format| !format.message_types().is_empty())
+            };
+            let pools = with_types().filter_map(|format| format.descriptor_pool());
+            let built_in: Vec<String> = pools.flat_map(names).collect();
             let known = given.iter().chain(&built_in).map(String::as_str);
             let hint = match suggest::nearest(name, known) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if given.is_empty() => {
-                    "known are those of TensorFlow's SavedModel and GraphDef; --proto and --descriptor-set add others".into()
+                    let titles: Vec<&str> = with_types().map(|format| format.title()).collect();
+                    let titles = titles.join(", ");
+                    format!("known are those of {titles}; --proto and --descriptor-set add others")
                 }
                 None => format!("the schema has {}", some_of(&given)),
             };
@@ -138,39 +152,23 @@ fn some_of(names: &[String]) -> String {
     }
 }
 
-/// The splitter of a type: the one made for it, or the one for any.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Splitter {
-    SavedModel,
-    GraphDef,
-    Size,
-}
+/// The splitter of a type: the one that its format has, or the one for any.
+#[derive(Clone, Copy)]
+pub(crate) struct Splitter(&'static (dyn ComposableSplitter + Sync));
 
 impl Splitter {
     pub(crate) fn of(descriptor: &MessageDescriptor) -> Self {
-        match descriptor.full_name() {
-            SAVED_MODEL => Splitter::SavedModel,
-            GRAPH_DEF => Splitter::GraphDef,
-            _ => Splitter::Size,
-        }
+        Splitter(ALL.splitter(descriptor.full_name()))
     }
 }
 
 impl ComposableSplitter for Splitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        match self {
-            Splitter::SavedModel => SavedModelSplitter.build_chunks(cx),
-            Splitter::GraphDef => GraphDefSplitter.build_chunks(cx),
-            Splitter::Size => SizeSplitter.build_chunks(cx),
-        }
+        self.0.build_chunks(cx)
     }
 
     fn version(&self) -> i32 {
-        match self {
-            Splitter::SavedModel => SavedModelSplitter.version(),
-            Splitter::GraphDef => GraphDefSplitter.version(),
-            Splitter::Size => SizeSplitter.version(),
-        }
+        self.0.version()
     }
 }
 
@@ -201,7 +199,7 @@ mod tests {
             assert_eq!(failure.exit(), crate::Exit::Usage);
         }
         assert!(
-            types("onnx.ModelProto")
+            types("unheard.Of")
                 .unwrap_err()
                 .message()
                 .contains("known are")
@@ -211,10 +209,16 @@ mod tests {
     #[test]
     fn the_name_of_a_saved_model_tells_its_type() {
         let types = Types::load(&SchemaArgs::default()).unwrap();
-        for name in ["saved_model.pb", "a/saved_model.cpb", "a/saved_model"] {
-            let known = types.asked_or_of_file(Path::new(name)).unwrap();
-            assert_eq!(known.full_name(), SAVED_MODEL);
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, b"").unwrap();
+            path
+        };
+        for name in ["saved_model.pb", "saved_model.cpb", "saved_model"] {
+            let known = types.asked_or_of_file(&file(name)).unwrap();
+            assert_eq!(known.full_name(), proto_splitter::SAVED_MODEL);
         }
-        assert!(types.asked_or_of_file(Path::new("graph.pb")).is_none());
+        assert!(types.asked_or_of_file(&file("graph.pb")).is_none());
     }
 }

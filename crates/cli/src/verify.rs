@@ -9,12 +9,13 @@ use std::io;
 use std::path::Path;
 
 use proto_splitter::compare::{Comparison, compare};
-use proto_splitter::lazy::MessageView;
 use proto_splitter::merge::{MergeCheck, MergeOptions, SourceCheck};
+use proto_splitter::view::MessageView;
 use proto_splitter::wire::{SourceInput, WireCursor};
 use serde::Serialize;
 
 use crate::Exit;
+use crate::archive;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::info::hex;
@@ -68,6 +69,14 @@ struct Against {
 
 pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
+    if let Some(opened) = source::special(
+        &input,
+        &args.reading.schema,
+        args.reading.limits(),
+        output.reading("verifying"),
+    )? {
+        return archive::verify(&input, &opened, args.json, output);
+    }
     if let Some(original) = &args.against {
         // Reading all of the file first would be long to wait for this error.
         let failed = |error: io::Error| Failure::io(original, &error);
@@ -256,7 +265,7 @@ impl Against {
             return Ok(against);
         }
         against.result = "different";
-        let merged = Source::open(input, options.get_limits())?;
+        let merged = Source::open(input, options)?;
         let merged = merged.view(options.clone());
         let merged = merged.map_err(|error| Failure::of(&input.file, &error))?;
         let file = File::open(original).map_err(|error| Failure::io(original, &error))?;

@@ -13,40 +13,29 @@
 //! knows its version, that every index and path in it is in range. [`ChunkedFile`] checks it
 //! against the records.
 
-mod cache;
-mod checked;
-mod file;
-mod form;
-mod locate;
-mod parts;
-mod schema;
-mod siblings;
-mod store;
-mod summary;
+mod chunk_tree;
+mod embedded_schema;
+mod kind;
+mod limits;
+mod message_count;
+mod profile;
 mod trailer;
-mod unknown;
+mod unknown_fields;
 
-pub use file::ChunkedFile;
-pub(crate) use file::open_file;
-pub use form::is_chunked;
-pub(crate) use schema::describe_type;
-pub use summary::{ChunkSummary, SharedWith};
+pub(crate) use chunk_tree::{ChunkRef, ChunkTree, NodeId};
+pub(crate) use embedded_schema::{describe_type, schema_in};
+pub use kind::ChunkKind;
+pub use limits::{
+    DEFAULT_LEAST_MAX_MERGED_SIZE, DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES,
+    DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_LEVELS,
+    DEFAULT_MAX_TRAILER_MEMORY, DEFAULT_MAX_TRAILER_SIZE, LARGEST_DEPTH_LIMIT, LARGEST_EXPANSION,
+    Limits,
+};
+pub(crate) use message_count::check as check_trailer_memory;
+pub use profile::Profile;
+pub(crate) use profile::key_is_addressable;
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 
-/// The kind of a chunk, as `ChunkInfo.Type` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ChunkKind {
-    /// A serialized message, or fields of one.
-    Message,
-    /// The value of a bytes or string field.
-    Bytes,
-}
-
-impl std::fmt::Display for ChunkKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            ChunkKind::Message => "MESSAGE",
-            ChunkKind::Bytes => "BYTES",
-        })
-    }
-}
+pub use crate::chunked_file::ChunkedFile;
+pub use crate::io::detect::is_chunked;
+pub use crate::merge::{ChunkSummary, SharedWith};

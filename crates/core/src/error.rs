@@ -249,6 +249,15 @@ fn own_cause(error: &record_file::Error) -> Option<Error> {
     })
 }
 
+/// What prost says of bytes that don't decode.
+#[cold]
+pub(crate) fn undecodable(error: prost::DecodeError) -> Error {
+    Error::new(
+        ErrorKind::InvalidMessage,
+        format!("the bytes are not a message of the type asked for: {error}"),
+    )
+}
+
 impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         let kind = match error.kind() {

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use proto_splitter_core::merge::Merger;
-//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+//! use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 //! use prost_reflect::prost_types::FileDescriptorProto;
 //!
 //! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
@@ -29,9 +29,9 @@
 //! [`ComposableSplitter`](split::ComposableSplitter) plans which spans of it leave, as a
 //! [`SplitPlan`](split::SplitPlan), and writes them: [`SizeSplitter`](split::SizeSplitter) goes by
 //! sizes alone, and an implementation of one's own cuts what it names. A [`Merger`](merge::Merger)
-//! puts a file together again. A [`MessageView`](lazy::MessageView) reads single values of a
-//! message of any size, [`tree`] says what takes up space in it, [`compare`] where two differ, and
-//! [`rewrite`] changes a file without merging it. Long work reports to a
+//! puts a file together again. A [`MessageView`](view::MessageView) reads single values of a
+//! message of any size, [`size_tree`] says what takes up space in it, [`compare`] where two differ, and
+//! [`edit`] changes a file without merging it. Long work reports to a
 //! [`Progress`](progress::Progress), by which it can be stopped.
 //!
 //! The words that are used throughout, from *chunk* to *profile*, are explained in the
@@ -42,26 +42,30 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
-pub mod atomic;
+mod chunked_file;
 pub mod compare;
 pub mod container;
-mod crc;
-pub mod decode;
+pub mod edit;
 mod error;
-pub mod lazy;
+pub mod formats;
+mod io;
+mod member_names;
 pub mod merge;
 pub mod path;
-mod positioned;
 pub mod progress;
 pub mod proto;
-pub mod rewrite;
+pub mod rope;
 pub mod schema;
+pub mod size_tree;
 pub mod split;
-mod threads;
-pub mod tree;
+pub mod tensor;
+pub mod view;
 pub mod wire;
 
+pub use chunked_file::ChunkedFile;
 pub use error::{Error, ErrorKind, Result};
+#[doc(hidden)]
+pub use io::atomic_file as atomic;
 /// The crates whose types are in signatures of this one, in the versions that they are of.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

@@ -10,53 +10,42 @@
 //! missing are created. Where TensorFlow's Merger aborts, reads out of bounds, truncates a key or
 //! stays silent, this one does what was meant, or says why it can't.
 
-mod ahead;
-mod arriving;
-mod entries;
-mod execute;
-mod input;
-mod keys;
-mod marked;
-mod memory;
+mod chunk_merger;
 mod merger;
+mod open;
 mod options;
-mod parallel;
-mod pass;
-mod peek;
 mod plan;
-mod planner;
-mod rope;
-mod scalar;
-mod schema;
-mod sink;
-mod state;
-mod store;
-mod tree;
-mod unmarked;
+mod read;
 mod verify;
-mod walk;
-mod walked;
-mod whole;
 mod write;
 
-pub use arriving::ChunkMerger;
-pub use execute::Merged;
+pub use chunk_merger::ChunkMerger;
 pub use merger::Merger;
-pub use options::{
-    DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES, DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING,
-    DEFAULT_MAX_TRAILER_LEVELS, DEFAULT_MAX_TRAILER_MESSAGES, DEFAULT_MAX_TRAILER_SIZE, Limits,
-    MergeOptions,
+pub(crate) use merger::to_sink;
+pub(crate) use open::{
+    no_way_to_others, open_path, open_path_with, open_sources, open_sources_with,
 };
-pub use plan::{MergePlan, Segment, SegmentSource};
-pub use store::{ChunkStore, Places};
+pub use options::MergeOptions;
+pub use plan::merge_plan::{MergePlan, Segment, SegmentSource};
+pub use plan::planner::plan;
+pub(crate) use plan::planner::plan_part;
+pub use read::chunk_store::{ChunkStore, Places};
+pub(crate) use read::embedded_schema::read_schema;
+pub(crate) use read::record_store::RecordStore;
+pub(crate) use read::summary::summaries;
+pub use read::summary::{ChunkSummary, SharedWith};
+pub(crate) use verify::verify;
 pub use verify::{MergeCheck, SourceCheck, Verification};
+pub(crate) use write::buffer::Memory;
+pub(crate) use write::chunk_cache::with_plan;
+pub use write::execute::Merged;
+pub(crate) use write::execute::{execute_into, to_bytes};
+pub(crate) use write::in_order::write;
+pub(crate) use write::parallel::fill;
+pub(crate) use write::plan_reader::PlanInput;
 
-pub(crate) use input::PlanInput;
-pub(crate) use keys::{EntryKey, KeyCodec, KeyForm, is_key};
-pub(crate) use memory::Memory;
-pub(crate) use parallel::fill;
-pub(crate) use planner::{Layout, plan};
-pub(crate) use schema::wire_type;
-pub(crate) use store::{read_stream, read_to_place};
-pub(crate) use tree::{PathTree, TreeOptions};
-pub(crate) use write::write;
+pub use crate::container::{
+    DEFAULT_LEAST_MAX_MERGED_SIZE, DEFAULT_MAX_CACHED_SIZE, DEFAULT_MAX_FILES,
+    DEFAULT_MAX_MESSAGE_DEPTH, DEFAULT_MAX_NESTING, DEFAULT_MAX_TRAILER_LEVELS,
+    DEFAULT_MAX_TRAILER_MEMORY, DEFAULT_MAX_TRAILER_SIZE, LARGEST_EXPANSION, Limits,
+};

@@ -2,193 +2,44 @@
 //! as `FieldIndex` tags.
 //!
 //! A path is a row of [`Step`]s. A step is a field, and for a repeated field an index, for a map a
-//! key:
+//! key. A [`PathQuery`] is a path that may pick elements in other ways, too:
 //!
 //! ```text
 //! path  = step *( "." step )
 //! step  = field [ "[" ( index | key ) "]" ]
 //! field = name | number | "(" extension name ")"
-//! key   = "true" | "false" | integer | quoted string      quoted as in JSON: "say \"hi\"\n"
+//! key   = "true" | "false" | integer | quoted      quoted as in JSON: "say \"hi\"\n", or in '
+//!
+//! query = pick *( "." pick )
+//! pick  = step | field "[" ( "*" | "-" index | [ place ] ":" [ place ] | quoted | path "=" value ) "]"
+//! place = [ "-" ] index
+//! value = quoted | what has no ] in it
 //! ```
 //!
 //! With a message's descriptor names are resolved and keys get their type; without one a path is
 //! written in numbers, and an unquoted integer is an index.
 
+mod display;
+mod field_path;
+mod field_ref;
+mod key_codec;
+mod map_entry;
+mod map_key;
 mod parse;
+mod query;
 mod resolve;
 mod tags;
 
-use std::fmt;
-
-use prost_reflect::MessageDescriptor;
-
-pub(crate) use resolve::{FieldRef, key_fits, message_below};
+pub use field_path::{FieldPath, Select, Step};
+pub(crate) use field_ref::{FieldRef, check_field, key_fits, message_below};
+pub(crate) use key_codec::{
+    CanonicalKey, EntryKey, KeyCodec, KeyForm, canonical_key, entry_key, is_key,
+};
+pub(crate) use map_entry::{MapEntry, key_codec, parse_entry, with_key};
+pub use map_key::MapKey;
+pub use query::PathQuery;
+pub(crate) use query::{Expected, Pick, Place};
 pub use resolve::{Target, TargetKind};
-
-use crate::wire::FieldNumber;
-
-/// The key of a map entry, in the types that a `FieldIndex` can carry.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MapKey {
-    /// A string key.
-    String(String),
-    /// A bool key.
-    Bool(bool),
-    /// A uint32 key (also fixed32).
-    U32(u32),
-    /// A uint64 key (also fixed64).
-    U64(u64),
-    /// An int32 key (also sint32, sfixed32).
-    I32(i32),
-    /// An int64 key (also sint64, sfixed64).
-    I64(i64),
-}
-
-impl fmt::Display for MapKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MapKey::String(key) => parse::write_quoted(f, key),
-            MapKey::Bool(key) => key.fmt(f),
-            MapKey::U32(key) => key.fmt(f),
-            MapKey::U64(key) => key.fmt(f),
-            MapKey::I32(key) => key.fmt(f),
-            MapKey::I64(key) => key.fmt(f),
-        }
-    }
-}
-
-/// What picks one value of a field that has several.
-///
-/// The order is that of merging: nothing, then indices, then keys.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Select {
-    /// The field itself.
-    Field,
-    /// An element of a repeated field, counted from 0.
-    Index(u64),
-    /// The value of a map entry.
-    Key(MapKey),
-}
-
-/// One step of a path: a field, and which of its values.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Step {
-    /// The field's number.
-    pub field: FieldNumber,
-    /// Which of the field's values.
-    pub select: Select,
-}
-
-impl Step {
-    /// A singular field.
-    pub fn field(number: u32) -> Step {
-        Step {
-            field: FieldNumber(number),
-            select: Select::Field,
-        }
-    }
-
-    /// An element of a repeated field.
-    pub fn index(number: u32, index: u64) -> Step {
-        Step {
-            field: FieldNumber(number),
-            select: Select::Index(index),
-        }
-    }
-
-    /// The value of a map entry.
-    pub fn key(number: u32, key: MapKey) -> Step {
-        Step {
-            field: FieldNumber(number),
-            select: Select::Key(key),
-        }
-    }
-}
-
-/// A place in a message: the row of steps from the root to it. The root itself is the empty path.
-///
-/// Paths order as chunks are merged: by field number, index and key, shorter first.
-///
-/// ```
-/// use proto_splitter_core::path::{FieldPath, MapKey, Step};
-///
-/// let path: FieldPath = r#"1[7].5["value"].8"#.parse()?;
-/// assert_eq!(path.steps()[0], Step::index(1, 7));
-/// assert_eq!(path.steps()[1], Step::key(5, MapKey::String("value".into())));
-/// assert_eq!(path.to_string(), r#"1[7].5["value"].8"#);
-/// # Ok::<(), proto_splitter_core::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FieldPath {
-    steps: Vec<Step>,
-}
-
-impl FieldPath {
-    /// The empty path: the message itself.
-    pub fn root() -> Self {
-        FieldPath::default()
-    }
-
-    /// The steps from the root.
-    pub fn steps(&self) -> &[Step] {
-        &self.steps
-    }
-
-    /// Whether this is the message itself.
-    pub fn is_root(&self) -> bool {
-        self.steps.is_empty()
-    }
-
-    /// Goes one step further down.
-    pub fn push(&mut self, step: Step) {
-        self.steps.push(step);
-    }
-
-    /// Goes one step back up; `None` at the root.
-    pub fn pop(&mut self) -> Option<Step> {
-        self.steps.pop()
-    }
-
-    /// This path, one step further down.
-    #[must_use]
-    pub fn join(&self, step: Step) -> Self {
-        let mut path = self.clone();
-        path.push(step);
-        path
-    }
-
-    /// This path, and then all of `other`.
-    #[must_use]
-    pub fn concat(&self, other: &FieldPath) -> Self {
-        self.steps.iter().chain(&other.steps).cloned().collect()
-    }
-
-    /// What is left of this path below `prefix`; `None` if it doesn't lie there.
-    pub fn strip_prefix(&self, prefix: &FieldPath) -> Option<FieldPath> {
-        let rest = self.steps.strip_prefix(prefix.steps.as_slice())?;
-        Some(rest.iter().cloned().collect())
-    }
-
-    /// The path as text, with the names that `root` gives its fields; numbers from where it has
-    /// none.
-    pub fn display(&self, root: Option<&MessageDescriptor>) -> String {
-        resolve::display(self, root)
-    }
-}
-
-impl FromIterator<Step> for FieldPath {
-    fn from_iter<I: IntoIterator<Item = Step>>(steps: I) -> Self {
-        FieldPath {
-            steps: steps.into_iter().collect(),
-        }
-    }
-}
-
-impl fmt::Display for FieldPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&resolve::display(self, None))
-    }
-}
 
 #[cfg(test)]
 mod tests;

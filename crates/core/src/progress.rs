@@ -6,7 +6,7 @@
 //!
 //! use proto_splitter_core::ErrorKind;
 //! use proto_splitter_core::progress::{CancelToken, Progress};
-//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+//! use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 //!
 //! let file = prost_reflect::prost_types::FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
 //! let folder = tempfile::tempdir()?;

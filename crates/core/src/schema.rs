@@ -1,13 +1,15 @@
 //! Types that are known at run time only: descriptor sets, as protobuf's compilers write them.
 //!
-//! A type that was compiled into the program needs none of this: a generated message says its
-//! descriptor itself. Everything else comes as a `FileDescriptorSet`: from `protoc
+//! A type that `prost-reflect-build` compiled into the program needs none of this: its messages say
+//! their descriptor themselves. Those that `prost-build` makes don't: for them
+//! [`Source::from_message`](crate::split::Source::from_message) takes a descriptor, which comes from
+//! the set that `prost_build::Config::file_descriptor_set_path` writes. Everything else comes as a `FileDescriptorSet`: from `protoc
 //! --include_imports --descriptor_set_out=FILE`, from `buf build -o FILE`, or from the crate
 //! `protox`.
 //!
 //! ```
 //! use proto_splitter_core::schema::decode_descriptor_set;
-//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, Source};
+//! use proto_splitter_core::split::{SplitExt, SizeSplitter, Source};
 //! # use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet};
 //! # use prost_reflect::prost_types::field_descriptor_proto::{Label, Type};
 //! # let mut field = FieldDescriptorProto { name: Some("name".into()), number: Some(1), ..Default::default() };
@@ -27,7 +29,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub(crate) mod cost;
 mod editions;
+mod reflect;
 #[cfg(test)]
 mod tests;
 
@@ -38,15 +42,8 @@ use prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, Value};
 
-use crate::{Error, ErrorKind, Result};
-
-/// Field numbers of `google.protobuf.FileDescriptorSet` and `FileDescriptorProto`.
-mod number {
-    pub(super) const FILE: u32 = 1;
-    pub(super) const NAME: u32 = 1;
-    pub(super) const DEPENDENCY: u32 = 3;
-    pub(super) const SYNTAX: u32 = 12;
-}
+use crate::{ErrorKind, Result};
+use reflect::{invalid, number, text};
 
 /// The types in a serialized `FileDescriptorSet`: proto2, proto3, and editions 2023 and 2024.
 ///
@@ -79,6 +76,7 @@ pub fn read_descriptor_set(path: impl AsRef<Path>) -> Result<DescriptorPool> {
 /// As [`decode_descriptor_set`], and if a file of the set is in the pool with other content; only
 /// of `google/protobuf/`, which everybody brings along, the first is taken.
 pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()> {
+    check_memory(bytes)?;
     let mut set = DynamicMessage::decode(set_descriptor()?, bytes)
         .map_err(|error| invalid(format!("no file descriptor set: {error}")))?;
     let files = set
@@ -96,6 +94,55 @@ pub fn add_descriptor_set(pool: &mut DescriptorPool, bytes: &[u8]) -> Result<()>
     }
     pool.decode_file_descriptor_set(set.encode_to_vec().as_slice())
         .map_err(|error| invalid(format!("{error:?}")))
+}
+
+/// The most memory that a set of descriptors may take, with the types that are made of it: enough
+/// for hundreds of thousands of messages and fields.
+const MAX_SET_MEMORY: u64 = 512 << 20;
+
+/// What a message in a set, as of a field, takes three times: as it is read, as it is checked, and
+/// in the pool.
+const EACH_DESCRIPTOR: u64 = 1200;
+
+/// Fails if a serialized `FileDescriptorSet` would take too much memory.
+pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
+    let costs = cost::Costs {
+        most: MAX_SET_MEMORY,
+        each_message: EACH_DESCRIPTOR,
+        opens_any: false,
+    };
+    cost::check(set, &set_descriptor()?, costs).map_err(|error| match error.kind() {
+        ErrorKind::LimitExceeded => error.context("the schema"),
+        _ => invalid(format!("no file descriptor set: {error}")),
+    })
+}
+
+/// Fails if a message of this type would take more than `most` bytes of memory once it is decoded,
+/// as [`DynamicMessage`] is, with what is in each `google.protobuf.Any`; or if those nest deeper
+/// than they can be shown.
+///
+/// ```
+/// use prost_reflect::ReflectMessage;
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use proto_splitter_core::schema::check_decoded_size;
+///
+/// // Ten thousand empty messages of two bytes each.
+/// let bytes = b"\x22\x00".repeat(10_000);
+/// let descriptor = FileDescriptorProto::default().descriptor();
+/// assert!(check_decoded_size(&bytes, &descriptor, 64 << 20).is_ok());
+/// assert!(check_decoded_size(&bytes, &descriptor, 1 << 20).is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::LimitExceeded`] then, [`ErrorKind::InvalidMessage`] if it is no message at all.
+pub fn check_decoded_size(bytes: &[u8], descriptor: &MessageDescriptor, most: u64) -> Result<()> {
+    let costs = cost::Costs {
+        most,
+        each_message: 0,
+        opens_any: true,
+    };
+    cost::check(bytes, descriptor, costs)
 }
 
 fn set_descriptor() -> Result<MessageDescriptor> {
@@ -151,15 +198,4 @@ fn fields_of(file: &FileDescriptorProto) -> BTreeSet<(String, i32, String)> {
         open.extend(message.nested_type.iter().map(|m| (inside(&scope, m), m)));
     }
     found
-}
-
-fn text(message: &DynamicMessage, number: u32) -> String {
-    let value = message.get_field_by_number(number);
-    let text = value.as_deref().and_then(Value::as_str);
-    text.unwrap_or_default().to_owned()
-}
-
-#[cold]
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidSchema, message)
 }

@@ -5,7 +5,7 @@
 //! [`Split`], to a file what is [`Written`], and to a pipe or a connection a [`WrittenStream`].
 //!
 //! ```
-//! use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, Source, SplitOptions};
+//! use proto_splitter_core::split::{SplitExt, SizeSplitter, Source, SplitOptions};
 //! use prost_reflect::prost_types::FileDescriptorProto;
 //!
 //! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
@@ -20,41 +20,35 @@
 //! ```
 
 mod compression;
-mod context;
-mod emit;
-mod entry;
-mod file;
-mod fill;
-mod fits;
-mod marks;
-mod metadata;
+mod file_sizes;
 mod options;
-pub(crate) mod parts;
-mod pieces;
 mod plan;
-mod recent;
-mod records;
-mod same;
-mod size;
-mod source;
-mod splitter;
-mod stream;
-mod trailer;
-mod view;
+mod read;
+mod split_ext;
 mod write;
 
 pub use compression::{AUTO_LEAST_SAVING, ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
-pub use context::{AddedChunk, SplitContext};
-pub use file::{Written, WrittenChunk, WrittenFile};
+pub(crate) use file_sizes::{most_of_trailer, most_stored};
 pub(crate) use options::check_max_file_size;
 pub use options::{
-    DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_DEPTH_LIMIT,
-    LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile, SizeRules, SplitOptions,
+    DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_VALUE_CHUNK_SIZE, LARGEST_MAX_CHUNK_SIZE,
+    LEAST_MAX_FILE_SIZE, SizeRules, SplitOptions,
 };
-pub use parts::parts_beside;
-pub use plan::{PlannedChunk, Segment, SplitPlan};
-pub use source::Source;
-pub use splitter::{ComposableSplitter, SizeSplitter};
-pub use stream::WrittenStream;
-pub use view::{View, ViewKind};
-pub use write::{Chunk, Split};
+pub use plan::decisions::AddedChunk;
+pub(crate) use plan::readable::check_file_count;
+pub use plan::size_splitter::SizeSplitter;
+pub use plan::split_plan::{PlannedChunk, Segment, SplitPlan};
+pub use plan::splitter::{ComposableSplitter, SplitContext};
+pub use read::source::Source;
+pub use read::source_view::elements::{Elements, Entries};
+pub use read::source_view::{View, ViewKind};
+pub use split_ext::SplitExt;
+pub(crate) use write::commit::Commit;
+pub use write::in_memory::{Chunk, Split};
+pub use write::multi_file::parts_beside;
+pub(crate) use write::multi_file::{DonePart, check_size, complete_part, stem_beside};
+pub(crate) use write::probe::decide_stream;
+pub use write::stream::WrittenStream;
+pub use write::written::{Written, WrittenChunk, WrittenFile};
+
+pub use crate::container::{LARGEST_DEPTH_LIMIT, Profile};

@@ -1,77 +1,18 @@
 //! The protobuf wire format: varints, tags, and a cursor that hops from field to field.
 
 mod cursor;
+pub(crate) mod header;
 mod input;
+mod kind;
+mod tag;
 mod varint;
 
 pub use cursor::{Field, WireCursor};
 pub(crate) use input::at_hand;
 pub use input::{Input, SourceInput, StreamInput};
+pub(crate) use kind::wire_type;
+pub use tag::{FieldNumber, WireType, tag};
 pub use varint::{MAX_VARINT_LEN, decode_varint, encode_varint, put_varint, varint_len};
-
-/// A field number: 1 to 536,870,911 (2^29 - 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FieldNumber(pub u32);
-
-impl FieldNumber {
-    /// The largest number a tag can carry.
-    pub const MAX: FieldNumber = FieldNumber((1 << 29) - 1);
-}
-
-impl std::fmt::Display for FieldNumber {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// How a value is written after its tag: the low three bits of the tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WireType {
-    /// 0: one varint.
-    Varint,
-    /// 1: eight bytes.
-    Fixed64,
-    /// 2: a varint length and that many bytes.
-    Len,
-    /// 3: fields, up to the end group tag of the same number.
-    StartGroup,
-    /// 4: ends a group.
-    EndGroup,
-    /// 5: four bytes.
-    Fixed32,
-}
-
-impl WireType {
-    /// The wire type of these low three bits; 6 and 7 mean nothing.
-    pub fn from_bits(bits: u64) -> Option<WireType> {
-        Some(match bits & 7 {
-            0 => WireType::Varint,
-            1 => WireType::Fixed64,
-            2 => WireType::Len,
-            3 => WireType::StartGroup,
-            4 => WireType::EndGroup,
-            5 => WireType::Fixed32,
-            _ => return None,
-        })
-    }
-
-    /// The low three bits of a tag with this wire type.
-    pub fn bits(self) -> u64 {
-        match self {
-            WireType::Varint => 0,
-            WireType::Fixed64 => 1,
-            WireType::Len => 2,
-            WireType::StartGroup => 3,
-            WireType::EndGroup => 4,
-            WireType::Fixed32 => 5,
-        }
-    }
-}
-
-/// The tag of a field: its number and wire type, as written on the wire.
-pub fn tag(number: FieldNumber, wire_type: WireType) -> u64 {
-    u64::from(number.0) << 3 | wire_type.bits()
-}
 
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,9 @@ use merge_support::file::{Layout, cpb_with};
 use merge_support::{Chunked, cat, int, len, path};
 use proto_splitter_core::compare::compare;
 use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::edit::{RewriteOptions, recompress};
 use proto_splitter_core::merge::{Limits, MergeOptions};
-use proto_splitter_core::rewrite::{RewriteOptions, recompress};
-use proto_splitter_core::tree::TreeOptions;
+use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
 
@@ -75,7 +75,7 @@ const WAYS: [Way; 8] = [
     }),
     ("tree", false, |file| {
         let view = file.view(MergeOptions::new());
-        view.tree(&path(""), &TreeOptions::new()).map(drop)
+        measure(&view, &path(""), &TreeOptions::new()).map(drop)
     }),
     ("fields", false, |file| {
         let view = file.view(MergeOptions::new());

@@ -9,7 +9,7 @@ use proto_splitter_core::container::{ChunkKind, Trailer, TrailerUse};
 use proto_splitter_core::merge::{Limits, MergeOptions, Merger};
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::split::{
-    ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitOptions,
+    ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
 };
 
 /// A file whose name has `name` bytes, with dependencies of these sizes.
@@ -94,7 +94,7 @@ fn an_element_is_cut_by_hand_in_the_extended_profile_only() {
     impl ComposableSplitter for Dependencies {
         fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter_core::Result<()> {
             for dependency in cx.message().repeated("dependency")? {
-                cx.cut(&dependency)?;
+                cx.cut(&dependency?)?;
             }
             Ok(())
         }

@@ -12,8 +12,7 @@ use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{Limits, MergeCheck, MergeOptions, Merger, SourceCheck};
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::split::{
-    ChunkCompression, ComposableSplitter, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitOptions,
-    Written,
+    ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
 };
 use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
 
@@ -447,8 +446,8 @@ fn a_trailer_in_chunks_is_read_within_limits() {
             "the trailer: a message of",
         ),
         (
-            limits.clone().max_trailer_messages(2000),
-            "the trailer: a trailer of more than 2000 messages",
+            limits.clone().max_trailer_memory(100_000),
+            "the trailer: a trailer that takes more than 100000 bytes of memory",
         ),
     ] {
         let error = ChunkedFile::open_with(&path, &limits).unwrap_err();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::merge::{MergeOptions, Merger};
-use proto_splitter_core::split::{ComposableSplitter, Profile, SizeSplitter, Source, SplitOptions};
+use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use record_file::ReadAt;
 
 /// Bytes of the value: 3 GiB.

@@ -11,9 +11,9 @@ use proto_splitter_core::ErrorKind::{
     self, InvalidConfig, InvalidMessage, InvalidPath, SchemaNeeded,
 };
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::lazy::{Fields, MessageView};
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::view::{Fields, MessageView};
 use record_file::Compression;
 
 const BIG: usize = 600_000;
@@ -341,7 +341,11 @@ fn a_path_that_leads_nowhere_says_so() {
         let error = view.get(&path(at)).unwrap_err();
         assert_eq!((error.kind(), error.to_string()), (kind, message.into()));
     };
-    fails("10[4]", InvalidPath, "r[4]: the message has no such value");
+    fails(
+        "10[4]",
+        InvalidPath,
+        "r[4]: the message has no such value: r has 4 elements, counted from 0",
+    );
     fails(
         "13[\"c\"].8",
         InvalidPath,

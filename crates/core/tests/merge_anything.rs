@@ -6,7 +6,7 @@ use prost_reflect::prost_types::FileDescriptorProto;
 use prost_reflect::{DynamicMessage, ReflectMessage};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::merge::{ChunkMerger, Limits, MergeOptions, Merger};
-use proto_splitter_core::split::{ComposableSplitter, Profile, SizeSplitter, Split, SplitOptions};
+use proto_splitter_core::split::{Profile, SizeSplitter, Split, SplitExt, SplitOptions};
 
 fn message() -> FileDescriptorProto {
     FileDescriptorProto {

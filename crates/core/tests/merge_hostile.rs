@@ -11,7 +11,7 @@ use proto_splitter_core::ErrorKind::{
     self, ChecksumMismatch, InvalidTrailer, LimitExceeded, NotChunked, Record, UnsupportedVersion,
 };
 use proto_splitter_core::container::{ChunkedFile, Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{Limits, MergeOptions, plan};
 use proto_splitter_core::proto::{
     ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, field_index,
 };
@@ -444,7 +444,7 @@ fn claims_of_sizes_that_add_up_to_nonsense_are_refused() {
     let store = Claims(chunked.chunks.clone(), sizes);
     let trailer =
         Trailer::from_metadata(chunked.metadata, TrailerUse::Whole, &Limits::default()).unwrap();
-    let error = trailer.plan(&store, &MergeOptions::new()).unwrap_err();
+    let error = plan(&trailer, &store, &MergeOptions::new()).unwrap_err();
     assert_eq!(error.kind(), LimitExceeded);
     assert!(
         error
@@ -504,7 +504,7 @@ fn junk_that_parses_never_panics() {
             trailer[at] = u8::try_from(state >> 56).unwrap();
         }
         if let Ok(trailer) = Trailer::parse(&trailer, &Limits::default()) {
-            let _ = trailer.plan(&sample().chunks[..], &MergeOptions::new());
+            let _ = plan(&trailer, &sample().chunks[..], &MergeOptions::new());
         }
     }
 }

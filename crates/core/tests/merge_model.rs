@@ -9,7 +9,7 @@ use merge_support::{Chunked, cat, group, int, len};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey as ReflectKey, ReflectMessage, Value};
 use proto_splitter_core::container::{Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeOptions, SegmentSource};
+use proto_splitter_core::merge::{Limits, MergeOptions, SegmentSource, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
 
@@ -283,7 +283,7 @@ fn damaged_chunks_and_places_never_panic() {
             MergeOptions::new(),
             MergeOptions::new().assume_plain(true),
         ] {
-            let Ok(plan) = trailer.plan(&chunked.chunks[..], &options) else {
+            let Ok(plan) = plan(&trailer, &chunked.chunks[..], &options) else {
                 continue;
             };
             // What is planned covers the output, and stays within the chunks.

@@ -7,10 +7,11 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
 
+mod format;
 mod names;
-mod parts;
 pub mod proto;
 mod splitter;
 
+pub use format::{GraphDefFormat, TENSOR};
 pub use names::{NAMES, type_and_shape};
 pub use splitter::{GRAPH_DEF, GraphDefSplitter};

@@ -2,7 +2,7 @@
 
 use prost::Message;
 use proto_splitter_core::Result;
-use proto_splitter_core::tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 
 use crate::proto::{DataType, TensorShapeProto};
 
@@ -13,10 +13,10 @@ const MAX_SHAPE: usize = 1024;
 /// tensor it may have; a function by its signature's name; a tensor by its type and shape.
 ///
 /// ```
-/// use proto_splitter_core::lazy::MessageView;
+/// use proto_splitter_core::view::MessageView;
 /// use proto_splitter_core::merge::MergeOptions;
 /// use proto_splitter_core::path::FieldPath;
-/// use proto_splitter_core::tree::TreeOptions;
+/// use proto_splitter_core::size_tree::{TreeOptions, measure};
 /// use proto_splitter_graph_def::{NAMES, proto::{GraphDef, NodeDef}};
 /// use prost::Message;
 /// use prost_reflect::ReflectMessage;
@@ -27,7 +27,7 @@ const MAX_SHAPE: usize = 1024;
 /// let bytes = graph.encode_to_vec();
 ///
 /// let view = MessageView::of_plain(&bytes, options)?;
-/// let tree = view.tree(&FieldPath::root(), &TreeOptions::new().names(&NAMES))?;
+/// let tree = measure(&view, &FieldPath::root(), &TreeOptions::new().names(&NAMES))?;
 /// let name = &tree.root.children[0].members[0].name;
 /// assert_eq!((name.name.as_deref(), name.detail.as_deref()), (Some("x"), Some("AddV2")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

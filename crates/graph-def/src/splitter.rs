@@ -14,7 +14,7 @@ pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
 /// nothing is converted.
 ///
 /// ```
-/// use proto_splitter_core::split::{ComposableSplitter, Source, SplitOptions};
+/// use proto_splitter_core::split::{ComposableSplitter, SplitExt, Source, SplitOptions};
 /// use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 /// use proto_splitter_graph_def::GraphDefSplitter;
 ///

@@ -6,6 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 
 pub(crate) const BLOCK: u64 = 1 << 16;
+/// Bytes of a chunk's header.
+pub(crate) const CHUNK_HEADER: u64 = 40;
 pub(crate) const BLOCK_HEADER: u64 = 24;
 /// Bytes of a block that are not its header.
 pub(crate) const PAYLOAD: u64 = BLOCK - BLOCK_HEADER;
@@ -145,7 +147,7 @@ pub(crate) fn padded_end(pos: u64, padding: u64) -> Option<u64> {
     }
     let mut end = pos.checked_add(padding - pos % padding)?;
     // A block header on the way takes its share, so what counts is the payload.
-    while !is_chunk_boundary(end) || payload_between(pos, end) < crate::chunk::CHUNK_HEADER {
+    while !is_chunk_boundary(end) || payload_between(pos, end) < CHUNK_HEADER {
         end = end.checked_add(padding)?;
     }
     Some(end)

@@ -4,7 +4,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 use crate::position::ChunkOffset;
 
-pub(crate) const CHUNK_HEADER: u64 = 40;
+pub(crate) use crate::block::CHUNK_HEADER;
+
 pub(crate) const CHUNK_HEADER_LEN: usize = 40;
 pub(crate) const MAX_RECORDS: u64 = (1 << 56) - 1;
 

@@ -1,14 +1,9 @@
 //! A chunk in memory, with its records.
 use bytes::Bytes;
 
-use crate::chunk::{Chunk, ChunkKind};
-use crate::codec::{Decoders, Memory};
+use crate::codec::Memory;
 use crate::error::{Error, Result};
-use crate::options::ReaderOptions;
 use crate::position::RecordPosition;
-use crate::simple;
-use crate::stored::Stored;
-use crate::transpose::{self, FieldProjection};
 
 /// The records of one chunk, decoded.
 #[derive(Debug, Clone, Default)]
@@ -104,31 +99,5 @@ impl DecodedChunk {
         // In memory, so it fits; and `data` was checked to be that long.
         let place = |at: u64| usize::try_from(at).ok().map(|at| self.start + at);
         Some(place(begin)?..place(end)?)
-    }
-}
-
-/// Decodes a chunk whose data has the right hash: its records, or the one of a metadata chunk.
-pub(crate) fn decode(
-    chunk: &Chunk,
-    data: Stored,
-    decoders: &mut Decoders,
-    options: &ReaderOptions,
-    projection: &FieldProjection,
-) -> Result<DecodedChunk> {
-    match chunk.header.kind {
-        ChunkKind::Simple => simple::decode(chunk, data.into_vec(), decoders, options),
-        ChunkKind::Transposed => transpose::decode(
-            chunk,
-            chunk.header.num_records,
-            data,
-            decoders,
-            options,
-            projection,
-        ),
-        // Of one record, which isn't counted as one: the serialized metadata.
-        ChunkKind::Metadata => {
-            transpose::decode(chunk, 1, data, decoders, options, &FieldProjection::all())
-        }
-        _ => Ok(DecodedChunk::default()),
     }
 }

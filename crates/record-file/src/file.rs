@@ -1,5 +1,6 @@
 //! Random access to the records of a file.
 mod many;
+pub(crate) mod stream;
 mod walk;
 
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +13,7 @@ use crate::block::is_chunk_boundary;
 use crate::chunk::{Chunk, ChunkKind, file_start};
 use crate::codec::Decoders;
 use crate::compression::CompressionKind;
+use crate::decode_chunk::decode_chunk;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
@@ -22,8 +24,8 @@ use crate::position::{ChunkOffset, RecordPosition};
 use crate::read_at::{ReadAt, read_full_at};
 use crate::simple::compression_kind;
 use crate::stored::Stored;
-use crate::stream::{RecordStream, WantedRecord};
 use crate::transpose::FieldProjection;
+use stream::{RecordStream, WantedRecord};
 
 /// A record file that is read at random, without a state: threads can share it.
 ///
@@ -237,7 +239,7 @@ impl<S: ReadAt> RecordFile<S> {
     pub(crate) fn decode(&self, chunk: &Chunk) -> Result<DecodedChunk> {
         self.with_decoders(|decoders| {
             let data = self.read_stored(chunk, decoders)?;
-            crate::decoded::decode(chunk, data, decoders, &self.options, &self.projection)
+            decode_chunk(chunk, data, decoders, &self.options, &self.projection)
         })
     }
 
@@ -248,7 +250,7 @@ impl<S: ReadAt> RecordFile<S> {
         payload.append(&mut &self.source, u64::MAX, &mut read)?;
         payload.finish(&mut &self.source)?;
         let decoded = self.with_decoders(|decoders| {
-            crate::decoded::decode(
+            decode_chunk(
                 &chunk,
                 read.into(),
                 decoders,

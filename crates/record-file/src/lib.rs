@@ -88,6 +88,7 @@ mod block;
 mod chunk;
 mod codec;
 mod compression;
+mod decode_chunk;
 mod decoded;
 mod describe;
 mod error;
@@ -106,7 +107,6 @@ mod read_at;
 mod reader;
 mod simple;
 mod stored;
-mod stream;
 mod threads;
 mod transpose;
 mod varint;
@@ -117,6 +117,7 @@ pub use compression::{Compression, CompressionKind, DEFAULT_BROTLI_LEVEL, DEFAUL
 pub use decoded::DecodedChunk;
 pub use describe::{ChunkLayout, ChunkPart, PartKind};
 pub use error::{Error, ErrorKind, Result};
+pub use file::stream::{PairStep, RecordPair, RecordStream, WantedRecord, Watch};
 pub use file::{Chunks, RecordFile, StoredRecord};
 pub use headers::is_record_file;
 pub use input::{Input, Sequential};
@@ -127,10 +128,9 @@ pub use options::{
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
 pub use reader::{Found, Guide, RecordReader, SkippedRegion, StreamedRecord};
-pub use stream::{PairStep, RecordPair, RecordStream, WantedRecord, Watch};
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
-    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, LaterPosition, PlainRecord,
-    RecordWriter, SyncData, WriterOptions, plain_record_end,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, LARGEST_PADDING,
+    LaterPosition, PlainRecord, RecordWriter, SyncData, WriterOptions, plain_record_end,
 };

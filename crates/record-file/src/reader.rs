@@ -19,7 +19,8 @@ use two::Verified;
 
 use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
 use crate::codec::Decoders;
-use crate::decoded::{self, DecodedChunk};
+use crate::decode_chunk::decode_chunk;
+use crate::decoded::DecodedChunk;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::headers::{read_first_header, read_header};
@@ -435,7 +436,7 @@ impl<I: Input> RecordReader<I> {
             return Ok(records);
         }
         let data = self.read_verified(chunk)?;
-        decoded::decode(
+        decode_chunk(
             chunk,
             data,
             &mut self.decoders,

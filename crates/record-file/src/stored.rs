@@ -1,12 +1,11 @@
 //! The data of a chunk, in memory that may have room for more.
-use crate::chunk::{Chunk, ChunkKind};
-use crate::codec::{Decoders, resize};
+use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
+use crate::codec::{Decoders, TRUSTED_SIZE, resize};
 use crate::compression::CompressionKind;
 use crate::fault::Fault;
 use crate::input::Input;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
-use crate::transpose;
 
 /// Memory that is allocated with some room more serves for the next chunk too, which is about as
 /// large: such a part of it, or so much.
@@ -79,7 +78,7 @@ impl Stored {
             return Ok(None);
         };
         let is_transposed = chunk.header.kind == ChunkKind::Transposed;
-        let room = transpose::room(&chunk.header, known, options).filter(|_| is_transposed);
+        let room = transposed_room(&chunk.header, known, options).filter(|_| is_transposed);
         let Some(room) = room else {
             return Ok(None);
         };
@@ -147,3 +146,32 @@ impl Stored {
         Ok(Some(stored))
     }
 }
+
+/// The least room beside the records, as a part of them: with less, what is left of the buffers
+/// would be moved too often.
+const LEAST_ROOM: u64 = 8;
+/// Small chunks have as much as their records take, up to here: then nothing is moved.
+const SMALL_ROOM: u64 = 1 << 20;
+
+/// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
+/// more than can be taken on its word, of whose data so many bytes are known to be there.
+pub(crate) fn transposed_room(
+    header: &ChunkHeader,
+    known: u64,
+    options: &ReaderOptions,
+) -> Option<usize> {
+    let size = header.decoded_data_size;
+    let beside = header
+        .data_size
+        .max(size / LEAST_ROOM)
+        .max(SMALL_ROOM.min(size));
+    let total = size.checked_add(beside)?.checked_add(2 * SLACK as u64)?;
+    let trusted = TRUSTED_SIZE.max(known.saturating_mul(16));
+    if size > options.max_chunk_memory || total > trusted {
+        return None;
+    }
+    usize::try_from(total).ok()
+}
+
+/// Room in front of the output that is only ever written by accident.
+pub(crate) const SLACK: usize = 128;

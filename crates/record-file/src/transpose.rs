@@ -6,12 +6,13 @@ mod backward;
 mod decode;
 mod encode;
 mod fast;
+mod header;
 mod machine;
 mod projection;
 mod select;
 mod states;
 
-pub(crate) use decode::{decode, room};
+pub(crate) use decode::decode;
 pub(crate) use encode::{ChunkEncoder, Records, Storage};
 pub use projection::FieldProjection;
 

@@ -16,7 +16,7 @@ use std::io::Write;
 pub use later::LaterPosition;
 pub use options::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
-    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, WriterOptions,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, LARGEST_PADDING, WriterOptions,
 };
 pub use placed::{EncodedRecord, PlainRecord, plain_record_end};
 pub use sync::SyncData;

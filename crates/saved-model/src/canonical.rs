@@ -31,9 +31,9 @@ use record_file::ReadAt;
 
 pub(crate) use edits::Edits;
 pub(crate) use plan::Plan;
-pub(crate) use schema::Key;
+pub(crate) use scalar::Key;
 
-use crate::fingerprint::Farmhash;
+use crate::farmhash::Farmhash;
 use schema::Schema;
 
 /// How deep messages may nest: protobuf's own default.

@@ -1,23 +1,31 @@
 //! SavedModels as they are on disk: a folder with the model's file and what belongs to it.
 
+mod aside;
 mod copy;
 mod in_place;
 mod meta_graph;
 mod model;
+mod options;
+mod outcome;
 mod rebuild;
 mod save;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proto_splitter_core::Result;
 use proto_splitter_core::progress::Progress as ReadProgress;
 use proto_splitter_core::split::Source;
+use record_file::ReadAt;
 
+pub use in_place::remove_model;
 pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
 use model::Model;
 pub use model::ModelForm;
-pub use rebuild::{Rebuilt, rebuild};
-pub use save::{FingerprintOutcome, MAX_PLAIN_SIZE, Progress, SaveOptions, Saved, TargetForm};
+pub use options::{MAX_PLAIN_SIZE, Progress, SaveOptions, TargetForm};
+pub use outcome::FingerprintOutcome;
+pub use rebuild::{Rebuilt, rebuild, rebuild_except};
+pub use save::Saved;
 
 use crate::fingerprint::{self, FingerprintError};
 use crate::proto::FingerprintDef;
@@ -87,6 +95,12 @@ impl SavedModelDir {
     pub fn meta_graph<T: AsRef<str>>(&self, tags: &[T]) -> Result<Option<MetaGraph>> {
         let mut meta_graphs = self.meta_graphs()?.into_iter();
         Ok(meta_graphs.find(|meta_graph| meta_graph.has_tags(tags)))
+    }
+
+    /// The model's bytes as a `saved_model.pb` has them, read wherever they are: there are
+    /// [`message_size`](Self::message_size).
+    pub fn reader(&self) -> Arc<dyn ReadAt> {
+        self.model.data()
     }
 
     /// The model, to be split.

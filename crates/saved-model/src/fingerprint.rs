@@ -16,7 +16,6 @@
 //! reads but can't fingerprint: [`FingerprintError::Refused`].
 
 mod chunked;
-mod farmhash;
 mod plain;
 mod regular;
 
@@ -32,7 +31,7 @@ use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::VersionDef;
 
-pub use farmhash::{Farmhash, fingerprint_cat64, fingerprint64};
+pub use crate::farmhash::{Farmhash, fingerprint_cat64, fingerprint64};
 
 pub(crate) use chunked::hashes as chunked_hashes;
 pub(crate) use plain::hashes as plain_hashes;
@@ -123,7 +122,7 @@ impl Hashes {
 /// 0 for what can't be read, as TensorFlow has it.
 fn checkpoint_hash(folder: &Path) -> u64 {
     File::open(folder.join("variables").join("variables.index"))
-        .and_then(|mut file| farmhash::fingerprint_stream(&mut file))
+        .and_then(|mut file| crate::farmhash::fingerprint_stream(&mut file))
         .unwrap_or(0)
 }
 

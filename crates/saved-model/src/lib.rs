@@ -12,13 +12,15 @@
 
 mod canonical;
 pub mod directory;
+mod farmhash;
 pub mod fingerprint;
+mod format;
 mod merged;
 mod names;
-mod parts;
 pub mod proto;
 mod splitter;
 
 pub use directory::{ModelForm, SaveOptions, SavedModelDir, TargetForm};
+pub use format::SavedModelFormat;
 pub use names::NAMES;
 pub use splitter::{SAVED_MODEL, SavedModelSplitter};

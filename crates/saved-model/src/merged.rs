@@ -1,7 +1,7 @@
 //! A chunked message, merged, that can be read anywhere without being merged first.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -17,12 +17,13 @@ const MAX_HELD: u64 = 64 << 20;
 
 /// The bytes that a chunked file merges to, by position.
 ///
-/// Chunks that are stored as they are are read where they are, which no checksum covers; others are
-/// decompressed, and checked, when they are first read from.
+/// A chunk is read through once, with all its checksums, before the first of its bytes is given.
+/// One that is stored as it is is then read where it is; others are kept decompressed.
 pub(crate) struct MergedMessage<S> {
     file: ChunkedFile<S>,
     plan: MergePlan,
     chunks: Vec<OnceLock<Access>>,
+    max_held: u64,
     unpacked: Mutex<Unpacked>,
 }
 
@@ -51,6 +52,7 @@ impl<S: ReadAt> MergedMessage<S> {
             file,
             plan,
             chunks,
+            max_held: MAX_HELD,
             unpacked: Mutex::default(),
         })
     }
@@ -118,13 +120,14 @@ impl<S: ReadAt> MergedMessage<S> {
             // The record's bytes are the last of its chunk's data.
             let front = header.data_size.checked_sub(header.decoded_data_size);
             if let (true, Some(front)) = (plain, front) {
+                io::copy(&mut self.file.stream(chunk)?, &mut io::sink())?;
                 return Ok(Access::Stored(stored.chunk, HEADER_LEN + front));
             }
         }
         let size = self.file.size(chunk);
         let mut stream = self.file.stream(chunk)?;
         let mut unpacked = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
-        if unpacked.held.saturating_add(size) <= MAX_HELD {
+        if unpacked.held.saturating_add(size) <= self.max_held {
             let mut bytes = Vec::new();
             stream.read_to_end(&mut bytes)?;
             unpacked.held += bytes.len() as u64;
@@ -135,8 +138,9 @@ impl<S: ReadAt> MergedMessage<S> {
             Some(spill) => spill,
             none => none.insert(tempfile::tempfile()?),
         };
+        // A chunk that couldn't be read to its end may have left something behind.
+        spill.seek(SeekFrom::Start(start))?;
         let written = io::copy(&mut stream, spill)?;
-        spill.flush()?;
         unpacked.spilled += written;
         Ok(Access::Spilled(start))
     }
@@ -188,5 +192,100 @@ impl<S: ReadAt> ReadAt for MergedMessage<S> {
 
     fn size(&self) -> io::Result<u64> {
         Ok(self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::ReflectMessage;
+    use prost_reflect::prost_types::FileDescriptorProto;
+    use proto_splitter_core::ErrorKind;
+    use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
+    use record_file::Compression;
+
+    use super::*;
+
+    const CHUNK: usize = 200_000;
+
+    /// A `.cpb` of a message with a chunk for each of three strings, which compress to a half.
+    fn three_chunks(compression: Compression) -> (Vec<u8>, FileDescriptorProto) {
+        let text = |seed: u32| -> String {
+            let mut state = seed;
+            let mut digit = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                char::from_digit(state >> 28, 16).unwrap()
+            };
+            (0..CHUNK).map(|_| digit()).collect()
+        };
+        let message = FileDescriptorProto {
+            name: Some(text(1)),
+            package: Some(text(2)),
+            syntax: Some(text(3)),
+            ..Default::default()
+        };
+        let options = SplitOptions::new()
+            .max_chunk_size(2 * CHUNK as u64)
+            .value_chunk_size(Some(1000))
+            .compression(compression);
+        let mut bytes = Vec::new();
+        let source = Source::from(&message);
+        SizeSplitter
+            .write_to_with(source, &mut bytes, &options)
+            .unwrap();
+        (bytes, message)
+    }
+
+    fn opened(bytes: &[u8], max_held: u64) -> MergedMessage<&[u8]> {
+        let file = ChunkedFile::from_source(bytes, &Default::default()).unwrap();
+        let descriptor = FileDescriptorProto::default().descriptor();
+        let merged = MergedMessage::new(file, descriptor).unwrap();
+        MergedMessage { max_held, ..merged }
+    }
+
+    /// Flips a bit in the middle of what is stored of a chunk.
+    fn damaged(bytes: &[u8], chunk: usize) -> Vec<u8> {
+        let file = ChunkedFile::from_source(bytes, &Default::default()).unwrap();
+        let position = file.position(chunk).unwrap();
+        let stored = file.record_file().stored(position).unwrap();
+        let middle = stored.chunk.begin().0 + stored.chunk.header.data_size / 2;
+        let mut bytes = bytes.to_vec();
+        bytes[usize::try_from(middle).unwrap()] ^= 1;
+        bytes
+    }
+
+    /// The start of chunk `chunk`'s value in the merged message.
+    fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
+        let at = |segment: &&proto_splitter_core::merge::Segment| {
+            matches!(&segment.source, SegmentSource::Chunk { chunk: of, range }
+                if *of == chunk && range.end - range.start == CHUNK as u64)
+        };
+        let segment = merged.plan.segments().iter().find(at).unwrap();
+        let mut value = vec![0; CHUNK];
+        merged.read_exact_at(segment.offset, &mut value)?;
+        Ok(value)
+    }
+
+    #[test]
+    fn a_chunk_after_one_that_failed_to_spill_has_its_own_bytes() {
+        let (bytes, message) = three_chunks("zstd:3".parse().unwrap());
+        let bytes = damaged(&bytes, 1);
+        let merged = opened(&bytes, 0);
+        for _ in 0..2 {
+            assert!(value(&merged, 1).is_err());
+        }
+        assert!(value(&merged, 2).unwrap() == message.package().as_bytes());
+        assert!(value(&merged, 3).unwrap() == message.syntax().as_bytes());
+    }
+
+    #[test]
+    fn a_damaged_chunk_that_is_stored_as_it_is_gives_no_byte() {
+        let (bytes, message) = three_chunks(Compression::None);
+        let merged = opened(&bytes, MAX_HELD);
+        assert!(value(&merged, 1).unwrap() == message.name().as_bytes());
+        let bytes = damaged(&bytes, 1);
+        let merged = opened(&bytes, MAX_HELD);
+        let error = proto_splitter_core::Error::from(value(&merged, 1).unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::Record, "{error}");
+        assert!(value(&merged, 2).unwrap() == message.package().as_bytes());
     }
 }

@@ -1,7 +1,7 @@
 //! What the parts of a SavedModel are called.
 
 use proto_splitter_core::Result;
-use proto_splitter_core::tree::{MemberFields, MemberName, NameRule};
+use proto_splitter_core::size_tree::{MemberFields, MemberName, NameRule};
 use proto_splitter_graph_def::type_and_shape;
 
 /// What the parts of a `SavedModel` beside its graphs are called in a tree of sizes: a meta graph

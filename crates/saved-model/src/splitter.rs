@@ -14,7 +14,7 @@ pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
 /// fingerprint code does not. Cuts go one level down instead.
 ///
 /// ```
-/// use proto_splitter_core::split::{ComposableSplitter, SplitOptions};
+/// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SplitOptions};
 /// use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
 /// use proto_splitter_saved_model::proto::{MetaGraphDef, SavedModel};
 /// use proto_splitter_saved_model::SavedModelSplitter;

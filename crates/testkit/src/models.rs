@@ -84,6 +84,13 @@ impl Parts {
         self
     }
 
+    /// Adds fields that are encoded already.
+    #[must_use]
+    pub fn raw(mut self, fields: &[u8]) -> Self {
+        self.put(fields);
+        self
+    }
+
     /// Adds a bytes field of `len` bytes: 32-bit floats between -2 and 2 made from `seed`.
     #[must_use]
     pub fn floats(mut self, number: u32, seed: u64, len: u64) -> Self {

@@ -3,7 +3,7 @@
 use prost_reflect::{DynamicMessage, Value};
 use proto_splitter_core::container::ChunkKind;
 use proto_splitter_core::split::{
-    ComposableSplitter, Profile, Source, Split, SplitOptions, SplitPlan,
+    ComposableSplitter, Profile, Source, Split, SplitExt, SplitOptions, SplitPlan,
 };
 use proto_splitter_core::{Error, ErrorKind};
 

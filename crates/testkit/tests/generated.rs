@@ -46,6 +46,21 @@ const SCHEMAS: &[Schema] = &[
             "tensorflow/core/protobuf/queue_runner.proto",
         ],
     },
+    Schema {
+        folder: "crates/tensor-bundle/src/proto",
+        module: "::proto_splitter_tensor_bundle::proto",
+        files: &["tensorflow/core/protobuf/tensor_bundle.proto"],
+    },
+    Schema {
+        folder: "crates/paddle/src/proto",
+        module: "::proto_splitter_paddle::proto",
+        files: &["proto_splitter/paddle/model.proto"],
+    },
+    Schema {
+        folder: "crates/onnx/src/proto",
+        module: "::proto_splitter_onnx::proto",
+        files: &["onnx/onnx-ml.proto"],
+    },
 ];
 
 /// Fields that few nodes have and that are large: inline, an empty node would take kilobytes, since

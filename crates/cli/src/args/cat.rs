@@ -13,13 +13,17 @@ read. In binary a part of any size goes through in little memory; text and JSON 
 made of the part in memory. The order is the same every time, that of map entries
 too, so that two outputs can be compared line by line.
 
-With the type a PATH is in names; without it in numbers, and only binary can be
+A PATH picks elements as in `get`: node[7], node[-1], node[\"relu\"], node[op=\"Const\"],
+node[*], node[2:5]. With the type it is in names; without it in numbers, and only binary can be
 printed. A file that protosplit wrote says its type; of one that isn't built in the
 schema is needed, too.
 
 Examples:
   protosplit cat small/ 'meta_graphs[0].meta_info_def'
   protosplit cat graph.cpb 'node[7]' --format json | jq .op
+  protosplit cat trace.pb 'packet[*].name' --format jsonl --message perf.Trace --proto trace.proto
+      One line for each, of any number.
+  protosplit cat graph.cpb 'node[\"relu\"]'
   protosplit cat graph.cpb library --format binary | protoc --decode_raw";
 
 #[derive(Args, Debug)]
@@ -43,6 +47,8 @@ pub(crate) enum CatFormat {
     Text,
     /// As protobuf's JSON has it
     Json,
+    /// As JSON on one line, one for each value
+    Jsonl,
     /// Its bytes: a message serialized, a string or bytes as they are; raw means this too
     #[value(alias = "raw")]
     Binary,

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use clap::builder::ValueParser;
-use clap::{Args, ValueEnum};
 use proto_splitter::split::ChunkCompression;
 
 use super::running::ThreadsArgs;
@@ -22,19 +22,28 @@ Examples:
   protosplit convert model/ --in-place --to cpb --max-chunk-size 512MiB
   protosplit convert small/ whole/
       A .pb if the model is under 2 GiB, which is the most that protobuf reads.
+  protosplit convert model.onnx -o pair/model.onnx --to external
+      Another format: `--to help` lists its forms.
   protosplit convert small/ whole/ --to pb
       A .pb, or an error that says by how much it would be too large.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ConvertArgs {
-    /// The folder of a SavedModel
+    /// The folder of a SavedModel, or a file or folder of another format
     pub(crate) input: PathBuf,
-    /// The folder to write
-    #[arg(required_unless_present = "in_place", conflicts_with = "in_place")]
+    /// The folder or file to write
+    #[arg(required_unless_present_any = ["in_place", "named"], conflicts_with = "in_place")]
     pub(crate) output: Option<PathBuf>,
-    /// The form of the model; auto: pb if it is under 2 GiB, else cpb
-    #[arg(long, value_enum, default_value = "auto")]
-    pub(crate) to: To,
+    /// The same, as an option
+    #[arg(short = 'o', long = "output", value_name = "OUTPUT", conflicts_with_all = ["output", "in_place"])]
+    pub(crate) named: Option<PathBuf>,
+    /// The form of the model. Of a SavedModel pb, cpb, or auto: pb if it is under 2 GiB, else cpb; of
+    /// other formats one of their own, auto the usual one
+    #[arg(long, value_name = "FORM", default_value = "auto")]
+    pub(crate) to: String,
+    /// What only some formats know, as --set alignment=4096; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = ValueParser::new(setting))]
+    pub(crate) set: Vec<(String, String)>,
     /// Convert the folder itself
     #[arg(long)]
     pub(crate) in_place: bool,
@@ -60,10 +69,7 @@ pub(crate) struct ConvertArgs {
     pub(crate) force: bool,
 }
 
-/// The form of a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum To {
-    Auto,
-    Pb,
-    Cpb,
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it is NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }

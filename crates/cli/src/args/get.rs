@@ -10,16 +10,22 @@ pub(super) const HELP: &str = "\
 Writes the value at a path. Only the chunks on the way there and those below are
 read; of a .pb file little more than the value.
 
-With the type a PATH is in names, without it in numbers. A file that protosplit wrote
+With the type a PATH is in names, without it in numbers. An element is told by its
+index, as in node[7], or from the end, as in node[-1]; by what it is called, as in
+node[\"relu\"]; or by a value in it, as in node[op=\"Const\"]. [*] is all of them and [2:5]
+some, which --format jsonl writes one by one, however many there are. A file that protosplit wrote
 says its type; of one that isn't built in the schema is needed, too.
 
 Examples:
   protosplit get small/ 'meta_graphs[0].meta_info_def' --format json
   protosplit get graph.cpb 'node[7].name' --format text
   protosplit get graph.cpb 'node[7].attr[\"value\"].tensor' --format npy -o weights.npy
+  protosplit get graph.cpb 'node[\"dense/kernel\"].attr[\"value\"].tensor' --format npy -o w.npy
   protosplit get graph.pb 'node[7].attr[\"value\"].tensor.tensor_content' -o weights.bin \\
       --message tensorflow.GraphDef
       A .pb file doesn't say its type, unless it is a saved_model.pb.
+  protosplit get model/ --tensor dense/kernel --format npy -o kernel.npy
+      A tensor by its name, from any file that has tensors.
   protosplit get model.onnx 'graph.initializer[3]' --format npy -o weights.npy \\
       --message onnx.ModelProto --proto onnx.proto";
 
@@ -28,7 +34,11 @@ pub(crate) struct GetArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
     /// The place in the message, as `info` shows it; . is all of it
-    pub(crate) path: String,
+    #[arg(required_unless_present = "tensor", conflicts_with = "tensor")]
+    pub(crate) path: Option<String>,
+    /// Instead of a place, the name of a tensor, as `tensors` lists it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tensor: Option<String>,
     /// The file to write, by default standard output
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
@@ -52,6 +62,8 @@ pub(crate) enum GetFormat {
     Text,
     /// As protobuf's JSON has it
     Json,
-    /// A TensorProto, TensorFlow's or ONNX's, as a NumPy array
+    /// As JSON on one line, one for each value
+    Jsonl,
+    /// A tensor as a NumPy array
     Npy,
 }

@@ -1,10 +1,12 @@
 //! Options that several commands read a message by.
 
 use clap::Args;
+use clap::builder::ValueParser;
 use proto_splitter::merge::Limits;
 
 use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
+use crate::size;
 
 /// What merging a file of another writer can depend on.
 #[derive(Args, Clone, Debug)]
@@ -35,11 +37,16 @@ pub(crate) struct PartsArgs {
     /// Read chunks from files outside of FILE's folder too, if FILE names them
     #[arg(long)]
     pub(crate) allow_outside: bool,
+    /// The largest message to merge; 8 GiB or 4096 times the size of FILE if not given
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
+    pub(crate) max_merged_size: Option<u64>,
 }
 
 impl PartsArgs {
     /// What is accepted of a file.
     pub(crate) fn limits(self) -> Limits {
-        Limits::new().allow_outside(self.allow_outside)
+        Limits::new()
+            .allow_outside(self.allow_outside)
+            .max_merged_size(self.max_merged_size)
     }
 }

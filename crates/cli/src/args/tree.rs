@@ -48,8 +48,8 @@ pub(crate) struct TreeArgs {
     /// more in pages and pictures
     #[arg(long, value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Leave out what is smaller: a size, or a share of the whole; by default 1%, and 0 in pages
-    /// and pictures
+    /// Leave out what is smaller: a size, or a share of the whole; by default 1%, and 0 with --top
+    /// or --sort and in pages and pictures
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(min_size))]
     pub(crate) min_size: Option<MinSize>,
     /// What comes first

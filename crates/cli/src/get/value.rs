@@ -4,23 +4,25 @@ use std::fs::File;
 use std::io::Write;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
-use proto_splitter::lazy::MessageView;
+use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, Select, TargetKind};
+use proto_splitter::schema::check_decoded_size;
+use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter::{Error, ErrorKind};
 use serde_json::Value;
 
 use crate::text;
 
+/// The most memory that a message may take to be shown, as it is decoded: what is larger is for
+/// `--format binary`, or for a longer path.
+const MAX_SHOWN_MEMORY: u64 = 512 << 20;
+
 /// The value at a path as protobuf's JSON mapping has it.
 pub(super) fn json(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Value, Error> {
     let root = typed(view)?;
-    match path.resolve(root)?.kind {
-        TargetKind::Message(_) | TargetKind::Group(_) => {
-            to_json(&view.message_dynamic(path)?, &SerializeOptions::new())
-        }
-        TargetKind::Scalar(kind) => scalar(view, path, root, &kind),
-    }
+    let json = Shape::of(path, root)?.json(view.get(path)?);
+    json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
 /// Writes the value at a path: a message in text format; a string as it is; another value as JSON
@@ -31,15 +33,8 @@ pub(super) fn text(
     sink: &mut impl Write,
 ) -> Result<(), Error> {
     let root = typed(view)?;
-    match path.resolve(root)?.kind {
-        TargetKind::Message(_) | TargetKind::Group(_) => {
-            Ok(text::message(&view.message_dynamic(path)?, sink)?)
-        }
-        TargetKind::Scalar(kind) => Ok(match scalar(view, path, root, &kind)? {
-            Value::String(text) => writeln!(sink, "{text}"),
-            other => writeln!(sink, "{other}"),
-        }?),
-    }
+    let text = Shape::of(path, root)?.text(view.get(path)?, sink);
+    text.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
 /// The type of the whole message, without which a value is but bytes.
@@ -51,26 +46,66 @@ pub(super) fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDe
     })
 }
 
+/// What is at a path, and so at all that differ from it by indices and keys.
+pub(super) enum Shape {
+    Message(MessageDescriptor),
+    Scalar(Kind, Holder),
+}
+
+impl Shape {
+    pub(super) fn of(path: &FieldPath, root: &MessageDescriptor) -> Result<Shape, Error> {
+        match path.resolve(root)?.kind {
+            TargetKind::Message(message) | TargetKind::Group(message) => {
+                Ok(Shape::Message(message))
+            }
+            TargetKind::Scalar(kind) => match holder(path, root) {
+                Some(holder) => Ok(Shape::Scalar(kind, holder)),
+                None => Err(undecodable("it is in no message")),
+            },
+        }
+    }
+
+    /// The value with these bytes, as protobuf's JSON mapping has it.
+    pub(super) fn json(&self, bytes: Bytes) -> Result<Value, Error> {
+        match self {
+            Shape::Message(message) => to_json(&decoded(message, bytes)?, &SerializeOptions::new()),
+            Shape::Scalar(kind, holder) => scalar(&bytes, kind, holder),
+        }
+    }
+
+    /// Writes the value with these bytes.
+    pub(super) fn text(&self, bytes: Bytes, sink: &mut impl Write) -> Result<(), Error> {
+        match self {
+            Shape::Message(message) => Ok(text::message(&decoded(message, bytes)?, sink)?),
+            Shape::Scalar(kind, holder) => Ok(match scalar(&bytes, kind, holder)? {
+                Value::String(text) => writeln!(sink, "{text}"),
+                other => writeln!(sink, "{other}"),
+            }?),
+        }
+    }
+}
+
+/// The message with these bytes, unless it would take more memory than it is shown in.
+fn decoded(message: &MessageDescriptor, bytes: Bytes) -> Result<DynamicMessage, Error> {
+    check_decoded_size(&bytes, message, MAX_SHOWN_MEMORY)?;
+    DynamicMessage::decode(message.clone(), bytes).map_err(undecodable)
+}
+
+fn undecodable(why: impl ToString) -> Error {
+    Error::new(ErrorKind::InvalidMessage, why.to_string())
+}
+
 /// A value that is no message, by way of a message that has nothing but it.
-fn scalar(
-    view: &MessageView<'_, File>,
-    path: &FieldPath,
-    root: &MessageDescriptor,
-    kind: &Kind,
-) -> Result<Value, Error> {
-    let undecodable = |message: String| {
-        Error::new(ErrorKind::InvalidMessage, message).at_path(path.display(Some(root)))
-    };
-    let holder = holder(path, root).ok_or_else(|| undecodable("it is in no message".into()))?;
-    let (wire, value) = (wire_type(kind), view.get(path)?);
+fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
+    let wire = wire_type(kind);
     let mut bytes = Vec::with_capacity(value.len() + 16);
     put_varint(&mut bytes, tag(holder.number, wire));
     if wire == WireType::Len {
         put_varint(&mut bytes, value.len() as u64);
     }
-    bytes.extend_from_slice(&value);
-    let message = DynamicMessage::decode(holder.message, &bytes[..])
-        .map_err(|error| undecodable(error.to_string()))?;
+    bytes.extend_from_slice(value);
+    let message =
+        DynamicMessage::decode(holder.message.clone(), &bytes[..]).map_err(undecodable)?;
     let options = SerializeOptions::new().skip_default_fields(false);
     let mut fields = to_json(&message, &options)?;
     let mut value = fields[&holder.json_name].take();
@@ -81,7 +116,7 @@ fn scalar(
 }
 
 /// The message that has a value as a field, and as which.
-struct Holder {
+pub(super) struct Holder {
     message: MessageDescriptor,
     number: FieldNumber,
     json_name: String,

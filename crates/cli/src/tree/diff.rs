@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proto_splitter::tree::{MemberChange, Sum, TreeChange, TreeDiff, TreeOptions};
+use proto_splitter::size_tree::{MemberChange, Sum, TreeChange, TreeDiff, TreeOptions};
 use serde::Serialize;
 
 use super::shown::Limits;

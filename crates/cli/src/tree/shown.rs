@@ -2,7 +2,7 @@
 
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::Select;
-use proto_splitter::tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
+use proto_splitter::size_tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
 use serde::Serialize;
 
 use crate::args::{MinSize, SortBy, TreeArgs};
@@ -99,8 +99,15 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// What is asked for, or the default: `top`, and a share of the whole.
+    /// What is asked for, or the default: `top`, and a share of the whole. What is asked for by
+    /// number or by another order is shown however small it is.
     pub(super) fn of(args: &TreeArgs, whole: u64, top: usize, least: MinSize) -> Limits {
+        let is_asked_for = args.top.is_some() || args.sort != SortBy::Size;
+        let least = if is_asked_for {
+            MinSize::Bytes(0)
+        } else {
+            least
+        };
         Limits {
             depth: args.depth.unwrap_or(usize::MAX),
             top: args.top.unwrap_or(top),
@@ -200,14 +207,15 @@ impl Cut {
     }
 
     fn fields(&self, node: &TreeNode, path: &str, depth: usize) -> (Vec<Field>, Option<Rest>) {
-        // They come by size, and what is cut off is the smallest, whatever they are sorted by.
         let shown = |child: &&TreeNode| child.size >= self.limits.min_size;
+        // They come by size.
         let mut shown: Vec<&TreeNode> = node.children.iter().filter(shown).collect();
+        if self.limits.sort == SortBy::Count {
+            shown.sort_by_key(|child| std::cmp::Reverse(child.count));
+        }
         shown.truncate(self.limits.top);
-        match self.limits.sort {
-            SortBy::Size => {}
-            SortBy::Count => shown.sort_by_key(|child| std::cmp::Reverse(child.count)),
-            SortBy::Name => shown.sort_by(|a, b| a.name.cmp(&b.name)),
+        if self.limits.sort == SortBy::Name {
+            shown.sort_by(|a, b| a.name.cmp(&b.name));
         }
         let sizes = |size: u64, child: &TreeNode| size.saturating_add(child.size);
         let all = node.children.iter().fold(0, sizes);
@@ -244,6 +252,14 @@ fn selector(member: &Member) -> String {
 }
 
 impl Chunks {
+    /// Of what is in no chunks.
+    pub(super) fn none() -> Self {
+        Chunks {
+            chunks: Vec::new(),
+            more_chunks: false,
+        }
+    }
+
     fn of(set: &ChunkSet) -> Self {
         Chunks {
             chunks: set.indices().to_vec(),

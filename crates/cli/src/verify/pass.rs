@@ -58,8 +58,10 @@ pub(super) fn go(
                 piece: Vec::new(),
                 at: 0,
             };
-            let parser =
-                scope.spawn(move || deep::parse(StreamInput::new(pieces, size), descriptor, depth));
+            let parse = move || deep::parse(StreamInput::new(pieces, size), descriptor, depth);
+            let parser = thread::Builder::new()
+                .spawn_scoped(scope, parse)
+                .map_err(|error| Failure::io(&input.file, &error))?;
             let mut tee = Tee {
                 compare: compare.as_mut(),
                 parser: Some(sender),

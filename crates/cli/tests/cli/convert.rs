@@ -133,3 +133,66 @@ fn what_can_not_be_converted_is_said() {
     let error = run([&"convert", &fixture("keras_mlp"), &dir.path("")]).failed(Exit::Usage);
     assert!(error.contains("not empty (--force"), "{error}");
 }
+
+#[test]
+fn the_form_that_is_asked_for_is_written_though_nothing_has_to_be_cut() {
+    let dir = Dir::new();
+    let (small, whole) = (dir.path("small"), dir.path("whole"));
+    let report = run([
+        &"convert",
+        &fixture("keras_mlp"),
+        &"-o",
+        &small,
+        &"--to",
+        &"cpb",
+        &"--json",
+    ])
+    .json();
+    assert_eq!(report["split"], true);
+    assert!(small.join("saved_model.cpb").is_file() && !small.join("saved_model.pb").exists());
+    let info = run([&"info", &small, &"--json"]).json();
+    assert_eq!(info["chunks"].as_array().unwrap().len(), 1);
+    run([&"verify", &small]).ok();
+    run([&"convert", &small, &whole, &"--to", &"pb"]).ok();
+    same(&whole, &fixture("keras_mlp"));
+    let again = run([
+        &"convert",
+        &whole,
+        &"--in-place",
+        &"--to",
+        &"cpb",
+        &"--json",
+    ])
+    .json();
+    assert_eq!(
+        (&again["split"], &again["changed"]),
+        (&json!(true), &json!(true))
+    );
+    same(&whole, &small);
+}
+
+#[test]
+fn a_model_of_any_format_becomes_a_file_in_chunks_and_the_same_files_again() {
+    let dir = Dir::new();
+    let model = fixture("../paddle/infer_fc/model.pdmodel");
+    for (index, to) in ["cpb", "auto"].into_iter().enumerate() {
+        let chunked = dir.path(&format!("model{index}.cpb"));
+        let report = run([&"convert", &model, &"-o", &chunked, &"--to", &to, &"--json"]);
+        let report = report.json();
+        assert_eq!(
+            (&report["format"], &report["to"]),
+            (&json!("paddle"), &json!("cpb"))
+        );
+        run([&"verify", &chunked]).ok();
+        let back = dir.path(&format!("back{index}"));
+        run([&"convert", &chunked, &"-o", &back, &"--to", &"combined"]).ok();
+        for file in ["model.pdmodel", "model.pdiparams"] {
+            let original = fs::read(model.with_file_name(file)).unwrap();
+            assert!(fs::read(back.join(file)).unwrap() == original, "{file}");
+        }
+    }
+    let target = dir.path("wrong.cpb");
+    let wrong = run([&"convert", &model, &"-o", &target, &"--to", &"combined"]);
+    assert_eq!(wrong.exit, Exit::Usage);
+    assert!(!target.exists());
+}

@@ -30,6 +30,8 @@ fn prepared() -> Dir {
     dir.file("broken/saved_model.pb", b"\x12\x03\x0a\x05");
     let split = ["split", "model", "-o", "small", "--max-chunk-size", "20KiB"];
     assert!(ran(&dir, &split).status.success());
+    let externalize = ["externalize", "model", "-o", "runs", "--min-size", "1KiB"];
+    assert!(ran(&dir, &externalize).status.success());
     dir
 }
 
@@ -48,7 +50,7 @@ fn ran(dir: &Dir, args: &[&str]) -> Output {
 
 /// Every command that reports something, and whether it has `--json`. Those that write have another
 /// output each.
-const REPORTING: [(&[&str], bool); 22] = [
+const REPORTING: [(&[&str], bool); 25] = [
     (&["split", "model", "--dry-run"], true),
     (&["split", "model", "-o", "split", "--force"], true),
     (
@@ -113,6 +115,23 @@ const REPORTING: [(&[&str], bool); 22] = [
         ],
         true,
     ),
+    (
+        &["externalize", "model", "--dry-run", "--min-size", "1KiB"],
+        true,
+    ),
+    (
+        &[
+            "externalize",
+            "model",
+            "-o",
+            "ext",
+            "--min-size",
+            "1KiB",
+            "--force",
+        ],
+        true,
+    ),
+    (&["internalize", "runs", "-o", "int", "--force"], true),
     (&["fingerprint", "model"], true),
     (&["completions", "bash"], false),
 ];
@@ -214,6 +233,10 @@ fn the_status_tells_done_from_bad_data_from_wrong_usage() {
         wrong(&["convert", "model"]),
         done(&["fingerprint", "model"]),
         bad(&["fingerprint", "broken"]),
+        done(&["externalize", "model", "--dry-run"]),
+        bad(&["externalize", "broken", "--dry-run"]),
+        wrong(&["externalize", "runs", "--dry-run"]),
+        wrong(&["internalize", "model", "-o", "no"]),
         wrong(&["fingerprint", "graph.pb"]),
         done(&["diff", "model", "small"]),
         bad(&["diff", "model", "other"]),

@@ -167,7 +167,7 @@ fn a_tensor_is_a_numpy_array() {
     ]);
     let line = ran.failed(Exit::Bad);
     assert!(
-        line.ends_with("NumPy has no type for a tensor of data type 7"),
+        line.ends_with("elements of the type string have no fixed width"),
         "{line}"
     );
 }
@@ -239,7 +239,7 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
     for (tensor, why) in [
         (
             &b"\x10\x08"[..],
-            "NumPy has no type for a tensor of data type 8",
+            "elements of the type string have no fixed width",
         ),
         (
             b"\x08\x02\x10\x06\x2a\x01\x07",
@@ -357,4 +357,149 @@ fn bytes_are_one_format_by_two_names_in_get_and_cat() {
         run([&"cat", &message, &"1", &"--format", &"binary"]).ok(),
         "x"
     );
+}
+
+#[test]
+fn keys_may_stand_in_single_quotes() {
+    let model = fixture("keras_mlp");
+    let get = |path: &str| run([&"get", &model, &path, &"--format", &"json"]);
+    let double = get(r#"meta_graphs[0].signature_def["serving_default"].method_name"#).ok();
+    let single = get("meta_graphs[0].signature_def['serving_default'].method_name").ok();
+    assert_eq!(single, double);
+    let error = get("meta_graph[0].signature_def['serving_default']").failed(Exit::Usage);
+    let meant = r#"did you mean `meta_graphs[0].signature_def["serving_default"]`?"#;
+    assert!(error.contains(meant), "{error}");
+}
+
+/// A model with functions, and the way to its graph.
+const GRAPH: &str = "meta_graphs[0].graph_def";
+
+#[test]
+fn elements_are_told_by_name_by_value_and_from_the_end() {
+    let model = fixture("keras_mlp");
+    let get = |path: &str| {
+        run([
+            &"get",
+            &model,
+            &format!("{GRAPH}.{path}"),
+            &"--format",
+            &"json",
+        ])
+    };
+    let count = run([&"tree", &model, &format!("{GRAPH}.node[*]"), &"--json"]).json();
+    let last = count["tree"]["count"].as_u64().unwrap() - 1;
+    let by_index = get(&format!("node[{last}]")).json();
+    assert_eq!(get("node[-1]").json(), by_index);
+    let name = by_index["name"].as_str().unwrap();
+    for path in [
+        format!("node[\"{name}\"]"),
+        format!("node['{name}']"),
+        format!("node[name={name}]"),
+    ] {
+        assert_eq!(get(&path).json(), by_index, "{path}");
+    }
+    // A function is called what its signature is called.
+    let function = get("library.function[0]").json();
+    let name = function["signature"]["name"].as_str().unwrap();
+    assert_eq!(
+        get(&format!("library.function[\"{name}\"]")).json(),
+        function
+    );
+    assert_eq!(
+        get(&format!("library.function[signature.name=\"{name}\"]")).json(),
+        function
+    );
+    let tree = run([
+        &"tree",
+        &model,
+        &format!("{GRAPH}.library.function[\"{name}\"]"),
+        &"--json",
+    ]);
+    assert_eq!(
+        tree.json()["tree"]["path"],
+        format!("{GRAPH}.library.function[0]")
+    );
+}
+
+#[test]
+fn what_nothing_is_called_is_answered_with_what_something_is() {
+    let model = fixture("keras_mlp");
+    let get = |path: &str| run([&"get", &model, &format!("{GRAPH}.{path}")]);
+    let name = run([
+        &"get",
+        &model,
+        &format!("{GRAPH}.node[0].name"),
+        &"--format",
+        &"text",
+    ])
+    .ok();
+    let name = name.trim_end();
+    let error = get(&format!("node[\"{name}x\"].op")).failed(Exit::Bad);
+    assert!(
+        error.ends_with(&format!("did you mean {name:?}?")),
+        "{error}"
+    );
+    let error = run([
+        &"get",
+        &model,
+        &"meta_graphs[0].signature_def[\"serving_defualt\"]",
+    ]);
+    let error = error.failed(Exit::Bad);
+    assert!(
+        error.ends_with("did you mean \"serving_default\"?"),
+        "{error}"
+    );
+    let error = get("node[100000]").failed(Exit::Bad);
+    let told = "no such value: meta_graphs[0].graph_def.node has ";
+    assert!(
+        error.contains(told) && error.contains(" elements, counted from 0"),
+        "{error}"
+    );
+    let error = get("node[op=\"VarHandleOp\"]").failed(Exit::Bad);
+    assert!(
+        error.contains("several values, where one is wanted"),
+        "{error}"
+    );
+    let error = get("node[*]").failed(Exit::Usage);
+    assert!(error.contains("--format jsonl"), "{error}");
+}
+
+#[test]
+fn all_elements_are_written_one_by_one() {
+    let dir = Dir::new();
+    let model = fixture("keras_mlp");
+    let small = dir.path("small");
+    run([
+        &"split",
+        &model,
+        &"-o",
+        &small,
+        &"--max-chunk-size",
+        &"4KiB",
+    ])
+    .ok();
+    let all = format!("{GRAPH}.node[*].name");
+    let names =
+        |file: &std::path::Path, path: &str| run([&"cat", &file, &path, &"--format", &"text"]).ok();
+    let plain = names(&model, &all);
+    assert_eq!(names(&small, &all), plain);
+    let lines: Vec<&str> = plain.lines().collect();
+    let count = run([&"tree", &model, &format!("{GRAPH}.node[*]"), &"--json"]).json();
+    assert_eq!(lines.len() as u64, count["tree"]["count"].as_u64().unwrap());
+    let some = names(&small, &format!("{GRAPH}.node[1:-1].name"));
+    assert_eq!(some.lines().collect::<Vec<_>>(), lines[1..lines.len() - 1]);
+    let json = run([&"cat", &small, &all, &"--format", &"jsonl"]).ok();
+    let parsed: Vec<String> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(parsed, lines);
+    let keys = run([
+        &"cat",
+        &model,
+        &"meta_graphs[0].signature_def[*].method_name",
+        &"--format",
+        &"text",
+    ]);
+    assert!(keys.ok().contains("tensorflow/serving/predict"));
 }

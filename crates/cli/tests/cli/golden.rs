@@ -46,6 +46,8 @@ fn help_teaches() {
         "cat",
         "schema",
         "get",
+        "tensors",
+        "export",
         "convert",
         "fingerprint",
         "diff",

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, run, run_all};
+use crate::support::{Dir, fixture, run, run_all};
 
 const TRACE: &str = r#"
     syntax = "proto3";
@@ -230,9 +230,9 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
             "no message type `Event`: did you mean `perf.Event`?",
         ),
         (
-            "onnx.ModelProto",
+            "unheard.Of",
             [&"--descriptor-set", &set],
-            "`onnx.ModelProto`: the schema has perf.Event, perf.Trace",
+            "`unheard.Of`: the schema has perf.Event, perf.Trace",
         ),
     ];
     for (message, [how, what], expected) in cases {
@@ -335,4 +335,43 @@ fn messages_that_nest_deeper_than_elsewhere_need_to_be_asked_for() {
     let wrong = run([&"merge", &prefix, &"-o", &out, &"--max-depth", &"201"]);
     let wrong = wrong.failed(Exit::Usage);
     assert!(wrong.contains("201 is not in 1..=200"), "{wrong}");
+}
+
+#[test]
+fn a_message_of_another_type_is_refused_by_every_command_that_takes_one() {
+    let dir = Dir::new();
+    let file = dir.copy(&fixture("keras_mlp/saved_model.pb"), "graph.pb");
+    let value = dir.file("value", "x");
+    let out = dir.path("out.pb");
+    let of = ["--message", "tensorflow.GraphDef"];
+    let commands: [&[&dyn AsRef<std::path::Path>]; 7] = [
+        &[&"split", &file],
+        &[&"tree", &file],
+        &[&"tree", &file, &"--diff", &file],
+        &[&"diff", &file, &file],
+        &[&"get", &file, &"versions"],
+        &[&"cat", &file],
+        &[
+            &"replace",
+            &file,
+            &"node[0].name",
+            &"--with",
+            &value,
+            &"-o",
+            &out,
+        ],
+    ];
+    for command in commands {
+        let ran = run_all(command.iter().copied().chain([&of[0] as _, &of[1] as _]));
+        let error = ran.failed(Exit::Bad);
+        assert!(
+            error.contains("the message may be of another type"),
+            "{error}"
+        );
+        assert!(
+            error.contains("is not as tensorflow.GraphDef has it"),
+            "{error}"
+        );
+    }
+    assert!(!out.exists());
 }

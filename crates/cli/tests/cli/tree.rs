@@ -158,7 +158,8 @@ fn a_mistyped_path_is_answered_with_the_one_that_was_meant() {
     let line = run([&"tree", &model, &"elephant"]).failed(Exit::Usage);
     assert!(!line.contains("did you mean"), "{line}");
     let line = run([&"tree", &model, &"meta_graphs[7]"]).failed(Exit::Bad);
-    assert!(line.ends_with("the message has no such value"), "{line}");
+    let told = "the message has no such value: meta_graphs has 1 element, counted from 0";
+    assert!(line.ends_with(told), "{line}");
 }
 
 #[test]
@@ -247,4 +248,32 @@ fn what_a_page_shows_can_be_cut_down() {
     let text = std::fs::read_to_string(&page).unwrap();
     assert!(text.contains("graph_def") && !text.contains("meta_info_def"));
     assert!(!text.contains("tensor_content"));
+}
+
+#[test]
+fn what_is_asked_for_by_number_or_order_is_shown_however_small_it_is() {
+    let model = fixture("keras_mlp");
+    let nodes = "meta_graphs[0].graph_def.node[*]";
+    let report = run([&"tree", &model, &nodes, &"--top", &"50", &"--json"]).json();
+    let members = report["tree"]["members"].as_array().unwrap().len();
+    let count = report["tree"]["count"].as_u64().unwrap();
+    assert_eq!(members as u64, count.min(50));
+
+    // The most frequent field of a node may be the smallest.
+    let by_count = run([&"tree", &model, &nodes, &"--sort", &"count", &"--json"]).json();
+    let fields = by_count["tree"]["fields"].as_array().unwrap();
+    let counts: Vec<u64> = fields
+        .iter()
+        .map(|field| field["count"].as_u64().unwrap())
+        .collect();
+    assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+    let all = ["--sort", "count", "--min-size", "0"];
+    let all = run([
+        &"tree", &model, &nodes, &all[0], &all[1], &all[2], &all[3], &"--json",
+    ]);
+    assert_eq!(all.json()["tree"], by_count["tree"]);
+    let first = run([
+        &"tree", &model, &nodes, &"--sort", &"count", &"--top", &"1", &"--json",
+    ]);
+    assert_eq!(first.json()["tree"]["fields"][0]["path"], fields[0]["path"]);
 }

@@ -5,11 +5,9 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::difference::{Difference, How, is_implicit};
 use super::elements::{Numbers, Occurrences, Runs, Slot, index, number, shown};
-use super::{Difference, How, is_implicit};
-use crate::lazy::{key_codec, with_key};
-use crate::merge::KeyForm;
-use crate::path::{FieldPath, FieldRef, MapKey, Step};
+use crate::path::{FieldPath, FieldRef, KeyForm, MapKey, Step, key_codec, with_key};
 use crate::progress::Meter;
 use crate::wire::{Field, Input, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};

@@ -2,14 +2,15 @@
 
 use prost::Message;
 
-use super::ChunkKind;
-use super::parts;
-use super::unknown::Unknown;
-use crate::merge::{
-    ChunkStore, Layout, Limits, MergeOptions, MergePlan, PathTree, TreeOptions, plan,
-};
+use super::chunk_tree::ChunkTree;
+use super::kind::ChunkKind;
+use super::limits::Limits;
+use super::message_count;
+use super::unknown_fields::Unknown;
+use crate::container::chunk_tree::TreeOptions;
 use crate::path::FieldPath;
-use crate::proto::{ChunkMetadata, ChunkedMessage, chunk_info};
+use crate::proto::chunk_info;
+use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
@@ -44,7 +45,7 @@ pub struct Trailer {
     metadata: ChunkMetadata,
     purpose: TrailerUse,
     kinds: Vec<ChunkKind>,
-    tree: PathTree,
+    tree: ChunkTree,
     unknown: Unknown,
 }
 
@@ -60,12 +61,12 @@ impl Trailer {
     }
 
     /// Reads a trailer that may itself be in chunks: those that it tells of.
-    pub(super) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
+    pub(crate) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
             let message = format!("the last record is no trailer: {error}");
             Error::new(ErrorKind::NotChunked, message)
         };
-        if let Err(error) = parts::check(bytes, limits.max_trailer_messages)
+        if let Err(error) = message_count::check(bytes, limits.max_trailer_memory)
             && error.kind() == ErrorKind::LimitExceeded
         {
             return Err(error);
@@ -87,7 +88,7 @@ impl Trailer {
     }
 
     /// How often the trailer itself was chunked to what is in this one's chunks; if at all.
-    pub(super) fn level(&self) -> u32 {
+    pub(crate) fn level(&self) -> u32 {
         self.metadata.trailer_level
     }
 
@@ -117,6 +118,7 @@ impl Trailer {
 
     fn checked(metadata: ChunkMetadata, purpose: TrailerUse, limits: &Limits) -> Result<Trailer> {
         let join_version = check_version(&metadata)?;
+        check_names(&metadata)?;
         check_extensions(&metadata, join_version, limits)?;
         let mut kinds = Vec::with_capacity(metadata.chunks.len());
         for (at, chunk) in metadata.chunks.iter().enumerate() {
@@ -153,7 +155,7 @@ impl Trailer {
             concatenates: join_version >= 1,
             limits,
         };
-        let tree = PathTree::build(message, options)?;
+        let tree = ChunkTree::build(message, options)?;
         if purpose == TrailerUse::Whole
             && metadata.splice_marker
             && let Some(unused) = tree.first_unused(kinds.len())
@@ -242,53 +244,9 @@ impl Trailer {
         chunks.filter(|&chunk| self.kinds[chunk] == ChunkKind::Message)
     }
 
-    /// Plans the merge of these chunks.
-    ///
-    /// # Errors
-    ///
-    /// If a chunk that others are spliced into can't be read or is no message, or a chunk has no
-    /// place in it; [`ErrorKind::SchemaNeeded`] if only the message's type could tell how.
-    pub fn plan<S: ChunkStore + ?Sized>(
-        &self,
-        chunks: &S,
-        options: &MergeOptions,
-    ) -> Result<MergePlan> {
-        self.plan_tree(chunks, &self.tree, options)
-    }
-
-    /// Plans a merge in which only what lies at `path` is sure to be right.
-    pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
-        &self,
-        chunks: &S,
-        path: &FieldPath,
-        options: &MergeOptions,
-    ) -> Result<MergePlan> {
-        self.plan_tree(chunks, &self.tree.cut(path)?, options)
-    }
-
-    fn plan_tree<S: ChunkStore + ?Sized>(
-        &self,
-        chunks: &S,
-        tree: &PathTree,
-        options: &MergeOptions,
-    ) -> Result<MergePlan> {
-        if chunks.len() != self.kinds.len() {
-            let message = format!(
-                "{} chunks, where the trailer has {}",
-                chunks.len(),
-                self.kinds.len()
-            );
-            return Err(invalid(message));
-        }
-        let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
-        let bytes = sizes.fold(0, u64::saturating_add);
-        let _span = tracing::debug_span!("plan", chunks = self.kinds.len(), bytes).entered();
-        let layout = Layout {
-            tree,
-            kinds: &self.kinds,
-            marked: self.is_marked(),
-        };
-        plan(chunks, layout, options)
+    /// Where the chunks belong.
+    pub(crate) fn chunk_tree(&self) -> &ChunkTree {
+        &self.tree
     }
 }
 
@@ -337,6 +295,22 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
         }
     }
     Ok(())
+}
+
+/// The longest name of a type or of a file that is taken.
+const LONGEST_NAME: usize = 64 << 10;
+
+/// Fails if a name is one that nobody gave: every message about the file would repeat it.
+fn check_names(metadata: &ChunkMetadata) -> Result<()> {
+    let files = metadata.files.iter().map(|file| &file.path);
+    let mut names = files.chain([&metadata.message_type]);
+    match names.find(|name| name.len() > LONGEST_NAME) {
+        None => Ok(()),
+        Some(name) => Err(invalid(format!(
+            "a name of {} bytes, where {LONGEST_NAME} are allowed",
+            name.len()
+        ))),
+    }
 }
 
 fn check_version(metadata: &ChunkMetadata) -> Result<i32> {

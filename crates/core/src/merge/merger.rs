@@ -9,14 +9,17 @@ use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
-use super::MergeOptions;
-use super::execute::{Merged, check_chunk, execute, execute_into, execute_to_file, to_bytes};
-use super::memory::reserve;
-use super::sink::Sink;
-use super::walked::with_plan;
-use crate::atomic::{AtomicFile, at_target, check_space, same_file};
-use crate::container::{ChunkedFile, Trailer, TrailerUse, is_chunked, open_file};
-use crate::decode::{DecodeOptions, InParts, decode_with, undecodable};
+use super::open::{no_way_to_others, open_path, open_path_with, open_sources};
+use super::options::MergeOptions;
+use crate::container::{Trailer, TrailerUse};
+use crate::error::undecodable;
+use crate::io::detect::is_chunked;
+use crate::io::{AtomicFile, at_target, check_space, open_file, same_file};
+use crate::merge::read::record_store::RecordStore;
+use crate::merge::write::buffer::reserve;
+use crate::merge::write::chunk_cache::with_plan;
+use crate::merge::write::counting_writer::Sink;
+use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
@@ -29,7 +32,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// ```
 /// use proto_splitter_core::merge::{MergeOptions, Merger};
-/// use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitOptions};
+/// use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 /// use prost_reflect::prost_types::FileDescriptorProto;
 /// use prost::Message;
 ///
@@ -97,24 +100,6 @@ impl Merger {
         options: &MergeOptions,
     ) -> Result<M> {
         decode(Merger::merge_to_bytes_with(prefix, options)?)
-    }
-
-    /// Reads a message of a type that says what its parts are, and decodes these on [several
-    /// threads](MergeOptions::threads).
-    ///
-    /// It is [`read_with`](Self::read_with), but faster where a message has very many elements, as
-    /// a graph of a million nodes.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub fn read_in_parts<M: InParts>(
-        prefix: impl AsRef<Path>,
-        options: &MergeOptions,
-    ) -> Result<M> {
-        let bytes = Merger::merge_to_bytes_with(prefix, options)?;
-        let decoding = DecodeOptions::new().threads(options.thread_count());
-        decode_with(bytes, &decoding)
     }
 
     /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated
@@ -195,7 +180,7 @@ impl Merger {
                 return Err(Error::new(ErrorKind::NotChunked, message));
             }
         };
-        let file = ChunkedFile::open_with_metadata(&path, metadata.clone(), &options.limits)?;
+        let file = open_path_with(&path, metadata.clone(), &options.limits)?;
         decode(to_bytes(file.trailer(), &file, options)?)
     }
 
@@ -208,7 +193,8 @@ impl Merger {
         bytes: impl ReadAt,
         options: &MergeOptions,
     ) -> Result<M> {
-        decode(ChunkedFile::from_source(bytes, &options.limits)?.merge_to_bytes(options)?)
+        let file = open_sources(bytes, &options.limits, |_| no_way_to_others())?;
+        decode(to_bytes(file.trailer(), &file, options)?)
     }
 
     /// Reads a message as bytes.
@@ -228,8 +214,8 @@ impl Merger {
     /// As [`merge_to_bytes`](Self::merge_to_bytes).
     pub fn merge_to_bytes_with(prefix: impl AsRef<Path>, options: &MergeOptions) -> Result<Bytes> {
         match find(prefix.as_ref())? {
-            Found::Chunked(path) => ChunkedFile::open_with(&path, &options.limits)
-                .and_then(|file| file.merge_to_bytes(options))
+            Found::Chunked(path) => open_path(&path, &options.limits)
+                .and_then(|file| to_bytes(file.trailer(), &file, options))
                 .map_err(|error| at_file(error, &path)),
             Found::Plain(path) => plain_bytes(&path, options),
         }
@@ -258,8 +244,8 @@ impl Merger {
         options: &MergeOptions,
     ) -> Result<Merged> {
         match find(prefix.as_ref())? {
-            Found::Chunked(path) => ChunkedFile::open_with(&path, &options.limits)
-                .and_then(|file| file.merge_to(sink, options))
+            Found::Chunked(path) => open_path(&path, &options.limits)
+                .and_then(|file| to_sink(&file, sink, options))
                 .map(|merged| Merged {
                     input: path.clone(),
                     ..merged
@@ -328,7 +314,7 @@ impl Write for Bounded<'_> {
 }
 
 /// Fails if `target` is one of the files that the file at `path` has chunks in.
-fn check_no_part(file: &ChunkedFile, path: &Path, target: &Path) -> Result<()> {
+fn check_no_part(file: &RecordStore<File>, path: &Path, target: &Path) -> Result<()> {
     if file.trailer().metadata().files.is_empty() {
         return Ok(());
     }
@@ -357,6 +343,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
         return Err(not_overwritten(target));
     }
     let mut out = AtomicFile::create(target, options.force)?;
+    out.restrict_to_files([input])?;
     let merged = match found {
         Found::Plain(path) => {
             check_space(out.target(), open_file(path)?.metadata()?.len())?;
@@ -365,7 +352,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
         }
         Found::Chunked(path) => {
             let merge = || {
-                let file = ChunkedFile::open_with(path, &options.limits)?;
+                let file = open_path(path, &options.limits)?;
                 check_no_part(&file, path, target)?;
                 with_plan(file.trailer(), &file, options, |chunks, plan| {
                     check_space(out.target(), plan.total_len())?;
@@ -385,42 +372,16 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
     Ok(merged)
 }
 
-impl<S: ReadAt> ChunkedFile<S> {
-    /// Merges the file to memory.
-    ///
-    /// # Errors
-    ///
-    /// As [`Merger::merge_to_bytes`].
-    pub fn merge_to_bytes(&self, options: &MergeOptions) -> Result<Bytes> {
-        to_bytes(self.trailer(), self, options)
-    }
-
-    /// Merges the file into the front of `buffer`, on [several threads](MergeOptions::threads).
-    ///
-    /// Memory that was touched before is filled several times faster than fresh memory is.
-    ///
-    /// # Errors
-    ///
-    /// As [`Merger::merge_to_bytes`], and [`ErrorKind::InvalidConfig`] if the buffer is smaller
-    /// than the message. The buffer's content is then unspecified.
-    pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged> {
-        let trailer = self.trailer();
-        with_plan(trailer, self, options, |chunks, plan| {
-            execute_into(trailer, chunks, plan, buffer, options)
-        })
-    }
-
-    /// Merges the file to `sink`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Merger::merge_to`].
-    pub fn merge_to(&self, sink: &mut impl Write, options: &MergeOptions) -> Result<Merged> {
-        let trailer = self.trailer();
-        with_plan(trailer, self, options, |chunks, plan| {
-            execute(trailer, chunks, plan, sink, options)
-        })
-    }
+/// Merges the chunks of open files to `sink`.
+pub(crate) fn to_sink<S: ReadAt>(
+    store: &RecordStore<S>,
+    sink: &mut dyn Write,
+    options: &MergeOptions,
+) -> Result<Merged> {
+    let trailer = store.trailer();
+    with_plan(trailer, store, options, |chunks, plan| {
+        execute(trailer, chunks, plan, sink, options)
+    })
 }
 
 enum Found {

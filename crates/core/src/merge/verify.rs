@@ -5,16 +5,18 @@ use std::io;
 
 use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordFile, RecordPosition};
 
-use super::execute::{check_size, compared};
-use super::parallel::combined;
-use super::pass::{Pass, read_all};
-use super::peek::first_field;
-use super::store::ChunkStore;
-use super::walked::with_walked;
-use super::{MergeOptions, MergePlan};
-use crate::container::ChunkedFile;
+use super::options::MergeOptions;
+use super::read::chunk_store::ChunkStore;
+use crate::container::Trailer;
+use crate::merge::plan::merge_plan::MergePlan;
+use crate::merge::read::first_field::first_field;
+use crate::merge::read::record_store::RecordStore;
+use crate::merge::write::checksum_pass::{Pass, read_all};
+use crate::merge::write::chunk_cache::with_walked;
+use crate::merge::write::execute::{check_size, compared};
+use crate::merge::write::parallel::combined;
 use crate::wire::FieldNumber;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, Result};
 
 /// What reading all of a file showed.
 #[derive(Debug)]
@@ -76,116 +78,116 @@ impl Verification {
     }
 }
 
-impl<S: ReadAt> ChunkedFile<S> {
-    /// Reads all of the file: every header, every chunk with its hashes, sizes and checksums, and
-    /// compares what a merge would be with what was split. Each chunk is read once, but for large
-    /// ones that others are spliced into; on several threads, which the result doesn't depend on.
-    ///
-    /// Problems are collected, so that one damaged chunk doesn't hide another. What
-    /// [`open`](ChunkedFile::open) refuses doesn't get here: without a sound trailer there is
-    /// nothing to compare with.
-    pub fn verify(&self, options: &MergeOptions) -> Verification {
-        let mut report = Verification {
-            records: 0,
-            bytes: 0,
-            problems: Vec::new(),
-            merge: MergeCheck::Failed,
-        };
-        let named: HashSet<_> = (0..self.len())
-            .filter_map(|chunk| self.place(chunk))
-            .map(|(file, position)| (file, position.chunk_begin()))
-            .collect();
-        for (number, file) in self.record_files().enumerate() {
-            for chunk in file.chunks() {
-                let checked = chunk.map_err(Error::from).and_then(|chunk| {
-                    report.records += chunk.header.num_records;
-                    match named.contains(&(number, chunk.begin())) {
-                        // Its turn comes with the chunks that are in it.
-                        true => Ok(()),
-                        false => check_unnamed(file, &chunk),
-                    }
-                });
-                report.problems.extend(checked.err());
-            }
-        }
-        let sizes = (0..self.len()).map(|chunk| self.size(chunk));
-        let bytes = sizes.fold(0, u64::saturating_add);
-        let meter = options.progress.meter(bytes);
-        let threads = options.thread_count();
-        let read = with_walked(self.trailer(), self, |chunks| {
-            // The trailer's places are checked even if a chunk that lies in the way is damaged:
-            // that fails by itself.
-            let plan = chunks.plan(self.trailer(), options);
-            let _span = tracing::debug_span!("read", chunks = self.len(), bytes).entered();
-            let pass = read_all(chunks, self.groups(), plan.as_ref().ok(), threads, &meter);
-            Ok((plan, pass))
-        });
-        let (plan, pass) = read.unwrap_or_else(|error| (Err(error), Pass::default()));
-        report.bytes = pass.bytes;
-        report.problems.extend(pass.problems);
-        let plan = match plan {
-            Ok(plan) => plan,
-            Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
-                report.merge = MergeCheck::NeedsType(error);
-                return report;
-            }
-            Err(error) => {
-                report.add(error);
-                return report;
-            }
-        };
-        let checked = match report.problems.is_empty() {
-            true => self.check_merge(&plan, &pass.crcs, options),
-            false => check_size(self.trailer(), plan.total_len()).map(|()| MergeCheck::Failed),
-        };
-        match checked {
-            Ok(merge) => report.merge = merge,
-            Err(error) => report.add(error),
-        }
-        report
-            .problems
-            .extend(self.check_slices(&pass.first_fields));
-        report
+/// Reads all of the files of a message; see [`ChunkedFile::verify`](crate::ChunkedFile::verify).
+pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) -> Verification {
+    let mut report = Verification {
+        records: 0,
+        bytes: 0,
+        problems: Vec::new(),
+        merge: MergeCheck::Failed,
+    };
+    // Reading all chunks takes as long as they are large, not as the file is.
+    if let Err(error) = store.check_merged_size() {
+        report.problems.push(error);
+        return report;
     }
+    let named: HashSet<_> = (0..store.len())
+        .filter_map(|chunk| store.place(chunk))
+        .map(|(file, position)| (file, position.chunk_begin()))
+        .collect();
+    for (number, file) in store.record_files().enumerate() {
+        for chunk in file.chunks() {
+            let checked = chunk.map_err(Error::from).and_then(|chunk| {
+                report.records += chunk.header.num_records;
+                match named.contains(&(number, chunk.begin())) {
+                    // Its turn comes with the chunks that are in it.
+                    true => Ok(()),
+                    false => check_unnamed(file, &chunk),
+                }
+            });
+            report.problems.extend(checked.err());
+        }
+    }
+    let sizes = (0..store.len()).map(|chunk| store.size(chunk));
+    let bytes = sizes.fold(0, u64::saturating_add);
+    let meter = options.progress.meter(bytes);
+    let threads = options.thread_count();
+    let read = with_walked(store.trailer(), store, |chunks| {
+        // The trailer's places are checked even if a chunk that lies in the way is damaged:
+        // that fails by itstore.
+        let plan = chunks.plan(store.trailer(), options);
+        let _span = tracing::debug_span!("read", chunks = store.len(), bytes).entered();
+        let pass = read_all(chunks, store.groups(), plan.as_ref().ok(), threads, &meter);
+        Ok((plan, pass))
+    });
+    let (plan, pass) = read.unwrap_or_else(|error| (Err(error), Pass::default()));
+    report.bytes = pass.bytes;
+    report.problems.extend(pass.problems);
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
+            report.merge = MergeCheck::NeedsType(error);
+            return report;
+        }
+        Err(error) => {
+            report.add(error);
+            return report;
+        }
+    };
+    let checked = match report.problems.is_empty() {
+        true => check_merge(store.trailer(), &plan, &pass.crcs, options),
+        false => check_size(store.trailer(), plan.total_len()).map(|()| MergeCheck::Failed),
+    };
+    match checked {
+        Ok(merge) => report.merge = merge,
+        Err(error) => report.add(error),
+    }
+    report
+        .problems
+        .extend(check_slices(store, &pass.first_fields));
+    report
+}
 
-    /// Compares what slices hold with what the trailer says they do, which a merge goes by. The
-    /// first fields of some chunks are known.
-    fn check_slices(&self, known: &[Option<FieldNumber>]) -> impl Iterator<Item = Error> {
-        self.trailer().slices().filter_map(|(chunk, number)| {
-            let known = known.get(chunk).copied().flatten();
-            // If it can't be read, that was found before.
-            let read = || Some(first_field(self, chunk).ok()?.0.number);
-            let first = known.or_else(read)?;
-            let message = format!(
-                "the trailer says that the slice holds field {number}, and it begins with field {first}"
-            );
-            (first != number)
-                .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64))
-        })
-    }
+/// Compares what slices hold with what the trailer says they do, which a merge goes by. The
+/// first fields of some chunks are known.
+fn check_slices<S: ReadAt>(
+    store: &RecordStore<S>,
+    known: &[Option<FieldNumber>],
+) -> impl Iterator<Item = Error> {
+    store.trailer().slices().filter_map(|(chunk, number)| {
+        let known = known.get(chunk).copied().flatten();
+        // If it can't be read, that was found before.
+        let read = || Some(first_field(store, chunk).ok()?.0.number);
+        let first = known.or_else(read)?;
+        let message = format!(
+            "the trailer says that the slice holds field {number}, and it begins with field {first}"
+        );
+        (first != number)
+            .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64))
+    })
+}
 
-    /// Compares what the segments of these checksums make with what was split.
-    fn check_merge(
-        &self,
-        plan: &MergePlan,
-        crcs: &[u32],
-        options: &MergeOptions,
-    ) -> Result<MergeCheck, Error> {
-        if self.trailer().is_whole() {
-            check_size(self.trailer(), plan.total_len())?;
-        }
-        let crc32c = combined(plan, crcs, options.thread_count())?;
-        let merged = compared(self.trailer(), plan.total_len(), crc32c)?;
-        let source = merged.byte_exact.map(|exact| match exact {
-            true => SourceCheck::Same,
-            false => SourceCheck::EqualAsMessage,
-        });
-        Ok(MergeCheck::Merged {
-            size: merged.size,
-            crc32c: merged.crc32c,
-            source,
-        })
+/// Compares what the segments of these checksums make with what was split.
+fn check_merge(
+    trailer: &Trailer,
+    plan: &MergePlan,
+    crcs: &[u32],
+    options: &MergeOptions,
+) -> Result<MergeCheck, Error> {
+    if trailer.is_whole() {
+        check_size(trailer, plan.total_len())?;
     }
+    let crc32c = combined(plan, crcs, options.thread_count())?;
+    let merged = compared(trailer, plan.total_len(), crc32c)?;
+    let source = merged.byte_exact.map(|exact| match exact {
+        true => SourceCheck::Same,
+        false => SourceCheck::EqualAsMessage,
+    });
+    Ok(MergeCheck::Merged {
+        size: merged.size,
+        crc32c: merged.crc32c,
+        source,
+    })
 }
 
 impl Verification {

@@ -1,11 +1,14 @@
 //! Paths as text.
 
-use std::fmt::{self, Write};
 use std::str::FromStr;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use super::{FieldPath, MapKey, Select, Step, resolve};
+use super::field_path::{FieldPath, Select};
+use super::field_ref::{FieldRef, field_by_text, key_kind, kind_name, message_below};
+use super::map_key::MapKey;
+use super::query::{Expected, PathQuery, Pick, Place, QueryStep, expected};
+use super::resolve::{TargetKind, is_implicit};
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
@@ -18,7 +21,7 @@ impl FromStr for FieldPath {
     ///
     /// [`ErrorKind::InvalidPath`] if the text is no path, or has a name in it.
     fn from_str(text: &str) -> Result<Self> {
-        parse(text, None)
+        query(text, None)?.into_path()
     }
 }
 
@@ -42,71 +45,85 @@ impl FieldPath {
     /// such field, an index on a field that isn't repeated, a key of another type than the
     /// map's.
     pub fn parse(text: &str, root: &MessageDescriptor) -> Result<Self> {
-        parse(text, Some(root))
+        query(text, Some(root))?.into_path()
     }
 }
 
-fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath> {
-    let mut path = FieldPath::root();
+impl PathQuery {
+    /// Reads a path or query with the names or numbers of `root`'s fields; without a type, with
+    /// numbers. `.` alone is the message itself.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if the text is none, or leads where `root` has nothing.
+    pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<PathQuery> {
+        query(if text == "." { "" } else { text }, root)
+    }
+}
+
+/// Reads a path or query; both are one language.
+fn query(text: &str, root: Option<&MessageDescriptor>) -> Result<PathQuery> {
+    let steps = steps(text, root).map_err(|error| error.at_path(text))?;
+    let text = text.to_owned();
+    Ok(PathQuery { text, steps })
+}
+
+fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>> {
+    let mut steps = Vec::new();
     let mut message = root.cloned();
     let mut rest = text;
     while !rest.is_empty() {
-        let (name, after) = take_name(rest).map_err(|e| e.at_path(text))?;
+        let (name, after) = take_name(rest)?;
+        let known =
+            match &message {
+                None if root.is_some() => {
+                    let above = text[..text.len() - rest.len()].trim_end_matches('.');
+                    let message = format!("{above} is not a message, it has no field {name}");
+                    return Err(invalid(message));
+                }
+                None => None,
+                Some(message) => Some(field_by_text(message, name).ok_or_else(|| {
+                    invalid(format!("{} has no field {name}", message.full_name()))
+                })?),
+            };
         rest = after;
-        let known = match &message {
-            None if root.is_some() => {
-                let message = format!(
-                    "{} is not a message, it has no field {name}",
-                    path.display(root)
-                );
-                return Err(invalid(message).at_path(text));
-            }
-            None => None,
-            Some(message) => Some(resolve::field_by_text(message, name).ok_or_else(|| {
-                invalid(format!("{} has no field {name}", message.full_name())).at_path(text)
-            })?),
-        };
         let field = match (&known, name.parse::<u32>()) {
             (Some(field), _) => FieldNumber(field.number()),
             (None, Ok(number)) if (1..=FieldNumber::MAX.0).contains(&number) => FieldNumber(number),
             (None, _) => {
                 let message =
                     format!("{name} is no field number, and names need the message's type");
-                return Err(invalid(message).at_path(text));
+                return Err(invalid(message));
             }
         };
-        let select = match rest.strip_prefix('[') {
-            None => Select::Field,
+        let pick = match rest.strip_prefix('[') {
+            None => Pick::One(Select::Field),
             Some(inner) => {
-                let (select, after) =
-                    take_select(inner, known.as_ref()).map_err(|e| e.at_path(text))?;
+                let (pick, after) = take_pick(inner, known.as_ref())?;
                 rest = after;
-                select
+                pick
             }
         };
-        if let (Some(field), Select::Field, false) = (&known, &select, rest.is_empty())
+        if let (Some(field), Pick::One(Select::Field), false) = (&known, &pick, rest.is_empty())
             && (field.is_list() || field.is_map())
         {
-            let message = format!(
-                "{name} needs an {}",
-                if field.is_map() {
-                    "[\"key\"]"
-                } else {
-                    "[index]"
-                }
-            );
-            return Err(invalid(message).at_path(text));
+            let needed = match field.is_map() {
+                true => "[\"key\"]",
+                false => "[index]",
+            };
+            return Err(invalid(format!("{name} needs an {needed}")));
         }
-        path.push(Step { field, select });
-        message = known.as_ref().and_then(resolve::message_below);
+        let end = text.len() - rest.len();
+        steps.push(QueryStep { field, pick, end });
+        message = known.as_ref().and_then(message_below);
         match rest.strip_prefix('.') {
-            Some("") => return Err(invalid("the path ends with a dot").at_path(text)),
+            Some("") => return Err(invalid("the path ends with a dot")),
             Some(after) => rest = after,
             None if rest.is_empty() => {}
-            None => return Err(invalid(format!("expected a dot before {rest:?}")).at_path(text)),
+            None => return Err(invalid(format!("expected a dot before {rest:?}"))),
         }
     }
-    Ok(path)
+    Ok(steps)
 }
 
 /// A field's name, number, or parenthesised extension name, and what follows.
@@ -128,36 +145,144 @@ fn take_name(text: &str) -> Result<(&str, &str)> {
 }
 
 /// What stands between brackets, and what follows them; the opening one is gone.
-fn take_select<'a>(text: &'a str, field: Option<&resolve::FieldRef>) -> Result<(Select, &'a str)> {
-    let (token, quoted, rest) = if let Some(inner) = text.strip_prefix('"') {
-        let (string, rest) = take_quoted(inner)?;
-        (string, true, rest)
+fn take_pick<'a>(text: &'a str, field: Option<&FieldRef>) -> Result<(Pick, &'a str)> {
+    let (pick, rest) = if text.starts_with(['"', '\'']) {
+        let (token, rest) = take_quoted(text)?;
+        (pick_quoted(token, field)?, rest)
     } else {
-        let end = text.find(']').ok_or_else(|| invalid("a [ without its ]"))?;
-        (text[..end].to_owned(), false, &text[end..])
+        let end = text
+            .find([']', '='])
+            .ok_or_else(|| invalid("a [ without its ]"))?;
+        let (token, rest) = text.split_at(end);
+        match rest.strip_prefix('=') {
+            Some(value) => {
+                let (value, quoted, rest) = take_value(value)?;
+                (pick_where(token, &value, quoted, field)?, rest)
+            }
+            None => (pick_unquoted(token, field)?, rest),
+        }
     };
     let rest = rest
         .strip_prefix(']')
         .ok_or_else(|| invalid("expected a ] behind a key"))?;
-    let select = match field {
-        None if quoted => Select::Key(MapKey::String(token)),
-        None if token == "true" || token == "false" => Select::Key(MapKey::Bool(token == "true")),
-        None if token.starts_with('-') => Select::Key(MapKey::I64(number(&token)?)),
-        None => Select::Index(number(&token)?),
-        Some(field) if field.is_list() && !quoted => Select::Index(number(&token)?),
-        Some(field) if field.is_map() => Select::Key(typed_key(field, token, quoted)?),
-        Some(field) => {
-            return Err(invalid(format!(
-                "[{token}] doesn't belong to {}",
-                field.name()
-            )));
-        }
-    };
-    Ok((select, rest))
+    Ok((pick, rest))
 }
 
-fn typed_key(field: &resolve::FieldRef, token: String, quoted: bool) -> Result<MapKey> {
-    let kind = resolve::key_kind(field);
+fn pick_quoted(token: String, field: Option<&FieldRef>) -> Result<Pick> {
+    let one = |select| Ok(Pick::One(select));
+    match field {
+        None => one(Select::Key(MapKey::String(token))),
+        Some(field) if field.is_map() => one(Select::Key(typed_key(field, token, true)?)),
+        Some(field) if field.is_list() => match field.kind() {
+            Kind::Message(_) | Kind::String => Ok(Pick::Named(token)),
+            _ => Err(invalid(format!(
+                "{} has numbers, without names",
+                field.name()
+            ))),
+        },
+        Some(field) => Err(misplaced(&token, field)),
+    }
+}
+
+fn pick_unquoted(token: &str, field: Option<&FieldRef>) -> Result<Pick> {
+    let takes_many = field.is_none_or(|field| field.is_list() || field.is_map());
+    let is_list = field.is_none_or(FieldRef::is_list);
+    let one = |select| Ok(Pick::One(select));
+    match field {
+        _ if token == "*" && takes_many => Ok(Pick::All),
+        _ if is_list && let Some((start, end)) = token.split_once(':') => Ok(Pick::Range(
+            place(start)?.unwrap_or(Place::FromStart(0)),
+            place(end)?,
+        )),
+        None if token == "true" || token == "false" => {
+            one(Select::Key(MapKey::Bool(token == "true")))
+        }
+        None if token.starts_with('-') => one(Select::Key(MapKey::I64(number(token)?))),
+        None => one(Select::Index(number(token)?)),
+        Some(field) if field.is_list() => match place(token)? {
+            Some(Place::FromEnd(back)) => Ok(Pick::FromEnd(back)),
+            Some(Place::FromStart(index)) => one(Select::Index(index)),
+            None => Err(invalid("an index without digits")),
+        },
+        Some(field) if field.is_map() => {
+            one(Select::Key(typed_key(field, token.to_owned(), false)?))
+        }
+        Some(field) => Err(misplaced(token, field)),
+    }
+}
+
+/// An index, counted from the end if it is negative; none if nothing is written.
+fn place(token: &str) -> Result<Option<Place>> {
+    match token.strip_prefix('-') {
+        _ if token.is_empty() => Ok(None),
+        Some(back) => match number(back)? {
+            0 => Err(invalid("-0 is no index: the last is -1")),
+            back => Ok(Some(Place::FromEnd(back))),
+        },
+        None => Ok(Some(Place::FromStart(number(token)?))),
+    }
+}
+
+/// The elements of `field` with a value at a path inside them.
+fn pick_where(path: &str, value: &str, quoted: bool, field: Option<&FieldRef>) -> Result<Pick> {
+    let Some(field) = field else {
+        let path: FieldPath = path.parse()?;
+        let expected = match (quoted, value.parse::<i64>()) {
+            (false, Ok(value)) => Expected::Bits {
+                value: u64::from_ne_bytes(value.to_ne_bytes()),
+                fixed: false,
+                implicit: false,
+            },
+            _ => Expected::Bytes {
+                value: value.as_bytes().to_vec(),
+                implicit: false,
+            },
+        };
+        return Ok(Pick::Where(path, expected));
+    };
+    let message = match message_below(field) {
+        Some(message) if field.is_list() => message,
+        _ => return Err(misplaced(&format!("{path}={value}"), field)),
+    };
+    let path = FieldPath::parse(path, &message)?;
+    let target = path.resolve(&message)?;
+    let kind = match target.kind {
+        TargetKind::Scalar(kind) if !target.whole_field => kind,
+        _ => {
+            let shown = path.display(Some(&message));
+            return Err(invalid(format!("{shown} is not one value to compare with")));
+        }
+    };
+    let implicit = !path.is_root() && is_implicit(&path, &message);
+    match expected(value, quoted, &kind, implicit) {
+        Some(expected) => Ok(Pick::Where(path, expected)),
+        None => {
+            let shown = path.display(Some(&message));
+            let kind = kind_name(&kind);
+            Err(invalid(format!(
+                "{value:?} is no value of {shown}, which is {kind}"
+            )))
+        }
+    }
+}
+
+/// The value that is compared with, whether it is quoted, and what follows.
+fn take_value(text: &str) -> Result<(String, bool, &str)> {
+    if text.starts_with(['"', '\'']) {
+        let (value, rest) = take_quoted(text)?;
+        return Ok((value, true, rest));
+    }
+    let end = text.find(']').ok_or_else(|| invalid("a [ without its ]"))?;
+    Ok((text[..end].to_owned(), false, &text[end..]))
+}
+
+#[cold]
+fn misplaced(token: &str, field: &FieldRef) -> Error {
+    invalid(format!("[{token}] doesn't belong to {}", field.name()))
+}
+
+fn typed_key(field: &FieldRef, token: String, quoted: bool) -> Result<MapKey> {
+    let kind = key_kind(field);
     let key = match kind {
         Some(Kind::String) if quoted => Some(MapKey::String(token.clone())),
         _ if quoted => None,
@@ -169,9 +294,7 @@ fn typed_key(field: &resolve::FieldRef, token: String, quoted: bool) -> Result<M
         _ => None,
     };
     key.ok_or_else(|| {
-        let kind = kind.map_or("unknown".to_owned(), |kind| {
-            format!("{kind:?}").to_lowercase()
-        });
+        let kind = kind.map_or("unknown".to_owned(), |kind| kind_name(&kind));
         invalid(format!(
             "{token:?} is no key of {}, whose keys are {kind}",
             field.name()
@@ -185,13 +308,14 @@ fn number<T: FromStr>(token: &str) -> Result<T> {
         .map_err(|_| invalid(format!("{token:?} is no index")))
 }
 
-/// A quoted string without its opening quote: what it says, and what follows the closing one.
+/// A string in double or single quotes: what it says, and what follows it.
 fn take_quoted(text: &str) -> Result<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.char_indices();
+    let quote = chars.next().map(|(_, quote)| quote);
     while let Some((at, c)) = chars.next() {
         match c {
-            '"' => return Ok((out, &text[at + 1..])),
+            c if Some(c) == quote => return Ok((out, &text[at + 1..])),
             '\\' => match chars.next().map(|(_, c)| c) {
                 Some('n') => out.push('\n'),
                 Some('r') => out.push('\r'),
@@ -201,29 +325,13 @@ fn take_quoted(text: &str) -> Result<(String, &str)> {
                     let code = u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32);
                     out.push(code.ok_or_else(|| invalid(format!("\\u{hex} is no character")))?);
                 }
-                Some(c @ ('"' | '\\' | '/')) => out.push(c),
+                Some(c @ ('"' | '\'' | '\\' | '/')) => out.push(c),
                 _ => return Err(invalid("a \\ that escapes nothing")),
             },
             c => out.push(c),
         }
     }
     Err(invalid("a key without its closing quote"))
-}
-
-pub(super) fn write_quoted(f: &mut impl Write, text: &str) -> fmt::Result {
-    f.write_char('"')?;
-    for c in text.chars() {
-        match c {
-            '"' => f.write_str("\\\"")?,
-            '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            '\r' => f.write_str("\\r")?,
-            '\t' => f.write_str("\\t")?,
-            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c))?,
-            c => f.write_char(c)?,
-        }
-    }
-    f.write_char('"')
 }
 
 #[cold]

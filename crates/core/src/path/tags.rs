@@ -1,6 +1,7 @@
 //! Paths as `FieldIndex` tags, as they stand in a `ChunkedField`.
 
-use super::{FieldPath, MapKey, Select, Step};
+use super::field_path::{FieldPath, Select, Step};
+use super::map_key::MapKey;
 use crate::proto::FieldIndex;
 use crate::proto::field_index::{Kind, MapKey as MapKeyTag, map_key};
 use crate::wire::FieldNumber;

@@ -126,7 +126,7 @@ fn a_path_that_leads_nowhere_in_its_type_is_refused_with_the_reason() {
         ),
         (
             "chunked_fields[\"a\"]",
-            "chunked_fields[\"a\"]: [a] doesn't belong to chunked_fields",
+            "chunked_fields[\"a\"]: the path has to say by an index or key which element it means",
         ),
     ];
     for (text, message) in table {

@@ -7,7 +7,8 @@
 
 use prost_reflect::{DynamicMessage, Value};
 
-use super::{invalid, number, text};
+use super::reflect::number;
+use super::reflect::{invalid, text};
 use crate::Result;
 
 /// Editions that are known, by their number in `google.protobuf.Edition`: 2023 and 2024. Both have

@@ -1,6 +1,7 @@
 use prost_reflect::{FieldDescriptor, Syntax};
 
 use super::*;
+use crate::ErrorKind;
 
 const EDITION_2023: &[u8] = include_bytes!("../../../../tests/data/schemas/edition_2023.binpb");
 const EDITION_2024: &[u8] = include_bytes!("../../../../tests/data/schemas/edition_2024.binpb");

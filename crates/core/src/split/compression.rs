@@ -1,26 +1,15 @@
 //! How chunks are compressed: each as it pays, or all alike.
 
 use std::fmt;
-use std::io::Read;
-use std::ops::Range;
 use std::str::FromStr;
 
 use record_file::{Compression, DEFAULT_ZSTD_LEVEL};
 
-use super::plan::{PlannedChunk, SplitPlan};
-use super::source::Source;
-use super::write::ChunkReader;
 use crate::{Error, ErrorKind, Result};
 
 /// How much smaller a probe must get for [`ChunkCompression::Auto`] to compress the chunk: by one
 /// part in this many.
 pub const AUTO_LEAST_SAVING: usize = 8;
-
-/// Bytes of each block that is probed.
-const PROBE_BLOCK: u64 = 64 << 10;
-
-/// How many blocks of a chunk are probed, spread evenly over it.
-const PROBE_BLOCKS: u64 = 4;
 
 /// How the records of a chunked file are compressed.
 ///
@@ -48,7 +37,7 @@ pub enum ChunkCompression {
 }
 
 /// The default of [`SplitOptions::compression`](super::SplitOptions::compression) and of
-/// [`RewriteOptions::compression`](crate::rewrite::RewriteOptions::compression): zstd at its
+/// [`RewriteOptions::compression`](crate::edit::RewriteOptions::compression): zstd at its
 /// default level where it pays.
 pub const DEFAULT_CHUNK_COMPRESSION: ChunkCompression = ChunkCompression::Auto {
     level: DEFAULT_ZSTD_LEVEL,
@@ -122,46 +111,6 @@ impl ChunkCompression {
         })
     }
 
-    /// How this chunk is compressed.
-    pub(super) fn decide(
-        self,
-        plan: &SplitPlan,
-        chunk: &PlannedChunk,
-        source: &Source,
-    ) -> Result<Compression> {
-        match self {
-            ChunkCompression::Fixed(compression) => Ok(compression),
-            ChunkCompression::Auto { level } if shrinks(plan, chunk, source)? => {
-                Ok(Compression::zstd(level))
-            }
-            ChunkCompression::Auto { .. } => Ok(Compression::None),
-        }
-    }
-
-    /// How a chunk that streams give, the same each, is compressed.
-    pub(crate) fn decide_stream<'a>(
-        self,
-        size: u64,
-        open: &dyn Fn() -> Result<Box<dyn Read + 'a>>,
-    ) -> Result<Compression> {
-        let level = match self {
-            ChunkCompression::Fixed(compression) => return Ok(compression),
-            ChunkCompression::Auto { level } => level,
-        };
-        let (mut stream, mut sample, mut position) = (open()?, Vec::new(), 0);
-        for block in probed(size) {
-            let gap = block.start - position;
-            std::io::copy(&mut stream.by_ref().take(gap), &mut std::io::sink())?;
-            let len = block.end - block.start;
-            stream.by_ref().take(len).read_to_end(&mut sample)?;
-            position = block.end;
-        }
-        match saves(&sample)? {
-            true => Ok(Compression::zstd(level)),
-            false => Ok(Compression::None),
-        }
-    }
-
     /// How the trailer is compressed: it is all tags and paths.
     pub(crate) fn for_trailer(self) -> Compression {
         match self {
@@ -169,31 +118,4 @@ impl ChunkCompression {
             ChunkCompression::Auto { level } => Compression::zstd(level),
         }
     }
-}
-
-/// The blocks of a chunk of `size` bytes by which it is decided.
-fn probed(size: u64) -> Vec<Range<u64>> {
-    if size <= PROBE_BLOCK * PROBE_BLOCKS {
-        return std::iter::once(0..size).collect();
-    }
-    let apart = (size - PROBE_BLOCK) / (PROBE_BLOCKS - 1);
-    let starts = (0..PROBE_BLOCKS).map(|block| block * apart);
-    starts.map(|start| start..start + PROBE_BLOCK).collect()
-}
-
-fn shrinks(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<bool> {
-    let mut sample = Vec::new();
-    for block in probed(chunk.size) {
-        let reader = ChunkReader::starting_at(plan, chunk, source, block.start);
-        reader
-            .take(block.end - block.start)
-            .read_to_end(&mut sample)?;
-    }
-    saves(&sample)
-}
-
-/// Compresses what was probed at the fastest level, to see.
-fn saves(sample: &[u8]) -> Result<bool> {
-    let compressed = zstd::bulk::compress(sample, 1)?;
-    Ok(compressed.len() < sample.len() - sample.len() / AUTO_LEAST_SAVING)
 }

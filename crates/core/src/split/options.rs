@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-use super::compression::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
-use super::parts::largest_chunk;
+use super::file_sizes::largest_chunk;
+use crate::container::{LARGEST_DEPTH_LIMIT, Profile};
 use crate::progress::Progress;
+use crate::split::compression::{ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
 use crate::{Error, ErrorKind, Result};
 
 /// The default of [`SplitOptions::max_chunk_size`]: 1 GiB, which every protobuf implementation
@@ -24,60 +25,6 @@ pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 
 /// The default of [`SplitOptions::depth_limit`]: protobuf's own, 100.
 pub const DEFAULT_DEPTH_LIMIT: u32 = 100;
-
-/// The most that [`SplitOptions::depth_limit`] can be: 200, for which a thread's stack of 2 MiB is
-/// enough.
-pub const LARGEST_DEPTH_LIMIT: u32 = 200;
-
-/// Which readers a chunked file is for.
-///
-/// The text form is `tensorflow` or `extended`.
-///
-/// ```
-/// use proto_splitter_core::split::Profile;
-/// assert_eq!("extended".parse::<Profile>()?, Profile::Extended);
-/// assert_eq!(Profile::default().to_string(), "tensorflow");
-/// # Ok::<(), proto_splitter_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Profile {
-    /// TensorFlow's own Merger reads the file: `join_version` 0.
-    #[default]
-    TensorFlow,
-    /// Only readers of `join_version` 1 do, such as this one; TensorFlow's refuses it. A value may
-    /// lie in several BYTES chunks, also an element of a repeated field or a value in a map, unless
-    /// its key is in zigzag; a trailer that is too large is chunked like any message; chunks may
-    /// lie in [several files](SplitOptions::max_file_size).
-    Extended,
-}
-
-impl std::fmt::Display for Profile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Profile::TensorFlow => "tensorflow",
-            Profile::Extended => "extended",
-        })
-    }
-}
-
-impl std::str::FromStr for Profile {
-    type Err = Error;
-
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidConfig`] if it is neither.
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "tensorflow" => Ok(Profile::TensorFlow),
-            "extended" => Ok(Profile::Extended),
-            _ => Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!("profile {text:?} is neither tensorflow nor extended"),
-            )),
-        }
-    }
-}
 
 /// Fails if no file can be held to so few bytes.
 pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
@@ -112,6 +59,7 @@ pub struct SplitOptions {
     threads: Option<NonZeroUsize>,
     progress: Progress,
     embed_schema: bool,
+    always_chunked: bool,
 }
 
 impl Default for SplitOptions {
@@ -136,6 +84,7 @@ impl SplitOptions {
             threads: None,
             progress: Progress::none(),
             embed_schema: false,
+            always_chunked: false,
         }
     }
 
@@ -216,6 +165,14 @@ impl SplitOptions {
         self
     }
 
+    /// Whether a message in which nothing has to be cut is written as a file of one chunk, a
+    /// `.cpb` (no: as it is, a `.pb`).
+    #[must_use]
+    pub const fn always_chunked(mut self, always: bool) -> Self {
+        self.always_chunked = always;
+        self
+    }
+
     /// How many threads read, compress and write chunks (as many as there are cores). The file is
     /// the same.
     #[must_use]
@@ -255,6 +212,14 @@ impl SplitOptions {
         }
         max_file_size.map_or(Ok(()), check_max_file_size)?;
         self.compression.validate()
+    }
+
+    /// What could be done about a value that can't be cut.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self.profile {
+            Profile::TensorFlow => "; the profile `extended` may cut it",
+            Profile::Extended => "",
+        }
     }
 
     /// The most bytes a MESSAGE chunk may have.
@@ -309,6 +274,11 @@ impl SplitOptions {
         self.embed_schema
     }
 
+    /// Whether a message in which nothing has to be cut is written as a file of one chunk.
+    pub const fn get_always_chunked(&self) -> bool {
+        self.always_chunked
+    }
+
     /// How many threads work; as many as there are cores if `None`.
     pub const fn get_threads(&self) -> Option<NonZeroUsize> {
         self.threads
@@ -323,7 +293,7 @@ impl SplitOptions {
 /// Where the size engine must not cut, although it could.
 ///
 /// ```
-/// use proto_splitter_core::split::{ComposableSplitter, SizeRules, SizeSplitter, SplitContext, SplitOptions};
+/// use proto_splitter_core::split::{ComposableSplitter, SplitExt, SizeRules, SizeSplitter, SplitContext, SplitOptions};
 /// use proto_splitter_core::Result;
 /// # use prost_reflect::prost_types::{FileDescriptorProto, FileOptions};
 ///

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{FieldNumber, Input, MAX_VARINT_LEN, WireType, decode_varint};
+use super::input::Input;
+use super::tag::{FieldNumber, WireType, tag};
+use super::varint::{MAX_VARINT_LEN, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
 /// How deep groups may nest while they are being skipped: protobuf's own default.
@@ -243,7 +245,7 @@ impl<I: Input> WireCursor<I> {
         limit: u64,
         mut pass: impl FnMut(u64, u64),
     ) -> Result<()> {
-        let tag = super::tag(field.number, field.wire_type);
+        let tag = tag(field.number, field.wire_type);
         let (Ok(tag), WireType::Len) = (u8::try_from(tag), field.wire_type) else {
             return Ok(());
         };

@@ -2,7 +2,6 @@
 use zstd::zstd_safe::{CCtx, compress_bound};
 
 use super::compressor::{Compressor, Each};
-use super::pieces::too_large_for_snappy;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
@@ -264,4 +263,11 @@ impl Default for Snappy {
             compressed: Vec::new(),
         }
     }
+}
+
+pub(super) fn too_large_for_snappy(size: u64) -> Error {
+    Error::plain(
+        ErrorKind::LimitExceeded,
+        format!("snappy compresses at most {MAX_SNAPPY} bytes at once, not {size}"),
+    )
 }

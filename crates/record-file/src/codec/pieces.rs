@@ -1,8 +1,8 @@
 //! Compressing what is given up piece by piece.
 use super::compressor::Compressor;
-use super::encode::{Encoders, MAX_SNAPPY, SNAPPY_FRAGMENT, Snappy};
+use super::encode::{Encoders, MAX_SNAPPY, SNAPPY_FRAGMENT, Snappy, too_large_for_snappy};
 use crate::compression::Compression;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::pieces::{Blocks, Piece, Pieces};
 use crate::varint;
 
@@ -161,11 +161,4 @@ fn run(
             return Ok(());
         }
     }
-}
-
-pub(super) fn too_large_for_snappy(size: u64) -> Error {
-    Error::plain(
-        ErrorKind::LimitExceeded,
-        format!("snappy compresses at most {MAX_SNAPPY} bytes at once, not {size}"),
-    )
 }

@@ -3,9 +3,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::{RecordFile, check_len};
 use crate::error::{Error, Result};
+use crate::file::stream::{PairStep, RecordPair, WantedRecord, Watch};
 use crate::position::RecordPosition;
 use crate::read_at::ReadAt;
-use crate::stream::{PairStep, RecordPair, WantedRecord, Watch};
 
 /// A record, and the place it is read to.
 type Wanted<'b> = (RecordPosition, &'b mut [u8]);
@@ -118,7 +118,13 @@ impl<S: ReadAt> RecordFile<S> {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                scope.spawn(work);
+                // Where the system lets no more begin, these do the work.
+                if std::thread::Builder::new()
+                    .spawn_scoped(scope, work)
+                    .is_err()
+                {
+                    break;
+                }
             }
             work();
         });

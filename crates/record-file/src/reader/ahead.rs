@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use super::{Loaded, RecordReader};
 use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::Decoders;
-use crate::decoded::{self, DecodedChunk};
+use crate::decode_chunk::decode_chunk;
+use crate::decoded::DecodedChunk;
 use crate::error::Result;
 use crate::fault::{Fault, Place};
 use crate::hash::hash;
@@ -46,7 +47,7 @@ impl Ahead {
                 return Ok(DecodedChunk::default());
             };
             Payload::check_hash(&chunk, hash(data.as_slice()))?;
-            decoded::decode(&chunk, data, decoders, &options, &projection)
+            decode_chunk(&chunk, data, decoders, &options, &projection)
                 .map_err(|error| Fault::in_data(&chunk, error))
         };
         Ahead {

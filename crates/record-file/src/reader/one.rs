@@ -5,14 +5,14 @@ use super::ahead::AtHand;
 use super::{Loaded, RecordReader};
 use crate::chunk::{Chunk, ChunkKind};
 use crate::codec::Decoders;
-use crate::decoded;
+use crate::decode_chunk::decode_chunk;
 use crate::error::{ErrorKind, Result};
 use crate::fault::Fault;
+use crate::file::stream::{Access, OneRecord, Opened};
 use crate::input::{Input, ReadAhead};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::position::RecordPosition;
-use crate::stream::{Access, OneRecord, Opened};
 
 /// The next record of a [`RecordReader`], read as a stream.
 ///
@@ -262,7 +262,7 @@ impl<I: Input> RecordReader<I> {
         payload.append(&mut self.input, u64::MAX, &mut read)?;
         payload.finish(&mut self.input)?;
         self.check_reached(&chunk)?;
-        let records = decoded::decode(
+        let records = decode_chunk(
             &chunk,
             read.into(),
             &mut self.decoders,

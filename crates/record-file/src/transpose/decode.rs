@@ -6,41 +6,20 @@
 //! the records reach it.
 use std::ops::Range;
 
-use super::fast::{Cursor, Found, Records, SLACK, Stop, TOO_LARGE, Walk};
+use super::fast::{Cursor, Found, Records, Stop, TOO_LARGE, Walk};
 use super::machine::Machine;
 use super::projection::FieldProjection;
 use super::select::{self, Claims};
-use crate::chunk::{Chunk, ChunkHeader};
+use crate::chunk::Chunk;
 use crate::codec::{Decoders, TRUSTED_SIZE};
 use crate::compression::CompressionKind;
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
-use crate::stored::Stored;
+use crate::stored::{SLACK, Stored, transposed_room};
 
-/// The least room beside the records, as a part of them: with less, what is left of the buffers
-/// would be moved too often.
-const LEAST_ROOM: u64 = 8;
-/// Small chunks have as much as their records take, up to here: then nothing is moved.
-const SMALL_ROOM: u64 = 1 << 20;
 /// What memory grows by at least.
 const AT_ONCE: usize = 1 << 20;
-
-/// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
-/// more than can be taken on its word, of whose data so many bytes are known to be there.
-pub(crate) fn room(header: &ChunkHeader, known: u64, options: &ReaderOptions) -> Option<usize> {
-    let size = header.decoded_data_size;
-    let beside = header
-        .data_size
-        .max(size / LEAST_ROOM)
-        .max(SMALL_ROOM.min(size));
-    let total = size.checked_add(beside)?.checked_add(2 * SLACK as u64)?;
-    let trusted = TRUSTED_SIZE.max(known.saturating_mul(16));
-    if size > options.max_chunk_memory || total > trusted {
-        return None;
-    }
-    usize::try_from(total).ok()
-}
 
 /// Decodes a transposed chunk of `num_records` records whose data has the right hash.
 pub(crate) fn decode(
@@ -74,7 +53,7 @@ pub(crate) fn decode(
         return finish(records, num_records, None).map_err(wrong);
     }
     let mut stored = stored;
-    if let Some(room) = room(&chunk.header, stored.len as u64, options) {
+    if let Some(room) = transposed_room(&chunk.header, stored.len as u64, options) {
         stored.make_room(room);
         let is_compressed = stored.as_slice().first() != Some(&CompressionKind::None.byte());
         if is_compressed && stored.begin == 0 {

@@ -13,6 +13,7 @@ mod lists;
 mod machine;
 mod pairs;
 mod records;
+mod state;
 
 use std::ops::Range;
 

@@ -5,11 +5,9 @@
 mod step;
 
 use super::states::State;
+use crate::stored::SLACK;
 use crate::varint;
 use step::{Kind, Step};
-
-/// Room in front of the output that is only ever written by accident.
-pub(crate) const SLACK: usize = 128;
 
 /// Most strings are no longer: they are moved as if they were so long.
 const SHORT: usize = 32;

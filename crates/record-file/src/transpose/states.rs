@@ -1,5 +1,5 @@
 //! The states of the machine that puts records together.
-use super::machine::Header;
+use super::header::Header;
 use super::{INLINE, LAST_BUFFERED, LAST_INLINE, tag, wire};
 use crate::error::{Error, Result};
 

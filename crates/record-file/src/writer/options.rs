@@ -21,6 +21,9 @@ pub const DEFAULT_MAX_COPIED: u64 = 64 << 20;
 /// The multiple, in bytes, that `padding` in an option string means when it names none: that of a
 /// block.
 pub const DEFAULT_PADDING: u64 = 64 << 10;
+/// The largest multiple, in bytes, that files are padded to: 1 GiB. Padding is zeros that are
+/// written.
+pub const LARGEST_PADDING: u64 = 1 << 30;
 
 /// The options of a writer: typed, or as the string that writers of this format take in any
 /// language.
@@ -123,15 +126,16 @@ impl WriterOptions {
         self.initial_padding(bytes).final_padding(bytes)
     }
 
-    /// Pads what is appended to, to a multiple of so many bytes (1: not at all).
+    /// Pads what is appended to, to a multiple of so many bytes, up to [`LARGEST_PADDING`] (1: not
+    /// at all).
     #[must_use]
     pub const fn initial_padding(mut self, bytes: u64) -> Self {
         self.initial_padding = bytes;
         self
     }
 
-    /// Pads the file, when it is flushed and when it is finished, to a multiple of so many bytes
-    /// (1: not at all).
+    /// Pads the file, when it is flushed and when it is finished, to a multiple of so many bytes,
+    /// up to [`LARGEST_PADDING`] (1: not at all).
     ///
     /// Files padded to 64 KiB can be concatenated.
     #[must_use]
@@ -236,6 +240,13 @@ impl WriterOptions {
         ] {
             if bytes == Some(0) {
                 return Err(Error::config(format!("{what} 0 is not 1 or more")));
+            }
+            if what != "chunk_size"
+                && let Some(bytes) = bytes.filter(|&bytes| bytes > LARGEST_PADDING)
+            {
+                return Err(Error::config(format!(
+                    "{what} {bytes} is more than {LARGEST_PADDING}"
+                )));
             }
         }
         if !(0.0..=1.0).contains(&self.bucket_fraction) {

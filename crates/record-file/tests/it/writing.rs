@@ -1,7 +1,9 @@
 //! Files as other writers make them, and what a writer does when things fail.
 use std::io::{self, Write};
 
-use record_file::{Compression, ErrorKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+use record_file::{
+    Compression, ErrorKind, LARGEST_PADDING, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
+};
 
 use crate::support::{Fixture, noise, valid};
 
@@ -246,5 +248,14 @@ fn a_chunk_is_as_long_as_it_has_records_and_the_next_one_begins_behind() {
             .map(|chunk| chunk.unwrap().begin().0)
             .collect();
         assert_eq!(begins, [0, 64, after.numeric()]);
+    }
+}
+
+#[test]
+fn a_padding_that_would_never_end_is_refused() {
+    for padding in [LARGEST_PADDING + 1, u64::MAX - 1] {
+        let options = WriterOptions::new().final_padding(padding);
+        let error = RecordWriter::new(Vec::new(), options).unwrap_err();
+        assert!(error.to_string().contains("final_padding"), "{error}");
     }
 }

@@ -8,8 +8,9 @@ use proto_splitter_core::wire::{Field, FieldNumber, WireType};
 use super::edits::Edits;
 use super::numbers::tagged;
 use super::plan::{Plan, span};
+use super::scalar::Key;
 use super::scalar::Scalar;
-use super::schema::{Form, Key, MapShape, ShapeId, Value, find};
+use super::schema::{Form, MapShape, ShapeId, Value, find};
 use super::{Canonical, MAX_DEPTH};
 
 const KEY: FieldNumber = FieldNumber(1);

@@ -9,8 +9,9 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use super::edits::Edits;
 use super::numbers::Encoded;
 use super::plan::{Kept, Plan, span};
+use super::scalar::Key;
 use super::scalar::Scalar;
-use super::schema::{FieldShape, Form, Key, ShapeId, Value, find};
+use super::schema::{FieldShape, Form, ShapeId, Value, find};
 use super::{Canonical, MAX_DEPTH};
 
 /// What was seen of one field of a message so far.

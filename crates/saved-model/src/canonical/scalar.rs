@@ -3,8 +3,6 @@
 use prost_reflect::Kind;
 use proto_splitter_core::wire::WireType;
 
-use super::schema::Key;
-
 /// A number's encoding, as far as it matters to how it is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scalar {
@@ -89,4 +87,12 @@ impl Scalar {
 fn low_32(bits: u64) -> u32 {
     let [a, b, c, d, ..] = bits.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
+}
+
+/// The key of a map entry, ordered as C++ orders keys.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    Text(Vec<u8>),
+    Signed(i64),
+    Unsigned(u64),
 }

@@ -62,14 +62,6 @@ pub(super) fn find(shape: &Shape, number: u32) -> Option<&FieldShape> {
     at.ok().and_then(|at| shape.get(at))
 }
 
-/// The key of a map entry, ordered as C++ orders keys.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
-    Text(Vec<u8>),
-    Signed(i64),
-    Unsigned(u64),
-}
-
 #[derive(Default)]
 pub(super) struct Schema {
     ids: HashMap<String, ShapeId>,

@@ -1,12 +1,13 @@
 //! Copies of what is in a folder besides the model.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use super::save::Progress;
+use super::options::Progress;
 
 /// How much of a file is copied between two reports of progress. The operating system does it, and
 /// where the file system can share blocks between files, nothing is copied at all.
@@ -20,7 +21,7 @@ pub(super) fn copy_folder(
     except: &[PathBuf],
     progress: &Progress,
 ) -> Result<()> {
-    copy_within(from, to, except, progress, &mut Vec::new())
+    copy_within(from, to, except, progress, &mut Visited::default())
 }
 
 // Not with the permissions of the folder itself, which the caller may have more to put in.
@@ -30,18 +31,18 @@ fn copy_within(
     to: &Path,
     except: &[PathBuf],
     progress: &Progress,
-    above: &mut Vec<PathBuf>,
+    visited: &mut Visited,
 ) -> Result<()> {
     let at = |path: &Path| {
         let path = path.to_owned();
         move |error: io::Error| Error::from(error).context(path.display())
     };
     let real = fs::canonicalize(from).map_err(at(from))?;
-    if above.contains(&real) {
+    if visited.above.contains(&real) {
         let message = format!("{}: a link to a folder that it is in", from.display());
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    above.push(real);
+    visited.enter(real, from)?;
     for entry in fs::read_dir(from).map_err(at(from))? {
         let entry = entry.map_err(at(from))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
@@ -50,8 +51,12 @@ fn copy_within(
         }
         let metadata = fs::metadata(&source).map_err(at(&source))?;
         if metadata.is_dir() {
-            fs::create_dir(&target).map_err(at(&target))?;
-            copy_within(&source, &target, &[], progress, above)?;
+            if has_only(&source, except).map_err(at(&source))? {
+                continue;
+            }
+            // Some of what is in it may be there already.
+            fs::create_dir_all(&target).map_err(at(&target))?;
+            copy_within(&source, &target, except, progress, visited)?;
             fs::set_permissions(&target, metadata.permissions()).map_err(at(&target))?;
         } else if metadata.is_file() {
             copy_file(&source, &target, progress).map_err(at(&source))?;
@@ -60,17 +65,63 @@ fn copy_within(
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
     }
-    above.pop();
+    visited.above.pop();
     Ok(())
+}
+
+/// How often one folder is copied to several places.
+const MOST_COPIES: u32 = 16;
+
+/// The folders that a walk has been to.
+#[derive(Default)]
+struct Visited {
+    /// Those that it is in.
+    above: Vec<PathBuf>,
+    /// How often it was in each.
+    count: HashMap<PathBuf, u32>,
+}
+
+impl Visited {
+    /// Enters the folder `real`, which is here called `from`. A few links, each to a folder with
+    /// more, lead to more copies than there is room for.
+    fn enter(&mut self, real: PathBuf, from: &Path) -> Result<()> {
+        let count = self.count.entry(real.clone()).or_default();
+        *count += 1;
+        if *count > MOST_COPIES {
+            let message = format!(
+                "{}: links lead to this folder more than {MOST_COPIES} times",
+                from.display()
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        self.above.push(real);
+        Ok(())
+    }
+}
+
+/// Whether a folder has something, and nothing but the files `except` and folders of such.
+fn has_only(folder: &Path, except: &[PathBuf]) -> io::Result<bool> {
+    let is_within = |file: &PathBuf| file.starts_with(folder);
+    if !except.iter().any(is_within) {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_left = !except.contains(&path);
+        if is_left && (!path.is_dir() || !has_only(&path, except)?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Fails if anything in the folder `from`, links followed, lies in the folder `target`, a canonical
 /// path: replacing that would remove what is read.
 pub(super) fn check_outside(from: &Path, target: &Path) -> Result<()> {
-    check_outside_within(from, target, &mut Vec::new())
+    check_outside_within(from, target, &mut Visited::default())
 }
 
-fn check_outside_within(from: &Path, target: &Path, above: &mut Vec<PathBuf>) -> Result<()> {
+fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Result<()> {
     let at = |path: &Path| {
         let path = path.to_owned();
         move |error: io::Error| Error::from(error).context(path.display())
@@ -85,17 +136,17 @@ fn check_outside_within(from: &Path, target: &Path, above: &mut Vec<PathBuf>) ->
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     // A folder that is in itself is for the copy to refuse.
-    if !real.is_dir() || above.contains(&real) {
+    if !real.is_dir() || visited.above.contains(&real) {
         return Ok(());
     }
-    above.push(real);
+    visited.enter(real, from)?;
     for entry in fs::read_dir(from).map_err(at(from))? {
         let entry = entry.map_err(at(from))?.path();
         if !is_temporary(&entry) {
-            check_outside_within(&entry, target, above)?;
+            check_outside_within(&entry, target, visited)?;
         }
     }
-    above.pop();
+    visited.above.pop();
     Ok(())
 }
 

@@ -9,15 +9,16 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use proto_splitter_core::atomic::{sync_folder, warn_unless_synced};
 use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::copy::is_temporary;
 use super::model::Model;
+use super::options::{SaveOptions, TargetForm};
+use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::rebuild::parts_of_model;
-use super::save::{
-    FingerprintOutcome, SaveOptions, Saved, TargetForm, sync_folder, update_fingerprint,
-};
+use super::save::Saved;
 use super::{ModelForm, SavedModelDir, model_path};
 use crate::canonical::{Canonical, Edits};
 use crate::fingerprint::descriptor;
@@ -59,31 +60,55 @@ impl SavedModelDir {
             changed,
         };
         let is_there = |form| model_path(path, form).is_file();
-        let (old, new) = if is_there(ModelForm::Chunked) && is_there(ModelForm::Plain) {
-            (other(target), target)
+        let old = if is_there(ModelForm::Chunked) && is_there(ModelForm::Plain) {
+            other(target)
         } else if dir.form() == target {
             return Ok(saved(target, unchanged(path, options)?, false));
         } else {
-            (dir.form(), dir.write_model(path, target, options)?)
+            dir.write_model(path, target, options)?;
+            dir.form()
         };
-        if old == new {
-            // Nothing had to be cut.
-            return Ok(saved(new, unchanged(path, options)?, false));
-        }
         // The old one goes for good: not before the new one is known to say the same.
-        check_same(path, old, new)?;
-        let fingerprint = update_fingerprint(path, new, options)?;
+        check_same(path, old, target)?;
+        let fingerprint = update_fingerprint(path, target, options)?;
         let parts = match old {
             ModelForm::Chunked => parts_of_model(path)?,
             ModelForm::Plain | ModelForm::Text => Vec::new(),
         };
-        fs::remove_file(model_path(path, old))?;
-        for part in parts {
-            fs::remove_file(part)?;
+        let old = model_path(path, old);
+        // Else a crash could leave neither.
+        sync_folder(path).map_err(|error| Error::from(error).context(path.display()))?;
+        fs::remove_file(&old).map_err(|error| Error::from(error).context(old.display()))?;
+        if warn_unless_synced(&model_path(path, target)) {
+            for part in parts {
+                if let Err(error) = fs::remove_file(&part) {
+                    tracing::warn!("{} was not removed: {error}", part.display());
+                }
+            }
         }
-        sync_folder(path)?;
-        Ok(saved(new, fingerprint, true))
+        Ok(saved(target, fingerprint, true))
     }
+}
+
+/// Removes the model's file of this form from a folder, unless it is the `saved_model.pb`, which has
+/// taken its place; and the other files that its chunks are in.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`], also if there is no `saved_model.pb`.
+pub fn remove_model(path: &Path, form: ModelForm) -> Result<()> {
+    fs::metadata(model_path(path, ModelForm::Plain))
+        .map_err(|error| Error::from(error).context(path.display()))?;
+    let parts = match form {
+        ModelForm::Plain => return Ok(()),
+        ModelForm::Chunked => parts_of_model(path)?,
+        ModelForm::Text => Vec::new(),
+    };
+    fs::remove_file(model_path(path, form))?;
+    for part in parts {
+        fs::remove_file(part)?;
+    }
+    Ok(sync_folder(path)?)
 }
 
 fn other(form: ModelForm) -> ModelForm {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message;
@@ -258,11 +258,19 @@ impl MetaGraph {
     ///
     /// # Errors
     ///
-    /// If reading fails or the model is malformed.
+    /// If reading fails or the model is malformed; [`ErrorKind::InvalidPath`] if the name of a file
+    /// leads out of the folder of assets.
     pub fn assets(&self) -> Result<Vec<Asset>> {
         let mut found = Vec::new();
         for range in self.reader().pieces(self.pieces(), ASSET_FILE_DEF)? {
             let asset: AssetFileDef = decode(&read(&*self.data, &[range])?)?;
+            let components = Path::new(&asset.filename).components();
+            let mut strange = components.filter(|part| !matches!(part, Component::Normal(_)));
+            if asset.filename.is_empty() || strange.next().is_some() {
+                let name = asset.filename.escape_debug();
+                let message = format!("the asset `{name}` lies outside of the folder of assets");
+                return Err(Error::new(ErrorKind::InvalidPath, message));
+            }
             found.push(Asset {
                 path: self.folder.join("assets").join(&asset.filename),
                 file_name: asset.filename,

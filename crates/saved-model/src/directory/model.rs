@@ -1,6 +1,6 @@
 //! The message of a SavedModel, in either form that its folder can have it in.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,10 @@ use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
+use super::aside::put_aside;
+use super::copy::copy_file;
 use super::model_path;
+use super::options::Progress as Copying;
 use crate::SAVED_MODEL;
 use crate::canonical::{Canonical, Plan};
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
@@ -78,7 +81,13 @@ impl Model {
             Ok(metadata) if !metadata.is_dir() => {
                 "a file, and not the folder of a SavedModel".to_owned()
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => "no such folder".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match put_aside(folder) {
+                Some(aside) => format!(
+                    "no such folder: it was being replaced when that was interrupted; what it was is in {}, which the next conversion to it puts back",
+                    aside.display()
+                ),
+                None => "no such folder".to_owned(),
+            },
             _ => format!("there is no {}", names.join(", no ")),
         };
         let message = format!("{}: {why}", folder.display());
@@ -128,6 +137,25 @@ impl Model {
         }
     }
 
+    /// Copies the file at `path` that the model was opened from to `target`, and the others that
+    /// have chunks of it to where they are looked for from there.
+    pub(super) fn copy_files(&self, path: &Path, target: &Path, progress: &Copying) -> Result<()> {
+        copy_file(path, target, progress)?;
+        let Model::Chunked(merged) = self else {
+            return Ok(());
+        };
+        let file = merged.file();
+        let others = file.paths().iter().skip(1);
+        for (other, named) in others.zip(&file.trailer().metadata().files) {
+            let target = target.with_file_name(&named.path);
+            if let Some(folder) = target.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            copy_file(other, &target, progress)?;
+        }
+        Ok(())
+    }
+
     /// Writes the message's bytes.
     pub(super) fn copy_to(&self, sink: &mut dyn Write) -> Result<()> {
         let data = self.data();
@@ -157,11 +185,56 @@ impl Model {
     }
 }
 
+/// How deep messages may nest in text: protobuf's own limit. Parsing calls itself for each level.
+const DEEPEST_TEXT: usize = 100;
+
+/// Fails if messages nest deeper in text than they are parsed.
+fn check_depth(text: &str) -> Result<()> {
+    let (mut depth, mut quote, mut comment, mut escaped) = (0usize, None, false, false);
+    for byte in text.bytes() {
+        match (byte, quote) {
+            (b'\n', _) => (comment, quote, escaped) = (false, None, false),
+            _ if comment => {}
+            _ if escaped => escaped = false,
+            (b'\\', Some(_)) => escaped = true,
+            (_, Some(open)) if byte == open => quote = None,
+            (_, Some(_)) => {}
+            (b'"' | b'\'', None) => quote = Some(byte),
+            (b'#', None) => comment = true,
+            (b'{' | b'<' | b'[', None) => depth += 1,
+            (b'}' | b'>' | b']', None) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST_TEXT {
+            let message = format!("no SavedModel as text: it nests deeper than {DEEPEST_TEXT}");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+    }
+    Ok(())
+}
+
 fn parse(text: &str) -> Result<Bytes> {
+    check_depth(text)?;
     let parsed = DynamicMessage::parse_text_format(descriptor(SAVED_MODEL)?, text);
     let message = parsed.map_err(|error| {
         let message = format!("no SavedModel as text: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
     })?;
     Ok(message.encode_to_vec().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_nests_too_deep_is_refused_before_it_is_parsed() {
+        let nested = |depth: usize| "a {".repeat(depth) + &"}".repeat(depth);
+        assert!(check_depth(&nested(100)).is_ok());
+        let error = parse(&nested(5000)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        // Not in strings, nor in comments.
+        let text = format!("a: \"\\\"{0}\" # {0}\nb: '{0}'", "{".repeat(500));
+        assert!(check_depth(&text).is_ok(), "{text}");
+    }
 }

@@ -5,13 +5,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::check_folder;
+use proto_splitter_core::atomic::{check_folder, warn_unless_synced};
+use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::split::parts_beside;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::TempDir;
 
+use super::aside::{aside, parent};
 use super::copy::{check_outside, copy_folder};
-use super::save::{FingerprintOutcome, SaveOptions, sync_folder, update_fingerprint};
+use super::options::SaveOptions;
+use super::outcome::{FingerprintOutcome, update_fingerprint};
 use super::{MODEL_STEM, ModelForm, model_path};
 
 /// A SavedModel's folder that was made anew.
@@ -42,6 +45,21 @@ pub fn rebuild<T, E: From<Error>>(
     options: &SaveOptions,
     fill: impl FnOnce(&Path) -> Result<T, E>,
 ) -> Result<Rebuilt<T>, E> {
+    rebuild_except(from, to, &[], options, fill)
+}
+
+/// As [`rebuild`], without the files `except`, and without folders that have nothing else.
+///
+/// # Errors
+///
+/// As [`rebuild`].
+pub fn rebuild_except<T, E: From<Error>>(
+    from: &Path,
+    to: &Path,
+    except: &[PathBuf],
+    options: &SaveOptions,
+    fill: impl FnOnce(&Path) -> Result<T, E>,
+) -> Result<Rebuilt<T>, E> {
     let to = check_target(from, to, options.force)?;
     let temporary = tempfile::Builder::new()
         .prefix(".protosplit-")
@@ -55,6 +73,8 @@ pub fn rebuild<T, E: From<Error>>(
     let finish = || -> Result<FingerprintOutcome> {
         let mut models = ModelForm::ALL.map(|form| model_path(from, form)).to_vec();
         models.extend(parts_of_model(from)?);
+        models.extend(named_parts(from));
+        models.extend_from_slice(except);
         copy_folder(from, folder, &models, &options.progress)?;
         let written = |form: &&ModelForm| model_path(folder, **form).is_file();
         let fingerprint = match ModelForm::ALL.iter().find(written) {
@@ -82,11 +102,22 @@ pub(super) fn parts_of_model(folder: &Path) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// The files in a folder that its model names as others that chunks are in, whatever they are
+/// called; none if it can't be read, which is for others to say.
+fn named_parts(folder: &Path) -> Vec<PathBuf> {
+    let Ok(file) = ChunkedFile::open(model_path(folder, ModelForm::Chunked)) else {
+        return Vec::new();
+    };
+    let named = file.trailer().metadata().files.iter();
+    named.map(|file| folder.join(&file.path)).collect()
+}
+
 /// Where the result may go: nowhere that would lose something.
 fn check_target(from: &Path, to: &Path, force: bool) -> Result<PathBuf> {
     let refuse = |kind, why: &str| Err(Error::new(kind, format!("{}: {why}", to.display())));
     let source = fs::canonicalize(from)?;
     check_folder(to)?;
+    recover(to)?;
     let target = if fs::symlink_metadata(to).is_ok() {
         fs::canonicalize(to)?
     } else {
@@ -130,46 +161,114 @@ fn check_replaceable(target: &Path, named: &Path, force: bool) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn parent(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
-}
-
-/// Puts a finished folder in its place. What was there is put aside first and removed last.
+/// Puts a finished folder in its place, and removes what was there.
 ///
 /// Making the folder took long, and anything may be there by now: what is, is looked at again.
 fn move_in(temporary: TempDir, to: &Path, force: bool) -> Result<()> {
+    move_in_by(exchange, temporary, to, force)
+}
+
+/// [`move_in`], with `exchange` to swap what two names stand for.
+fn move_in_by(
+    exchange: fn(&Path, &Path) -> io::Result<()>,
+    temporary: TempDir,
+    to: &Path,
+    force: bool,
+) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).context(to.display());
-    let mut aside = None;
-    if let Err(error) = take_place(temporary.path(), to) {
-        if !is_taken(&error) {
-            return Err(failed(error));
+    match take_place(temporary.path(), to) {
+        Ok(()) => {
+            // It is no longer where it would be looked for to be removed.
+            let _ = temporary.keep();
+            warn_unless_synced(to);
+            return Ok(());
         }
-        check_replaceable(to, to, force)?;
-        let old = tempfile::Builder::new()
-            .prefix(".protosplit-")
-            .suffix(".old")
-            .tempdir_in(parent(to))?;
-        let kept = old.path().join("old");
-        fs::rename(to, &kept).map_err(failed)?;
-        if let Err(error) = take_place(temporary.path(), to) {
-            if let Err(lost) = take_place(&kept, to) {
-                let kept = old.keep();
-                let message = format!("{lost}; what was there is in {}", kept.display());
-                return Err(Error::new(ErrorKind::Io, message).context(to.display()));
+        Err(error) if is_taken(&error) => {}
+        Err(error) => return Err(failed(error)),
+    }
+    check_replaceable(to, to, force)?;
+    match exchange(temporary.path(), to) {
+        Ok(()) => {
+            // What was put out may not be what was looked at.
+            if let Err(refused) = check_replaceable(temporary.path(), to, force) {
+                return match exchange(temporary.path(), to) {
+                    Ok(()) => Err(refused),
+                    Err(lost) => Err(stranded(&lost, &temporary.keep()).context(to.display())),
+                };
             }
-            return Err(failed(error));
+            remove_replaced(&temporary.keep(), to);
+            Ok(())
         }
-        aside = Some(old);
+        Err(error) if can_not(&error) => move_in_by_turns(temporary, to),
+        Err(error) => Err(failed(error)),
     }
-    // It is no longer where it would be looked for to be removed.
+}
+
+/// [`move_in`] where two names can't be exchanged: what was there is put aside first. If this is
+/// interrupted in between, the next run puts it back, and readers say so.
+fn move_in_by_turns(temporary: TempDir, to: &Path) -> Result<()> {
+    let failed = |error: io::Error| Error::from(error).context(to.display());
+    let aside = aside(to);
+    fs::rename(to, &aside).map_err(failed)?;
+    if let Err(error) = take_place(temporary.path(), to) {
+        return match take_place(&aside, to) {
+            Ok(()) => Err(failed(error)),
+            Err(lost) => Err(stranded(&lost, &aside).context(to.display())),
+        };
+    }
     let _ = temporary.keep();
-    if let Some(old) = aside {
-        old.close()?;
+    remove_replaced(&aside, to);
+    Ok(())
+}
+
+fn stranded(error: &io::Error, kept: &Path) -> Error {
+    let message = format!("{error}; what was there is in {}", kept.display());
+    Error::new(ErrorKind::Io, message)
+}
+
+/// Removes a folder that `to` has replaced.
+fn remove_replaced(old: &Path, to: &Path) {
+    if warn_unless_synced(to)
+        && let Err(error) = fs::remove_dir_all(old)
+    {
+        tracing::warn!("{} was not removed: {error}", old.display());
     }
-    sync_folder(parent(to))
+}
+
+/// Swaps what two names stand for; there is no moment without either.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    {
+        let _ = (one, other);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Whether the system or the file system doesn't know how.
+fn can_not(error: &io::Error) -> bool {
+    // What file systems without it say of the flag is that it isn't valid.
+    let unknown = [io::ErrorKind::Unsupported, io::ErrorKind::InvalidInput];
+    unknown.contains(&error.kind())
+}
+
+/// Ends what an interrupted [`move_in_by_turns`] began: what was there is there again, or, where
+/// its replacement is, gone.
+fn recover(to: &Path) -> Result<()> {
+    let aside = aside(to);
+    if !aside.is_dir() {
+        return Ok(());
+    }
+    let recovered = if fs::symlink_metadata(to).is_err() {
+        fs::rename(&aside, to)
+    } else {
+        fs::remove_dir_all(&aside)
+    };
+    recovered.map_err(|error| Error::from(error).context(aside.display()))
 }
 
 /// Renames a folder to a name that nothing has, or an empty folder. The system sees to it: looking
@@ -272,6 +371,123 @@ mod tests {
         rebuild_while(&from, &to, true, || {}).unwrap();
         assert_eq!(names(&to), ["beside", "saved_model.pb"]);
         assert_eq!(names(folder.path()), ["from", "to"], "nothing is left");
+    }
+
+    /// A finished folder, a model that it is to replace, and the folder that both are in.
+    fn finished_and_replaced() -> (TempDir, TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let to = folder.path().join("to");
+        fs::create_dir(&to).unwrap();
+        fs::write(to.join("saved_model.pb"), b"old").unwrap();
+        let finished = TempDir::with_prefix_in(".protosplit-", folder.path()).unwrap();
+        fs::write(finished.path().join("saved_model.pb"), b"new").unwrap();
+        (folder, finished, to)
+    }
+
+    fn model(folder: &Path) -> Vec<u8> {
+        fs::read(folder.join("saved_model.pb")).unwrap()
+    }
+
+    fn no_exchange(_: &Path, _: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[test]
+    fn a_folder_is_replaced_with_and_without_exchange() {
+        for by in [exchange, no_exchange] {
+            let (folder, finished, to) = finished_and_replaced();
+            move_in_by(by, finished, &to, true).unwrap();
+            assert_eq!(model(&to), b"new");
+            assert_eq!(names(folder.path()), ["to"], "nothing is left");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_folder_that_is_replaced_is_never_missing() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let (folder, finished, to) = finished_and_replaced();
+        let done = AtomicBool::new(false);
+        let mut next = Some(finished);
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let mut read = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let there = fs::symlink_metadata(&to);
+                    assert!(there.is_ok(), "after {read} looks");
+                    read += 1;
+                }
+                read
+            });
+            for _ in 0..200 {
+                let finished = next.take().unwrap_or_else(|| {
+                    let new = TempDir::with_prefix_in(".protosplit-", folder.path()).unwrap();
+                    fs::write(new.path().join("saved_model.pb"), b"new").unwrap();
+                    new
+                });
+                move_in(finished, &to, true).unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(reading.join().unwrap() > 0);
+        });
+    }
+
+    #[test]
+    fn what_was_put_out_and_is_no_model_comes_back() {
+        /// Something else gets to the place just before the exchange.
+        fn late_exchange(one: &Path, other: &Path) -> io::Result<()> {
+            let model = other.join("saved_model.pb");
+            if model.is_file() && fs::read(&model)? == b"old" {
+                fs::remove_file(model)?;
+                fs::write(other.join("precious"), b"precious")?;
+            }
+            exchange(one, other)
+        }
+        let (folder, finished, to) = finished_and_replaced();
+        match move_in_by(late_exchange, finished, &to, true) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}"),
+            Ok(()) => panic!("it was replaced"),
+        }
+        assert_eq!(names(&to), ["precious"]);
+        assert_eq!(names(folder.path()), ["to"], "nothing is left");
+    }
+
+    #[test]
+    fn a_replacement_that_was_interrupted_is_said_and_undone() {
+        let (folder, from, to) = model_and_target();
+        let aside = folder.path().join(".protosplit-to.old");
+        fs::create_dir(&aside).unwrap();
+        fs::write(aside.join("saved_model.pb"), b"old").unwrap();
+        let error = super::super::SavedModelDir::open(&to)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(".protosplit-to.old"), "{error}");
+        // Without force nothing is lost, and with it the old one makes room.
+        let error = rebuild_while(&from, &to, false, || {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(model(&to), b"old");
+        rebuild_while(&from, &to, true, || {}).unwrap();
+        assert_eq!(model(&to), b"new");
+        assert_eq!(names(folder.path()), ["from", "to"]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_that_multiply_are_refused_and_nothing_is_left() {
+        let (folder, from, to) = model_and_target();
+        for depth in 0..30 {
+            let here = from.join(format!("d{depth}"));
+            fs::create_dir(&here).unwrap();
+            for name in ["one", "other"] {
+                let next = format!("../d{}", depth + 1);
+                std::os::unix::fs::symlink(next, here.join(name)).unwrap();
+            }
+        }
+        fs::create_dir(from.join("d30")).unwrap();
+        let error = rebuild_while(&from, &to, false, || {}).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        assert!(error.to_string().contains("more than 16 times"), "{error}");
+        assert_eq!(names(folder.path()), ["from"]);
     }
 
     #[cfg(unix)]

@@ -18,7 +18,6 @@ use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage, Fi
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::ReadAt;
 
-use super::farmhash::fingerprint_stream;
 use super::plain::{
     GRAPH_DEF, META_GRAPHS, OBJECT_GRAPH_DEF, SIGNATURE_DEF, first_meta_graph, text,
 };
@@ -26,6 +25,7 @@ use super::{
     CHUNKED_PRODUCER, FingerprintError, Hashes, descriptor, fingerprint_cat64, fingerprint64,
 };
 use crate::canonical::{Canonical, Edits};
+use crate::farmhash::fingerprint_stream;
 use crate::merged::MergedMessage;
 
 type Result<T> = std::result::Result<T, FingerprintError>;

@@ -1,6 +1,6 @@
 //! What happens in the records of a chunk, one event after the other.
-use super::machine::index;
 use super::pairs::Pairs;
+use super::state::index;
 use crate::pieces::{Blocks, Pieces};
 
 /// A step from one event to the one before it, and how often it is taken.

@@ -3,7 +3,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::chain::Chain;
-use super::machine::{MAX_OFFSET, NONE, State, index};
+use super::state::{MAX_OFFSET, NONE, State, index};
 
 /// States that a transition can name.
 const BLOCK: usize = MAX_OFFSET as usize + 1;

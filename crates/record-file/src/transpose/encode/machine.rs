@@ -7,34 +7,11 @@
 //! more steps lead to it.
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
+use super::state::{MAX_OFFSET, NONE, State, index};
 use crate::pieces::{Blocks, Pieces};
 
-pub(super) const NONE: u32 = u32::MAX;
-pub(super) const MAX_OFFSET: u32 = 63;
 /// In a transition's byte: how many further ones, by 0 each, come with it.
 const MAX_REPEATED: u8 = 3;
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct State {
-    /// What it emits, [`NONE`] for nothing.
-    pub(super) event: u32,
-    /// Where transitions of a state that emits nothing begin.
-    pub(super) base: u32,
-    /// The state that leads to the block this one is in.
-    pub(super) source: u32,
-}
-
-impl State {
-    pub(super) const EMPTY: State = State {
-        event: NONE,
-        base: NONE,
-        source: NONE,
-    };
-
-    pub(crate) fn event(&self) -> Option<u32> {
-        (self.event != NONE).then_some(self.event)
-    }
-}
 
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -211,10 +188,4 @@ impl Machine {
 fn offset(to: u32, base: u32) -> u8 {
     debug_assert!(to.wrapping_sub(base) <= MAX_OFFSET, "{base} to {to}");
     u8::try_from(to.wrapping_sub(base)).unwrap_or(0)
-}
-
-/// Events and states are fewer than fields, each of which takes more than a byte: memory ends
-/// before numbers do.
-pub(super) fn index(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(NONE)
 }

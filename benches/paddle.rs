@@ -1,0 +1,345 @@
+//! Paddle's models: listing, to one file and back beside `cp` and `sync`, and reading beside Paddle
+//! itself: `cargo bench --bench paddle`, or `-- --quick` for models that are 24 times smaller.
+//!
+//! Paddle is the one that `tests/interop/paddle/run.sh` installs; without it the last row is left
+//! out. Conversions are run as processes of their own, whose anonymous memory is watched.
+#![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use proto_splitter::paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
+use proto_splitter::paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType, Version};
+use proto_splitter::paddle::stream::{Layout, TensorSpec, write_stream};
+use proto_splitter::paddle::{
+    ModelSplitter, PaddleModel, ParameterWriter, WriteOptions, write_model,
+};
+use proto_splitter::prost::Message;
+use proto_splitter::split::{SplitExt, SplitOptions};
+use proto_splitter_testkit::memory::watch;
+use proto_splitter_testkit::scratch::{scale, scratch_folder};
+use proto_splitter_testkit::turns::{Contestant, Times, in_turns};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const MIB: u64 = 1 << 20;
+
+/// Tensors of the model that is listed: 3 GiB in all.
+const LISTED: u64 = 1000;
+const LISTED_BYTES: u64 = 3 << 30;
+
+/// Tensors of the model that is converted, and bytes of each: 3 GiB in all.
+const CONVERTED: u64 = 12;
+const CONVERTED_BYTES: u64 = 256 * MIB;
+
+/// Tensors of the model that Paddle reads, too, and bytes of each: 1 GiB in all.
+const READ: u64 = 16;
+const READ_BYTES: u64 = 64 * MIB;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--child") {
+        return child(&args[at + 1..]);
+    }
+    println!("| work | median s | min s | reference | median s | min s | ratio | anonymous MiB |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    listing()?;
+    conversions()?;
+    reading()
+}
+
+/// One conversion, as a process of its own.
+fn child(args: &[String]) -> Outcome<()> {
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["to", model, prefix, ..] => {
+            let source = PaddleModel::open(model)?.source()?;
+            ModelSplitter.write_with(
+                source,
+                prefix,
+                &SplitOptions::new().compression(proto_splitter::record_file::Compression::None),
+            )?;
+        }
+        ["back", message, folder, ..] => {
+            write_model(message, folder, &WriteOptions::new())?;
+        }
+        _ => return Err("no such conversion".into()),
+    }
+    Ok(())
+}
+
+fn program(folder: &Path, count: u64, dims: &[i64]) -> Outcome<()> {
+    let var = |at| VarDesc {
+        name: format!("w_{at:04}"),
+        persistable: Some(true),
+        r#type: VarType {
+            r#type: Type::LodTensor.into(),
+            lod_tensor: Some(LoDTensorDesc {
+                tensor: TensorDesc {
+                    data_type: Type::Fp32.into(),
+                    dims: dims.to_vec(),
+                },
+                lod_level: Some(0),
+            }),
+            ..VarType::default()
+        },
+        ..VarDesc::default()
+    };
+    let block = BlockDesc {
+        parent_idx: -1,
+        vars: (0..count).map(var).collect(),
+        ..BlockDesc::default()
+    };
+    let program = ProgramDesc {
+        blocks: vec![block],
+        version: Some(Version {
+            version: Some(2_006_002),
+        }),
+        ..ProgramDesc::default()
+    };
+    fs::write(folder.join("model.pdmodel"), program.encode_to_vec())?;
+    Ok(())
+}
+
+/// Writes a model of so many tensors of so many bytes of noise.
+fn model(folder: &Path, count: u64, bytes: u64) -> Outcome<()> {
+    fs::create_dir_all(folder)?;
+    let rows = bytes / 4 / 1024;
+    program(folder, count, &[rows.cast_signed(), 1024])?;
+    let path = folder.join("model.pdiparams");
+    let mut writer = ParameterWriter::create(path, Layout::Paddle, false)?;
+    for at in 0..count {
+        writer.write(
+            &TensorSpec::dense(Type::Fp32, [rows, 1024]),
+            &mut Noise(at + 1),
+        )?;
+    }
+    Ok(writer.finish()?)
+}
+
+struct Noise(u64);
+
+impl Read for Noise {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        for bytes in buf.chunks_mut(8) {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            bytes.copy_from_slice(&self.0.to_le_bytes()[..bytes.len()]);
+        }
+        Ok(buf.len())
+    }
+}
+
+/// Bytes that this process has asked the system for so far.
+fn bytes_read() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    line.and_then(|count| count.parse().ok())
+        .unwrap_or_default()
+}
+
+fn listing() -> Outcome<()> {
+    let folder = scratch_folder()?;
+    // The data is holes: only headers are read.
+    let rows = LISTED_BYTES / LISTED / 4 / 1024;
+    program(folder.path(), LISTED, &[rows.cast_signed(), 1024])?;
+    let mut file = File::create(folder.path().join("model.pdiparams"))?;
+    let mut header = Vec::new();
+    let spec = TensorSpec::dense(Type::Fp32, [rows, 1024]);
+    // It fails when the data is to come, which is left out.
+    let _ = write_stream(&mut header, &spec, Layout::Paddle, &mut io::empty());
+    for _ in 0..LISTED {
+        file.write_all(&header)?;
+        file.seek(SeekFrom::Current((rows * 4096).cast_signed()))?;
+    }
+    let size = file.stream_position()?;
+    file.set_len(size)?;
+    let program = fs::metadata(folder.path().join("model.pdmodel"))?.len();
+    let before = bytes_read();
+    let overhead = bytes_read() - before;
+    let before = bytes_read();
+    let opened = PaddleModel::open(folder.path())?;
+    let read = bytes_read() - before - overhead;
+    assert_eq!(opened.parameters().count() as u64, LISTED);
+    let times = in_turns(
+        9,
+        &mut [Contestant::new("list", || {
+            Ok(PaddleModel::open(folder.path())?)
+        })],
+    )?;
+    let what = format!(
+        "list {LISTED} tensors of {} MiB: {read} bytes read, {program} of them the program's",
+        size / MIB
+    );
+    println!(
+        "| {what} | {:.4} | {:.4} | | | | | |",
+        times[0].median(),
+        times[0].best()
+    );
+    Ok(())
+}
+
+fn conversions() -> Outcome<()> {
+    let folder = scratch_folder()?;
+    let path = |name: &str| folder.path().join(name);
+    let bytes = CONVERTED_BYTES / scale(24);
+    model(&path("model"), CONVERTED, bytes)?;
+    let run = |command: &mut Command| -> Outcome<Duration> {
+        let start = Instant::now();
+        let status = command.status()?;
+        let took = start.elapsed();
+        match status.success() {
+            true => Ok(took),
+            false => Err(format!("{command:?}: {status}").into()),
+        }
+    };
+    let myself = std::env::current_exe()?;
+    let convert = |how: &str, from: &Path, to: &Path| {
+        let mut command = Command::new(&myself);
+        command.arg("--child").arg(how).arg(from).arg(to);
+        command
+    };
+    let copy = || -> Outcome<Vec<Duration>> {
+        let copy = path("copy");
+        let script = "cp \"$0\" \"$1\" && sync \"$1\"";
+        let took = run(Command::new("sh")
+            .args(["-c", script])
+            .arg(path("model/model.pdiparams"))
+            .arg(&copy))?;
+        fs::remove_file(copy)?;
+        Ok(vec![took])
+    };
+    let there_and_back = || -> Outcome<Vec<Duration>> {
+        let (one, back) = (path("m.cpb"), path("back"));
+        let to = run(&mut convert("to", &path("model"), &path("m")))?;
+        let from = run(&mut convert("back", &one, &back))?;
+        fs::remove_file(one)?;
+        fs::remove_dir_all(back)?;
+        Ok(vec![to, from])
+    };
+    let times = in_turns(
+        3,
+        &mut [
+            Contestant::timed(["cp and sync"], copy),
+            Contestant::timed(["to one file", "back"], there_and_back),
+        ],
+    )?;
+    let (_, to) = watch(&mut convert("to", &path("model"), &path("m")))?;
+    let (_, from) = watch(&mut convert("back", &path("m.cpb"), &path("back")))?;
+    for (row, peak) in [(&times[1], to), (&times[2], from)] {
+        let what = format!("{} MiB {}", CONVERTED * bytes / MIB, row.name);
+        line(&what, row, &times[0], &(peak.anonymous / MIB).to_string());
+    }
+    Ok(())
+}
+
+fn line(what: &str, ours: &Times, reference: &Times, memory: &str) {
+    println!(
+        "| {what} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {:.2} | {memory} |",
+        ours.median(),
+        ours.best(),
+        reference.name,
+        reference.median(),
+        reference.best(),
+        ours.median() / reference.median(),
+    );
+}
+
+/// What Paddle does to load all parameters; it prints seconds, without those for what is imported.
+const PADDLE: &str = r#"
+import sys, time, warnings
+warnings.filterwarnings("ignore")
+import paddle
+from paddle import static
+paddle.enable_static()
+guard = paddle.pir_utils.OldIrGuard()
+guard.__enter__()
+folder = sys.argv[1]
+with open(folder + "/model.pdmodel", "rb") as file:
+    program = static.deserialize_program(file.read())
+executor = static.Executor(paddle.CPUPlace())
+wanted = [v for v in program.list_vars() if v.persistable]
+start = time.perf_counter()
+with static.scope_guard(static.Scope()):
+    static.load_vars(executor, folder, main_program=program, vars=wanted, filename="model.pdiparams")
+    took = time.perf_counter() - start
+    tensor = static.global_scope().find_var(wanted[-1].name).get_tensor()
+    assert tensor.shape()[1] == 1024
+print(took)
+"#;
+
+fn reading() -> Outcome<()> {
+    let python =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(".interop/paddle-3.3.1-venv/bin/python");
+    if !python.is_file() {
+        println!("| reading beside Paddle: left out, since it isn't installed | | | | | | | |");
+        return Ok(());
+    }
+    let folder = scratch_folder()?;
+    let bytes = READ_BYTES / scale(24);
+    model(folder.path(), READ, bytes)?;
+    let ours = || -> Outcome<Vec<Duration>> {
+        let start = Instant::now();
+        let model = PaddleModel::open(folder.path())?;
+        let read = read_all(&model)?;
+        let took = start.elapsed();
+        assert_eq!(read.len() as u64, READ);
+        Ok(vec![took])
+    };
+    let paddle = || -> Outcome<Vec<Duration>> {
+        let output = Command::new(&python)
+            .args(["-c", PADDLE])
+            .arg(folder.path())
+            .output()?;
+        let seconds = String::from_utf8(output.stdout)?;
+        let seconds = seconds.lines().last().unwrap_or_default().parse::<f64>();
+        let seconds = seconds.map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
+        Ok(vec![Duration::from_secs_f64(seconds)])
+    };
+    let times = in_turns(
+        3,
+        &mut [
+            Contestant::timed(["Paddle 3.3.1"], paddle),
+            Contestant::timed(["read"], ours),
+        ],
+    )?;
+    let what = format!("read {READ} tensors of {} MiB in all", READ * bytes / MIB);
+    line(&what, &times[1], &times[0], "");
+    Ok(())
+}
+
+/// All data, read on as many threads as there are cores.
+fn read_all(model: &PaddleModel) -> Outcome<Vec<Vec<u8>>> {
+    let all: Vec<_> = model.parameters().collect();
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism()?.get();
+    let work = || -> io::Result<Vec<(usize, Vec<u8>)>> {
+        let mut read = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((file, parameter)) = all.get(at) else {
+                return Ok(read);
+            };
+            let range = parameter.stream().data();
+            let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
+            let mut data = vec![0; size];
+            file.bytes().read_exact_at(range.start, &mut data)?;
+            read.push((at, data));
+        }
+    };
+    let mut read = Vec::new();
+    std::thread::scope(|scope| -> Outcome<()> {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            read.extend(worker.join().map_err(|_| "a thread panicked")??);
+        }
+        Ok(())
+    })?;
+    read.sort_by_key(|(at, _)| *at);
+    Ok(read.into_iter().map(|(_, data)| data).collect())
+}

@@ -1,0 +1,214 @@
+//! What `info`, `ls` and `verify` say of inputs that are more than a message in one file: archives
+//! of tensors, and messages that several files make.
+
+mod diff;
+
+use proto_splitter::formats::{Checks, Entry, Verified};
+use proto_splitter::{Error, Opened};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::failure::Failure;
+use crate::input::{Input, shown};
+use crate::output::{Output, one_line};
+use crate::size;
+use crate::table::{Align, Table, facts};
+
+pub(crate) use diff::diff;
+
+/// What there is to know without reading any tensor.
+#[derive(Debug, Serialize)]
+struct Info {
+    file: String,
+    format: &'static str,
+    /// The full name of the message's type, if there is a message.
+    message: Option<String>,
+    message_bytes: Option<u64>,
+    tensors: usize,
+    /// Of all tensors.
+    tensor_bytes: u64,
+    files: Vec<String>,
+    /// What the input says of itself.
+    properties: Vec<(String, String)>,
+}
+
+pub(crate) fn info(
+    input: &Input,
+    opened: &Opened,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let failed = |error: Error| Failure::of(input.path(), &error);
+    let tensors = opened.tensors().map_err(failed)?;
+    let properties = opened.archive().map(|archive| archive.properties());
+    let message = opened.descriptor();
+    let report = Info {
+        file: shown(input.path()),
+        format: format_of(opened),
+        message: message.map(|message| message.full_name().to_owned()),
+        message_bytes: opened.plain().map(|(_, size)| size),
+        tensors: tensors.len(),
+        tensor_bytes: tensors.iter().map(|tensor| tensor.bytes).sum(),
+        files: opened.files().iter().map(|file| shown(file)).collect(),
+        properties: properties.transpose().map_err(failed)?.unwrap_or_default(),
+    };
+    output.report(json, &report, |report, _| report.text())?;
+    Ok(Exit::Done)
+}
+
+fn format_of(opened: &Opened) -> &'static str {
+    opened.format().map_or("unknown", |format| format.name())
+}
+
+impl Info {
+    fn text(&self) -> String {
+        let mut lines = vec![
+            ("file", one_line(&self.file)),
+            ("format", self.format.to_owned()),
+        ];
+        if let Some(message) = &self.message {
+            let bytes = self.message_bytes.map(size::show).unwrap_or_default();
+            lines.push(("message", format!("{}, {bytes}", one_line(message))));
+        }
+        let bytes = size::show(self.tensor_bytes);
+        lines.push(("tensors", format!("{}, {bytes} in all", self.tensors)));
+        lines.extend(self.files.iter().map(|file| ("read from", one_line(file))));
+        let properties = self.properties.iter();
+        let properties: Vec<(String, String)> = properties
+            .map(|(name, value)| (one_line(name), one_line(value)))
+            .collect();
+        let more = properties
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.clone()));
+        lines.extend(more);
+        facts(&lines)
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Listing {
+    file: String,
+    format: &'static str,
+    entries: Vec<Listed>,
+    bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    what: Option<String>,
+    bytes: u64,
+    location: String,
+}
+
+pub(crate) fn ls(
+    input: &Input,
+    opened: &Opened,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let entries = entries(opened).map_err(|error| Failure::of(input.path(), &error))?;
+    let listed = |entry: &Entry| Listed {
+        name: entry.name.clone(),
+        what: entry.detail.clone(),
+        bytes: entry.bytes,
+        location: entry.location.to_string(),
+    };
+    let report = Listing {
+        file: shown(input.path()),
+        format: format_of(opened),
+        entries: entries.iter().map(listed).collect(),
+        bytes: entries.iter().map(|entry| entry.bytes).sum(),
+    };
+    output.report(json, &report, Listing::text)?;
+    Ok(Exit::Done)
+}
+
+/// All that takes up space: what an archive says, or else the tensors.
+pub(crate) fn entries(opened: &Opened) -> Result<Vec<Entry>, Error> {
+    match opened.archive() {
+        Some(archive) => archive.entries(),
+        None => Ok(opened.tensors()?.iter().map(Entry::of_tensor).collect()),
+    }
+}
+
+impl Listing {
+    fn text(&self, width: Option<usize>) -> String {
+        let mut table = Table::new([
+            ("size", Align::Right),
+            ("what", Align::Left),
+            ("name", Align::Left),
+            ("where", Align::Left),
+        ]);
+        for entry in &self.entries {
+            table.row([
+                size::show(entry.bytes),
+                one_line(entry.what.as_deref().unwrap_or("-")),
+                one_line(&entry.name),
+                one_line(&entry.location),
+            ]);
+        }
+        table.render_within(width)
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    file: String,
+    ok: bool,
+    format: &'static str,
+    /// Whether there are checksums that the content was checked against.
+    checksums: Option<bool>,
+    tensors: Option<u64>,
+    bytes: Option<u64>,
+    problems: Vec<String>,
+}
+
+pub(crate) fn verify(
+    input: &Input,
+    opened: &Opened,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let verified = opened.verify();
+    let found: Option<&Verified> = verified.as_ref().ok();
+    let failure = verified.as_ref().err();
+    let failure = failure.map(|error| Failure::of(input.path(), error));
+    let report = Check {
+        file: shown(input.path()),
+        ok: failure.is_none(),
+        format: format_of(opened),
+        checksums: found.map(|found| found.checks == Checks::Checksums),
+        tensors: found.map(|found| found.tensors),
+        bytes: found.map(|found| found.bytes),
+        problems: failure
+            .iter()
+            .map(|failure| failure.message().to_owned())
+            .collect(),
+    };
+    output.report(json, &report, |report, _| report.text())?;
+    match failure {
+        None => Ok(Exit::Done),
+        Some(failure) => Err(failure),
+    }
+}
+
+impl Check {
+    fn text(&self) -> String {
+        let mut lines = vec![
+            ("file", one_line(&self.file)),
+            ("format", self.format.to_owned()),
+        ];
+        if let (Some(tensors), Some(bytes)) = (self.tensors, self.bytes) {
+            let bytes = size::show(bytes);
+            lines.push(("tensors", format!("{tensors}, {bytes} read")));
+        }
+        if self.checksums == Some(false) {
+            let form = "none: only the structure is checked";
+            lines.push(("checksums", form.into()));
+        }
+        let result = if self.ok { "ok" } else { "1 problem" };
+        lines.push(("result", result.into()));
+        facts(&lines)
+    }
+}

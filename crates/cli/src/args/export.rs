@@ -1,0 +1,48 @@
+//! The command line of `protosplit export`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Writes all tensors of a file to one file for other programs. They are copied as they are
+read, and never in memory as a whole.
+
+Tensors that the format has no type for, as strings, are left out, and named.
+
+Examples:
+  protosplit export model/ -o model.safetensors
+  protosplit export graph.cpb -o weights.npz
+      For numpy.load.
+  protosplit export checkpoint/model.ckpt -o weights --format npz";
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// A file or folder with tensors, or a prefix of files; - for standard input
+    pub(crate) file: PathBuf,
+    /// The file to write
+    #[arg(short, long)]
+    pub(crate) output: PathBuf,
+    /// What is written; by default what the name of the output says
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) format: Option<ExportFormat>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    /// Replace what is in the way
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// What tensors are exported to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A safetensors file
+    Safetensors,
+    /// A NumPy archive, not compressed
+    Npz,
+}

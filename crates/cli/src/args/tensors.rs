@@ -1,0 +1,35 @@
+//! The command line of `protosplit tensors`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::reading::ReadingArgs;
+
+pub(super) const HELP: &str = "\
+Lists the tensors of a file by name, with what their elements are, their shapes, their
+sizes and where they are. No element is read.
+
+FILE is anything with tensors: a model as one message or in chunks, the folder or the
+files of a model, a checkpoint. A constant of TensorFlow is called as its node is, in a
+function FUNCTION/NODE.
+
+Examples:
+  protosplit tensors model/
+  protosplit tensors graph.pb --message tensorflow.GraphDef
+  protosplit tensors model/ --json | jq '.tensors[] | select(.bytes > 1e6) | .name'
+  protosplit get model/ --tensor dense/kernel --format npy -o kernel.npy
+      One of them.
+  protosplit export model/ -o model.safetensors
+      All of them.";
+
+#[derive(Args, Debug)]
+pub(crate) struct TensorsArgs {
+    /// A file or folder with tensors, or a prefix of files; - for standard input
+    pub(crate) file: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+}

@@ -1,0 +1,62 @@
+//! What clap has to say, in our form.
+
+use std::ffi::OsString;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use crate::Exit;
+use crate::args::Cli;
+use crate::output::Output;
+
+/// Prints what clap has to say: help and version as results, everything else as wrong usage, which
+/// is one line like any error.
+pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
+    let text = error.render().to_string();
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        return match output.print(&text).and_then(|()| output.flush()) {
+            Ok(()) => Exit::Done,
+            Err(failure) => {
+                output.error(failure.message());
+                failure.exit()
+            }
+        };
+    }
+    output.error(format_args!(
+        "{}; see `{} --help`",
+        first_paragraph(&text),
+        asked(args)
+    ));
+    Exit::Usage
+}
+
+/// What is wrong, on one line: what clap lists below its first line joined to it, and what it would
+/// have expected instead.
+fn first_paragraph(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let mut lines = text.lines().map(str::trim);
+    let mut said = lines.next().unwrap_or_default().to_owned();
+    let listed: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    if !listed.is_empty() {
+        said.push(' ');
+        said.push_str(&listed.join(", "));
+    }
+    if let Some(tip) = lines.find_map(|line| line.strip_prefix("tip: ")) {
+        said.push_str("; ");
+        said.push_str(tip);
+    }
+    said
+}
+
+/// The command whose help has more to say.
+fn asked(args: &[OsString]) -> String {
+    let command = Cli::command();
+    let named = args.get(1).and_then(|arg| arg.to_str());
+    match named.and_then(|name| command.find_subcommand(name)) {
+        Some(subcommand) => format!("{} {}", command.get_name(), subcommand.get_name()),
+        None => command.get_name().to_owned(),
+    }
+}

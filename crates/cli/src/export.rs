@@ -1,0 +1,145 @@
+//! `protosplit export`.
+
+mod npz;
+mod safetensors;
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::progress::{Meter, Progress};
+use proto_splitter::tensor::TensorInfo;
+use proto_splitter::{Error, Opened};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::{ExportArgs, ExportFormat};
+use crate::failure::Failure;
+use crate::input::{self, check_named, shown};
+use crate::output::Output;
+use crate::size;
+use crate::source;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    output: String,
+    tensors: usize,
+    output_bytes: u64,
+    /// The tensors that the format has no type for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+}
+
+pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    check_named(&args.output)?;
+    let format = match args.format {
+        Some(format) => format,
+        None => of_name(&args.output)?,
+    };
+    let input = input::find(&args.file)?;
+    let failed = |error: Error| Failure::of(input.path(), &error);
+    let opened = source::opened(
+        &input,
+        &args.reading.schema,
+        args.reading.limits(),
+        Progress::default(),
+    )?;
+    source::check_apart(opened.files(), &args.output)?;
+    let tensors = opened.tensors().map_err(failed)?;
+    let (tensors, left_out): (Vec<_>, Vec<_>) = tensors
+        .into_iter()
+        .partition(|tensor| has_type(format, tensor));
+    if tensors.is_empty() {
+        let name = shown(input.path());
+        return Err(Failure::bad(format!(
+            "{name}: there are no tensors to export; `protosplit tensors` lists what is known"
+        )));
+    }
+    let total = tensors.iter().map(|tensor| tensor.bytes).sum();
+    let meter = output.writing("exporting").meter(total);
+    let output_bytes = write(&opened, &tensors, format, args, &meter).map_err(failed)?;
+    for tensor in &left_out {
+        output.note(format_args!(
+            "left out {tensor}: the format has no type for it"
+        ));
+    }
+    let report = Report {
+        output: shown(&args.output),
+        tensors: tensors.len(),
+        output_bytes,
+        left_out: left_out.into_iter().map(|tensor| tensor.name).collect(),
+    };
+    output.report(args.json, &report, |report, _| report.text())?;
+    Ok(Exit::Done)
+}
+
+fn of_name(output: &Path) -> Result<ExportFormat, Failure> {
+    match output.extension().and_then(|extension| extension.to_str()) {
+        Some("safetensors") => Ok(ExportFormat::Safetensors),
+        Some("npz") => Ok(ExportFormat::Npz),
+        _ => Err(Failure::usage(format!(
+            "{}: the name says no format: --format safetensors or npz",
+            shown(output)
+        ))),
+    }
+}
+
+fn has_type(format: ExportFormat, tensor: &TensorInfo) -> bool {
+    match format {
+        ExportFormat::Safetensors => safetensors::has_type(tensor),
+        ExportFormat::Npz => tensor.dtype.npy().is_some(),
+    }
+}
+
+fn write(
+    opened: &Opened,
+    tensors: &[TensorInfo],
+    format: ExportFormat,
+    args: &ExportArgs,
+    meter: &Meter,
+) -> Result<u64, Error> {
+    let target = &args.output;
+    let mut file = AtomicFile::create(target, args.force)?;
+    let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
+    let written = match format {
+        ExportFormat::Safetensors => safetensors::write(opened, tensors, &mut sink, meter),
+        ExportFormat::Npz => npz::write(opened, tensors, &mut sink, meter),
+    };
+    written
+        .and_then(|()| Ok(sink.flush()?))
+        .map_err(|error| at_target(error, target))?;
+    drop(sink);
+    meter.check()?;
+    let size = file.as_file().metadata()?.len();
+    file.commit()?;
+    Ok(size)
+}
+
+/// Counts what is written through it as done.
+struct Metered<'a> {
+    sink: &'a mut dyn Write,
+    meter: &'a Meter,
+}
+
+impl Write for Metered<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.sink.write(bytes)?;
+        self.meter.advance(written as u64)?;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let tensors = size::count(self.tensors, "tensor");
+        let bytes = size::show(self.output_bytes);
+        format!("{}: {tensors}, {bytes}\n", self.output)
+    }
+}

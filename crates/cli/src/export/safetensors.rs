@@ -1,0 +1,140 @@
+//! The safetensors format: a header in JSON, then all tensors one after the other.
+//!
+//! ```text
+//! | length of the header, u64 LE | header, padded with spaces to 8 bytes | bytes of the tensors |
+//! ```
+
+use std::io::{self, Write};
+
+use proto_splitter::progress::Meter;
+use proto_splitter::tensor::{ByteOrder, TensorInfo};
+use proto_splitter::{Error, ErrorKind, Opened};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo as Listed};
+
+use super::Metered;
+
+/// Whether the format has a type for the tensor's elements, and room for them.
+pub(super) fn has_type(tensor: &TensorInfo) -> bool {
+    // Elements that share bytes fill them to the last.
+    let is_whole = tensor
+        .elements()
+        .and_then(|elements| tensor.dtype.packed_bytes(elements));
+    dtype(tensor).is_some() && is_whole == Some(tensor.bytes)
+}
+
+fn dtype(tensor: &TensorInfo) -> Option<Dtype> {
+    let name = tensor.dtype.safetensors()?;
+    serde_json::from_value(name.into()).ok()
+}
+
+pub(super) fn write(
+    opened: &Opened,
+    tensors: &[TensorInfo],
+    sink: &mut dyn Write,
+    meter: &Meter,
+) -> Result<(), Error> {
+    // By the width of their elements, the widest first, so that each begins at a multiple of it.
+    let mut tensors: Vec<&TensorInfo> = tensors.iter().collect();
+    tensors.sort_by_key(|tensor| (std::cmp::Reverse(tensor.dtype.bits()), &tensor.name));
+    let header = header(&tensors)?;
+    sink.write_all(&(header.len() as u64).to_le_bytes())?;
+    sink.write_all(header.as_bytes())?;
+    let mut sink = Metered { sink, meter };
+    for tensor in tensors {
+        let at_tensor = |error: Error| error.context(format!("tensor {:?}", tensor.name));
+        let reader = opened.read_tensor(tensor).map_err(at_tensor)?;
+        let written = match (tensor.byte_order, tensor.dtype.swapped_width()) {
+            (ByteOrder::Big, Some(width @ 2..)) => {
+                let mut swapping = Swapping {
+                    sink: &mut sink,
+                    width,
+                    begun: Vec::with_capacity(width),
+                };
+                reader.write_to(&mut swapping)
+            }
+            _ => reader.write_to(&mut sink),
+        };
+        written.map_err(at_tensor)?;
+    }
+    Ok(())
+}
+
+fn header(tensors: &[&TensorInfo]) -> Result<String, Error> {
+    let wrong = |message: String| Error::new(ErrorKind::InvalidMessage, message);
+    let mut start = 0;
+    let mut listed = Vec::with_capacity(tensors.len());
+    for tensor in tensors {
+        let fits = |size: u64| {
+            let message = || {
+                wrong(format!(
+                    "tensor {:?}: too large for this computer",
+                    tensor.name
+                ))
+            };
+            usize::try_from(size).map_err(|_| message())
+        };
+        let dtype = dtype(tensor).ok_or_else(|| wrong(format!("no type {}", tensor.dtype)))?;
+        let end = fits(tensor.bytes)?.checked_add(start);
+        let end = end.ok_or_else(|| wrong("the tensors have too many bytes".into()))?;
+        let shape: Result<Vec<usize>, Error> =
+            tensor.shape.iter().map(|&size| fits(size)).collect();
+        let info = Listed {
+            dtype,
+            shape: shape?,
+            data_offsets: (start, end),
+        };
+        listed.push((tensor.name.clone(), info));
+        start = end;
+    }
+    let metadata = Metadata::new(None, listed).map_err(|error| wrong(error.to_string()))?;
+    let mut header = serde_json::to_string(&metadata).map_err(io::Error::from)?;
+    let padded = header.len().next_multiple_of(8);
+    header.extend(std::iter::repeat_n(' ', padded - header.len()));
+    Ok(header)
+}
+
+/// Turns the bytes of numbers around.
+struct Swapping<'a> {
+    sink: &'a mut dyn Write,
+    width: usize,
+    /// The front of a number whose end is still to come.
+    begun: Vec<u8>,
+}
+
+impl Write for Swapping<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut numbers = std::mem::take(&mut self.begun);
+        numbers.extend_from_slice(bytes);
+        self.begun = numbers.split_off(numbers.len() - numbers.len() % self.width);
+        for number in numbers.chunks_exact_mut(self.width) {
+            number.reverse();
+        }
+        self.sink.write_all(&numbers)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_turned_around_however_they_come() {
+        for step in 1..=8 {
+            let mut out = Vec::new();
+            let mut swapping = Swapping {
+                sink: &mut out,
+                width: 4,
+                begun: Vec::new(),
+            };
+            for piece in [1u8, 2, 3, 4, 5, 6, 7, 8].chunks(step) {
+                swapping.write_all(piece).unwrap();
+            }
+            assert_eq!(out, [4, 3, 2, 1, 8, 7, 6, 5]);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `protosplit pieces`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use proto_splitter::path::FieldPath;
+use proto_splitter::view::{Piece, PieceOptions};
+use proto_splitter::{Error, ErrorKind};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::PiecesArgs;
+use crate::failure::Failure;
+use crate::input;
+use crate::merge;
+use crate::output::{Output, one_line};
+use crate::size;
+use crate::source::Source;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    input: String,
+    output: String,
+    pieces: Vec<Written>,
+}
+
+#[derive(Debug, Serialize)]
+struct Written {
+    file: String,
+    /// The index of its first element, and how many it has.
+    first: u64,
+    count: u64,
+    bytes: u64,
+}
+
+pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    input::check_named(&args.output)?;
+    let target = &args.output;
+    if target.is_dir() && fs::read_dir(target).is_ok_and(|mut all| all.next().is_some())
+        || target.is_file()
+    {
+        let name = target.display();
+        return Err(Failure::usage(format!(
+            "{name}: there already, and pieces go to a new folder"
+        )));
+    }
+    let input = input::find(&args.file)?;
+    let options = merge::options(&input, &args.reading)?.progress(output.writing("writing"));
+    let failed = |error: &Error| Failure::of(&input.file, error);
+    let field = match options.get_descriptor() {
+        Some(root) => FieldPath::parse(&args.field, root),
+        None => args.field.parse(),
+    };
+    let field = field.map_err(|error| failed(&error).into_usage())?;
+    let source = Source::open(&input, &options)?;
+    let wanted = PieceOptions::new()
+        .max_size(args.max_size.unwrap_or(u64::MAX))
+        .max_count(args.count.unwrap_or(u64::MAX))
+        .with_rest(args.with_rest);
+    let view = source.view(options).map_err(|error| failed(&error))?;
+
+    // The folder appears complete or not at all.
+    let parent = match target.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let temporary = tempfile::Builder::new()
+        .prefix(".protosplit-")
+        .suffix(".tmp")
+        .tempdir_in(&parent)
+        .map_err(|error| Failure::io(&parent, &error))?;
+    let mut pieces = view
+        .pieces(&field, &wanted)
+        .map_err(|error| failed(&error))?;
+    let mut written = Vec::new();
+    while let Some(piece) = pieces.next().transpose().map_err(|error| failed(&error))? {
+        let name = format!("{:05}.pb", written.len() + 1);
+        let path = temporary.path().join(&name);
+        let mut write = || -> Result<(), Error> {
+            let mut file = BufWriter::with_capacity(GATHER, File::create(&path)?);
+            pieces.write_to(&mut file)?;
+            file.flush()?;
+            Ok(file.get_ref().sync_all()?)
+        };
+        write().map_err(|error| match error.kind() {
+            ErrorKind::Io => Failure::usage(format!("{}: {error}", target.join(&name).display())),
+            _ => failed(&error),
+        })?;
+        written.push(Written::new(target.join(name), piece));
+    }
+    if written.is_empty() {
+        let message = format!("{}: it has no {}", input::shown(&input.file), args.field);
+        return Err(Failure::bad(message));
+    }
+    open_to_others(temporary.path()).map_err(|error| Failure::io(target, &error))?;
+    fs::rename(temporary.path(), target).map_err(|error| Failure::io(target, &error))?;
+    let _ = temporary.keep();
+    let report = Report {
+        input: input::shown(&input.file),
+        output: target.display().to_string(),
+        pieces: written,
+    };
+    output.report(args.json, &report, |report, _| report.text())?;
+    Ok(Exit::Done)
+}
+
+/// A temporary folder is its owner's alone; what stays has the permissions of any other.
+#[cfg(unix)]
+fn open_to_others(folder: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+impl Written {
+    fn new(file: PathBuf, piece: Piece) -> Self {
+        Written {
+            file: file.display().to_string(),
+            first: piece.first,
+            count: piece.count,
+            bytes: piece.size,
+        }
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let (input, output) = (one_line(&self.input), one_line(&self.output));
+        let count: u64 = self.pieces.iter().map(|piece| piece.count).sum();
+        let largest = self.pieces.iter().map(|piece| piece.bytes).max();
+        let pieces = size::count(self.pieces.len(), "piece");
+        let largest = size::show(largest.unwrap_or(0));
+        format!("{output}: {pieces} of {input} with {count} elements, the largest of {largest}\n")
+    }
+}

@@ -1,0 +1,246 @@
+//! `protosplit samediff`: the tags of SameDiff models.
+
+use std::path::Path;
+
+use proto_splitter_samediff::{
+    Array, Draft, Error, Model, Tag, TagView, WriteOptions, import, write_classic,
+    write_safetensors,
+};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::{
+    AddArgs, DropArgs, ExtractArgs, MergeModelsArgs, SameDiffArgs, SameDiffCommand, TagForm,
+    TagsArgs, WritingArgs,
+};
+use crate::failure::Failure;
+use crate::output::{Output, one_line};
+use crate::table::{Align, Table};
+
+pub(crate) fn run(args: &SameDiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    match &args.command {
+        SameDiffCommand::Tags(args) => tags(args, output),
+        SameDiffCommand::Extract(args) => extract(args, output),
+        SameDiffCommand::Drop(args) => drop_tags(args, output),
+        SameDiffCommand::Merge(args) => merge(args, output),
+        SameDiffCommand::Add(args) => add(args, output),
+    }
+}
+
+fn failed(path: &Path) -> impl Fn(Error) -> Failure + '_ {
+    |error| Failure::of(path, &error.into())
+}
+
+#[derive(Debug, Serialize)]
+struct Tags {
+    file: String,
+    /// Oldest first; the last is the default.
+    tags: Vec<TagReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct TagReport {
+    tag: String,
+    operations: usize,
+    parameters: usize,
+    updater_states: usize,
+    /// Bytes of the arrays that it uses.
+    bytes: u64,
+    /// Those of them that lie with another tag.
+    shared_bytes: u64,
+}
+
+fn tags(args: &TagsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let failed = failed(&args.file);
+    let model = Model::open(&args.file).map_err(&failed)?;
+    let tags = model.tags().map(describe).collect::<Result<Vec<_>, _>>();
+    let report = Tags {
+        file: args.file.display().to_string(),
+        tags: tags.map_err(&failed)?,
+    };
+    if args.json {
+        output.json(&report)?;
+        return Ok(Exit::Done);
+    }
+    let mut table = Table::new([
+        ("tag", Align::Left),
+        ("operations", Align::Right),
+        ("parameters", Align::Right),
+        ("updater states", Align::Right),
+        ("bytes", Align::Right),
+        ("shared", Align::Right),
+    ]);
+    for tag in &report.tags {
+        table.row([
+            one_line(&tag.tag),
+            tag.operations.to_string(),
+            tag.parameters.to_string(),
+            tag.updater_states.to_string(),
+            tag.bytes.to_string(),
+            tag.shared_bytes.to_string(),
+        ]);
+    }
+    output.print(&table.render_within(output.width()))?;
+    Ok(Exit::Done)
+}
+
+fn describe(tag: TagView<'_>) -> Result<TagReport, Error> {
+    let (parameters, states) = (tag.parameters()?, tag.updater_states()?);
+    let mut seen = std::collections::HashSet::new();
+    let (mut bytes, mut shared_bytes) = (0, 0);
+    let mut updater_states = 0;
+    for list in [&parameters, &states] {
+        for (_, files) in list.iter() {
+            for file in files {
+                if seen.insert(*file) {
+                    let len = list.stored_len(file);
+                    bytes += len;
+                    let folder = list.entry_name(file).split('/').next();
+                    if folder.is_none_or(|folder| !tag.name().is(folder)) {
+                        shared_bytes += len;
+                    }
+                }
+            }
+        }
+    }
+    for (_, files) in states.iter() {
+        updater_states += files.len();
+    }
+    Ok(TagReport {
+        tag: tag.name().to_string(),
+        operations: tag.graph()?.operations.len(),
+        parameters: parameters.len(),
+        updater_states,
+        bytes,
+        shared_bytes,
+    })
+}
+
+fn extract(args: &ExtractArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let failed = failed(&args.file);
+    let model = Model::open(&args.file).map_err(&failed)?;
+    let tag = match &args.tag {
+        Some(name) => model.tag(name),
+        None => Ok(model.default_tag()),
+    };
+    let tag = tag.map_err(&failed)?;
+    let options = options(&args.out, output);
+    let target = &args.out.output;
+    let written = match args.to {
+        TagForm::Samediff => Draft::open(&model).and_then(|mut draft| {
+            draft.extract_tag(tag.name().as_str())?;
+            Ok(draft.write(target, &options)?.size)
+        }),
+        TagForm::Fb => write_classic(&tag, target, &options),
+        TagForm::Safetensors => write_safetensors(&tag, target, &options),
+    };
+    let size = written.map_err(&failed)?;
+    say(output, target, size)
+}
+
+fn drop_tags(args: &DropArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let failed = failed(&args.file);
+    let mut draft = open(&args.file)?;
+    for tag in &args.tags {
+        draft.drop_tag(tag).map_err(&failed)?;
+    }
+    if args.collect_garbage {
+        draft.collect_garbage();
+    }
+    write(&draft, &args.out, &args.file, output)
+}
+
+fn merge(args: &MergeModelsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let mut renames = Vec::new();
+    for rename in &args.rename {
+        let Some((old, new)) = rename.split_once('=') else {
+            return Err(Failure::usage(format!(
+                "--rename {rename:?} is not TAG=NEW"
+            )));
+        };
+        let new: Tag = new
+            .parse()
+            .map_err(|error: Error| Failure::usage(error.to_string()))?;
+        renames.push((old, new));
+    }
+    let mut merged = Draft::new();
+    for file in &args.files {
+        let mut draft = open(file)?;
+        let mut left = Vec::new();
+        for (old, new) in renames {
+            let is_here = draft.tags().any(|tag| tag.is(old));
+            match is_here {
+                true => draft.rename_tag(old, new).map_err(failed(file))?,
+                false => left.push((old, new)),
+            }
+        }
+        renames = left;
+        merged.merge(draft).map_err(failed(file))?;
+    }
+    if let Some((old, _)) = renames.first() {
+        return Err(Failure::usage(format!(
+            "--rename: no file has a tag {old:?}"
+        )));
+    }
+    if args.deduplicate {
+        merged
+            .deduplicate()
+            .map_err(|error| Failure::from(proto_splitter::Error::from(error)))?;
+    }
+    write(&merged, &args.out, &args.out.output, output)
+}
+
+fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let tag: Tag = args
+        .tag
+        .parse()
+        .map_err(|error: Error| Failure::usage(error.to_string()))?;
+    let mut draft = match &args.onto {
+        Some(model) => open(model)?,
+        None => Draft::new(),
+    };
+    let failed = failed(&args.input);
+    let content = import(&args.input).map_err(&failed)?;
+    let added = match &args.like {
+        None => draft.add_tag(tag, content),
+        Some(like) => {
+            let named = content.parameters();
+            let arrays: Vec<(String, Array)> = named
+                .map(|(name, array)| (name.to_owned(), array.clone()))
+                .collect();
+            draft.add_tag_like(tag, like, arrays)
+        }
+    };
+    added.map_err(&failed)?;
+    write(&draft, &args.out, &args.input, output)
+}
+
+fn open(path: &Path) -> Result<Draft, Failure> {
+    Model::open(path)
+        .and_then(|model| Draft::open(&model))
+        .map_err(failed(path))
+}
+
+fn options(args: &WritingArgs, output: &Output<'_>) -> WriteOptions {
+    WriteOptions::new()
+        .force(args.force)
+        .progress(output.writing("writing"))
+}
+
+fn write(
+    draft: &Draft,
+    args: &WritingArgs,
+    input: &Path,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let written = draft
+        .write(&args.output, &options(args, output))
+        .map_err(failed(input))?;
+    say(output, &args.output, written.size)
+}
+
+fn say(output: &mut Output<'_>, path: &Path, size: u64) -> Result<Exit, Failure> {
+    let path = one_line(&path.display().to_string());
+    output.print(&format!("{path}: {size} bytes\n"))?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,146 @@
+//! The tree of an archive: its entries by the parts of their names.
+
+use std::collections::BTreeMap;
+
+use proto_splitter::formats::Entry;
+
+use super::shown::{Chunks, Field, Limits, Report, Rest};
+use crate::args::SortBy;
+
+/// How many parts of a name are told apart. What follows is one part.
+const MOST_PARTS: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Node {
+    pub(super) size: u64,
+    own: u64,
+    count: u64,
+    detail: Option<String>,
+    below: BTreeMap<String, Node>,
+}
+
+/// What stands between the parts of the names.
+fn separator(entries: &[Entry]) -> char {
+    let slashes = entries.iter().any(|entry| entry.name.contains('/'));
+    if slashes { '/' } else { '.' }
+}
+
+/// The entries below a part of their names, which may be empty; none if no name begins so.
+pub(super) fn measure(entries: &[Entry], path: &str) -> Option<Node> {
+    let separator = separator(entries);
+    let mut root = Node::default();
+    for entry in entries {
+        let mut node = &mut root;
+        node.add(entry);
+        for part in entry.name.splitn(MOST_PARTS, separator) {
+            node = node.below.entry(part.to_owned()).or_default();
+            node.add(entry);
+        }
+        node.own += entry.bytes;
+        node.detail.clone_from(&entry.detail);
+    }
+    let parts = path.split(separator).filter(|part| !part.is_empty());
+    parts
+        .into_iter()
+        .try_fold(root, |mut node, part| node.below.remove(part))
+}
+
+impl Node {
+    fn add(&mut self, entry: &Entry) {
+        self.size += entry.bytes;
+        self.count += 1;
+    }
+}
+
+/// What of the tree is shown.
+pub(super) fn report(file: String, title: &str, path: &str, tree: &Node, limits: Limits) -> Report {
+    let whole = tree.size;
+    Report {
+        file,
+        message: Some(title.to_owned()),
+        tree: field(tree, path.to_owned(), path.to_owned(), 0, limits, whole),
+    }
+}
+
+fn field(
+    node: &Node,
+    label: String,
+    path: String,
+    depth: usize,
+    limits: Limits,
+    whole: u64,
+) -> Field {
+    let mut below: Vec<(&String, &Node)> = node.below.iter().collect();
+    below.sort_by_key(|(_, node)| std::cmp::Reverse(node.size));
+    let all = below.len();
+    below.retain(|(_, node)| node.size >= limits.min_size);
+    below.truncate(limits.top);
+    match limits.sort {
+        SortBy::Size => {}
+        SortBy::Count => below.sort_by_key(|(_, node)| std::cmp::Reverse(node.count)),
+        SortBy::Name => below.sort_by_key(|(name, _)| *name),
+    }
+    if depth >= limits.depth {
+        below.clear();
+    }
+    let listed: u64 = below.iter().map(|(_, node)| node.size).sum();
+    let rest = Rest {
+        count: (all - below.len()) as u64,
+        size: (node.size - node.own).saturating_sub(listed),
+    };
+    let fields = below.into_iter().map(|(name, node)| {
+        let path = if path.is_empty() {
+            name.clone()
+        } else {
+            format!("{path}/{name}")
+        };
+        field(node, name.clone(), path, depth + 1, limits, whole)
+    });
+    Field {
+        fields: fields.collect(),
+        path,
+        label,
+        type_name: node.detail.clone(),
+        guess: None,
+        count: node.count,
+        size: node.size,
+        own: node.own,
+        share: share(node.size, whole),
+        chunks: Chunks::none(),
+        members: Vec::new(),
+        other_members: None,
+        other_fields: Some(rest).filter(|rest| rest.count > 0 && depth < limits.depth),
+    }
+}
+
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "rounded to millionths right after"
+)]
+fn share(size: u64, whole: u64) -> f64 {
+    match whole {
+        0 => 0.0,
+        whole => (size as f64 * 1e6 / whole as f64).round() / 1e6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proto_splitter::tensor::Location;
+
+    use super::*;
+
+    #[test]
+    fn entries_add_up_by_the_parts_of_their_names() {
+        let entry = |name: &str, bytes| Entry::new(name, bytes, Location::Nowhere);
+        let entries = [entry("a/x", 10), entry("a/y/z", 5), entry("b", 1)];
+        let root = measure(&entries, "").unwrap();
+        assert_eq!((root.size, root.count, root.own), (16, 3, 0));
+        let a = measure(&entries, "a").unwrap();
+        assert_eq!((a.size, a.count), (15, 2));
+        assert_eq!(measure(&entries, "a/y/z").unwrap().own, 5);
+        assert!(measure(&entries, "a/w").is_none());
+        let dotted = [entry("l.w", 2), entry("l.b", 1)];
+        assert_eq!(measure(&dotted, "l").unwrap().size, 3);
+    }
+}

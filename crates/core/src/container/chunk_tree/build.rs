@@ -1,0 +1,308 @@
+//! From a `ChunkedMessage` to the tree of its paths.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+
+use super::{ChunkRef, ChunkTree, Node, NodeId};
+use crate::container::kind::ChunkKind;
+use crate::container::limits::Limits;
+use crate::path::{FieldPath, Step};
+use crate::proto::{ChunkedField, ChunkedMessage};
+use crate::wire::FieldNumber;
+use crate::{Error, ErrorKind, Result};
+
+/// How a tree is read from a `ChunkedMessage`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TreeOptions<'a> {
+    /// The kind of every chunk there is.
+    pub(crate) kinds: &'a [ChunkKind],
+    /// Placeholders were left.
+    pub(crate) marked: bool,
+    /// Several BYTES chunks at one path follow each other in list order, as join version 1 says.
+    pub(crate) concatenates: bool,
+    pub(crate) limits: &'a Limits,
+}
+
+/// A tree whose nodes have not got their lists yet.
+struct Builder<'a> {
+    tree: ChunkTree,
+    options: TreeOptions<'a>,
+    /// The chunks at nodes, as they are named.
+    chunks: Vec<(NodeId, ChunkRef)>,
+    hashes: RandomState,
+    /// Nodes by the hash of the node above and the step from there, or the next number that is
+    /// free: a key of its own for each would be a copy of its step.
+    by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
+    /// The nodes on the way to the field before: the next one's way mostly begins as that.
+    way: Vec<NodeId>,
+}
+
+/// Hashes what is a hash already.
+#[derive(Default)]
+struct AsHash(u64);
+
+impl Hasher for AsHash {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl ChunkTree {
+    pub(crate) fn build(message: &ChunkedMessage, options: TreeOptions<'_>) -> Result<ChunkTree> {
+        let root = Node {
+            above: NodeId::ROOT,
+            step: Step::field(0),
+            depth: 0,
+            chunks: 0..0,
+            children: 0..0,
+        };
+        let mut builder = Builder {
+            tree: ChunkTree {
+                nodes: vec![root],
+                chunks: Vec::new(),
+                children: Vec::new(),
+            },
+            options,
+            chunks: Vec::new(),
+            hashes: RandomState::new(),
+            by_hash: HashMap::default(),
+            way: Vec::new(),
+        };
+        builder.add_all(message)?;
+        let tree = builder.finish(message.chunk_index.is_some());
+        tree.check(&options)?;
+        Ok(tree)
+    }
+
+    fn check(&self, options: &TreeOptions<'_>) -> Result<()> {
+        let mut used = vec![false; options.kinds.len()];
+        for id in self.ids() {
+            let chunks = self.chunks(id);
+            let kind = |c: &ChunkRef| options.kinds[c.chunk];
+            if let Some(value) = chunks.iter().find(|c| kind(c) == ChunkKind::Bytes) {
+                let fail = |message: String| {
+                    Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(value.chunk as u64))
+                };
+                if id == NodeId::ROOT {
+                    return fail("a BYTES chunk where the message itself belongs".into());
+                }
+                if !self.children(id).is_empty() {
+                    return fail("a BYTES chunk with chunked fields below it".into());
+                }
+                if let Some(other) = chunks.iter().find(|c| kind(c) == ChunkKind::Message) {
+                    return fail(format!(
+                        "a BYTES chunk at the path of MESSAGE chunk {}",
+                        other.chunk
+                    ));
+                }
+                if chunks.len() > 1 && !options.concatenates {
+                    let count = chunks.len();
+                    return fail(format!(
+                        "{count} BYTES chunks at one path, which join version 0 has not"
+                    ));
+                }
+            }
+            for c in chunks {
+                if c.packed && (!options.marked || kind(c) == ChunkKind::Bytes) {
+                    let message = "a packed slice that is no slice of a marked file";
+                    return Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(c.chunk as u64));
+                }
+                if std::mem::replace(&mut used[c.chunk], true) && options.marked {
+                    let message = "the chunk is used in two places";
+                    return Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(c.chunk as u64));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Builder<'_> {
+    fn add_all(&mut self, message: &ChunkedMessage) -> Result<()> {
+        if let Some(index) = message.chunk_index {
+            self.add_chunk(NodeId::ROOT, index, &ChunkedField::default())?;
+        }
+        // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a
+        // stack is.
+        let mut open = vec![(NodeId::ROOT, message, 0)];
+        while let Some((above, message, nesting)) = open.pop() {
+            let most = self.options.limits.max_nesting;
+            if nesting > most {
+                let message = format!("chunked messages nest deeper than {most}");
+                return Err(
+                    Error::new(ErrorKind::LimitExceeded, message).at_path(self.tree.path(above))
+                );
+            }
+            for field in &message.chunked_fields {
+                let node = self.add_field(above, field)?;
+                if let Some(nested) = field
+                    .message
+                    .as_ref()
+                    .filter(|m| !m.chunked_fields.is_empty())
+                {
+                    open.push((node, nested, nesting + 1));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add_field(&mut self, above: NodeId, field: &ChunkedField) -> Result<NodeId> {
+        let path = FieldPath::from_tags(&field.field_tag)
+            .map_err(|error| error.at_path(self.tree.path(above)))?;
+        let mut node = above;
+        let mut way = std::mem::take(&mut self.way);
+        for (at, step) in path.steps().iter().enumerate() {
+            let same = way.get(at).filter(|&&known| {
+                let known = self.tree.node(known);
+                known.above == node && known.step == *step
+            });
+            node = match same {
+                Some(&known) => known,
+                None => {
+                    way.truncate(at);
+                    let child = self.child(node, step)?;
+                    way.push(child);
+                    child
+                }
+            };
+        }
+        self.way = way;
+        let nested = field.message.as_ref();
+        match nested.and_then(|message| message.chunk_index) {
+            Some(index) => self.add_chunk(node, index, field)?,
+            None if nested.is_none_or(|message| message.chunked_fields.is_empty()) => {
+                let message = "a chunked field with neither a chunk nor fields below it";
+                return Err(invalid(message).at_path(self.tree.path(node)));
+            }
+            None => {}
+        }
+        Ok(node)
+    }
+
+    fn child(&mut self, above: NodeId, step: &Step) -> Result<NodeId> {
+        let mut hash = self.hashes.hash_one((above, step));
+        while let Some(&known) = self.by_hash.get(&hash) {
+            let node = self.tree.node(known);
+            if node.above == above && node.step == *step {
+                return Ok(known);
+            }
+            hash = hash.wrapping_add(1);
+        }
+        let nodes = &mut self.tree.nodes;
+        let depth = nodes[above.index()].depth + 1;
+        let most = self.options.limits.max_message_depth;
+        let too_many = |message: String| Error::new(ErrorKind::LimitExceeded, message);
+        if depth as usize > most {
+            let message = format!("the path is longer than the maximum depth of {most} steps");
+            return Err(too_many(message).at_path(self.tree.path(above)));
+        }
+        let Ok(id) = u32::try_from(nodes.len()).map(NodeId) else {
+            return Err(too_many(format!("more than {} different paths", u32::MAX)));
+        };
+        nodes.push(Node {
+            above,
+            step: step.clone(),
+            depth,
+            chunks: 0..0,
+            children: 0..0,
+        });
+        self.by_hash.insert(hash, id);
+        Ok(id)
+    }
+
+    fn add_chunk(&mut self, node: NodeId, index: u64, field: &ChunkedField) -> Result<()> {
+        let count = self.options.kinds.len();
+        match usize::try_from(index) {
+            // The node lists count chunks with 32 bits, too.
+            Ok(chunk) if chunk < count && self.chunks.len() < u32::MAX as usize => {
+                let said = (1..=FieldNumber::MAX.0).contains(&field.slice_of);
+                let chunk = ChunkRef {
+                    chunk,
+                    packed: field.packed,
+                    slice_of: said.then_some(FieldNumber(field.slice_of)),
+                };
+                self.chunks.push((node, chunk));
+                Ok(())
+            }
+            _ => {
+                let message =
+                    format!("chunk index {index} is out of range: there are {count} chunks");
+                Err(invalid(message).at_path(self.tree.path(node)))
+            }
+        }
+    }
+
+    /// Gives every node its chunks, in the order of merging, and its children, by their steps.
+    fn finish(mut self, has_base: bool) -> ChunkTree {
+        self.by_hash = HashMap::default();
+        let ChunkTree {
+            mut nodes,
+            mut chunks,
+            mut children,
+        } = self.tree;
+        self.chunks.sort_by_key(|(node, _)| *node);
+        chunks.reserve_exact(self.chunks.len());
+        for at_node in self.chunks.chunk_by(|(a, _), (b, _)| a == b) {
+            let start = chunks.len();
+            chunks.extend(at_node.iter().map(|(_, chunk)| *chunk));
+            let node = at_node[0].0;
+            // The base comes first, the others by index.
+            let first = usize::from(node == NodeId::ROOT && has_base);
+            let sorted = &mut chunks[start + first..];
+            let is_value = |c: &ChunkRef| self.options.kinds[c.chunk] == ChunkKind::Bytes;
+            if !(self.options.concatenates && sorted.iter().all(is_value)) {
+                sorted.sort_by_key(|c| c.chunk);
+            }
+            nodes[node.index()].chunks = range(start, chunks.len());
+        }
+        children.extend((1..nodes.len()).map(|at| NodeId(index(at))));
+        children.sort_unstable_by(|a, b| {
+            let (a, b) = (&nodes[a.index()], &nodes[b.index()]);
+            (a.above, &a.step).cmp(&(b.above, &b.step))
+        });
+        for at in 0..children.len() {
+            let above = nodes[children[at].index()].above;
+            let siblings = &mut nodes[above.index()].children;
+            if siblings.start == siblings.end {
+                siblings.start = index(at);
+            }
+            siblings.end = index(at + 1);
+        }
+        ChunkTree {
+            nodes,
+            chunks,
+            children,
+        }
+    }
+}
+
+/// There are fewer nodes and chunks than 32 bits count: that was checked when each was added.
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn range(start: usize, end: usize) -> std::ops::Range<u32> {
+    index(start)..index(end)
+}
+
+#[cold]
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidTrailer, message)
+}

@@ -1,0 +1,111 @@
+//! A tree cut down to one path.
+
+use std::mem::discriminant;
+
+use super::{ChunkRef, ChunkTree, Node, NodeId};
+use crate::path::{FieldPath, Step};
+use crate::{Error, ErrorKind, Result};
+
+/// What a node is to the path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    No,
+    /// The way there, this many steps of it.
+    Way(usize),
+    /// The path's end, or below it.
+    Inside,
+}
+
+fn way(path: &[Step], steps: usize) -> Kept {
+    if steps == path.len() {
+        Kept::Inside
+    } else {
+        Kept::Way(steps)
+    }
+}
+
+impl ChunkTree {
+    /// What a merge needs for what lies at a path: the chunks on the way there, and those at it and
+    /// below.
+    ///
+    /// # Errors
+    ///
+    /// If the path has no index or key where paths of the file have one, or one where they have
+    /// none.
+    pub(crate) fn pruned(&self, path: &FieldPath) -> Result<ChunkTree> {
+        let mut kept = Vec::with_capacity(self.len());
+        for id in self.ids() {
+            kept.push(match self.above(id) {
+                None => way(path.steps(), 0),
+                Some((above, step)) => match kept[above.index()] {
+                    Kept::Way(steps) => match path.steps().get(steps) {
+                        Some(wanted) if wanted == step => way(path.steps(), steps + 1),
+                        Some(wanted) => {
+                            differ(wanted, step).map_err(|error| error.at_path(path))?
+                        }
+                        None => Kept::No,
+                    },
+                    other => other,
+                },
+            });
+        }
+        // What leads to no chunk any more is on nobody's way.
+        let mut needed = vec![false; self.len()];
+        for id in self.ids().collect::<Vec<_>>().into_iter().rev() {
+            let at = id.index();
+            needed[at] |= kept[at] != Kept::No && !self.chunks(id).is_empty();
+            if let (true, Some((above, _))) = (needed[at], self.above(id)) {
+                needed[above.index()] = true;
+            }
+        }
+        needed[0] = true;
+        Ok(self.only(&needed))
+    }
+
+    /// The tree of these nodes; the node above one of them is one, too.
+    fn only(&self, needed: &[bool]) -> ChunkTree {
+        let mut ids = Vec::with_capacity(needed.len());
+        let mut next = 0;
+        for &needed in needed {
+            ids.push(NodeId(next));
+            next += u32::from(needed);
+        }
+        let (mut nodes, mut chunks, mut children) = (Vec::new(), Vec::new(), Vec::new());
+        for id in self.ids().filter(|id| needed[id.index()]) {
+            let old = self.node(id);
+            let first_chunk = len(&chunks);
+            chunks.extend_from_slice(self.chunks(id));
+            let first_child = len(&children);
+            let below = self.children(id).iter().filter(|id| needed[id.index()]);
+            children.extend(below.map(|id| ids[id.index()]));
+            nodes.push(Node {
+                above: ids[old.above.index()],
+                step: old.step.clone(),
+                depth: old.depth,
+                chunks: first_chunk..len::<ChunkRef>(&chunks),
+                children: first_child..len(&children),
+            });
+        }
+        ChunkTree {
+            nodes,
+            chunks,
+            children,
+        }
+    }
+}
+
+/// A list of the cut tree is no longer than the tree's own, which 32 bits count.
+fn len<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
+}
+
+fn differ(wanted: &Step, step: &Step) -> Result<Kept> {
+    if wanted.field == step.field && discriminant(&wanted.select) != discriminant(&step.select) {
+        let message = format!(
+            "chunks of the file lie at {} of this field: the path has to say which value it means",
+            FieldPath::from_iter([step.clone()])
+        );
+        return Err(Error::new(ErrorKind::InvalidPath, message));
+    }
+    Ok(Kept::No)
+}

@@ -1,0 +1,81 @@
+//! What a file says of its message's type: the file metadata of the records,
+//! `riegeli.RecordsMetadata`.
+//!
+//! The type's name is always there. With its schema, all files that it takes, a file can be read by
+//! names and be shown by programs that don't know the type.
+
+use std::collections::HashSet;
+
+use prost_reflect::{DescriptorPool, FileDescriptor, MessageDescriptor};
+use record_file::RecordsMetadata;
+
+use crate::schema::decode_descriptor_set;
+use crate::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
+use crate::{Error, ErrorKind, Result};
+
+/// The file metadata for a message of this type, with its schema if that is wanted.
+pub(crate) fn describe_type(descriptor: &MessageDescriptor, with_schema: bool) -> RecordsMetadata {
+    let mut metadata = RecordsMetadata {
+        record_type_name: Some(descriptor.full_name().to_owned()),
+        ..RecordsMetadata::default()
+    };
+    if with_schema {
+        let files = with_imports(descriptor.parent_file());
+        metadata.file_descriptors = files.iter().map(FileDescriptor::encode_to_vec).collect();
+    }
+    metadata
+}
+
+/// A file and all that it imports, each behind those that it imports itself.
+fn with_imports(file: FileDescriptor) -> Vec<FileDescriptor> {
+    let mut ordered = Vec::new();
+    let mut seen = HashSet::new();
+    // Each with whether its imports were put in front of it. Without recursion: rows of imports can
+    // be long.
+    let mut open = vec![(file, false)];
+    while let Some((file, ready)) = open.pop() {
+        if ready {
+            ordered.push(file);
+        } else if seen.insert(file.name().to_owned()) {
+            let imports: Vec<_> = file.dependencies().collect();
+            open.push((file, true));
+            open.extend(imports.into_iter().map(|import| (import, false)));
+        }
+    }
+    ordered
+}
+
+/// The types that file metadata brings along; none if it brings no schema.
+pub(crate) fn schema_in(metadata: &[u8]) -> Result<Option<DescriptorPool>> {
+    check_count(metadata)?;
+    let metadata = RecordsMetadata::parse(metadata)?;
+    if metadata.file_descriptors.is_empty() {
+        return Ok(None);
+    }
+    let mut set = Vec::new();
+    for file in metadata.file_descriptors {
+        put_varint(&mut set, tag(FieldNumber(1), WireType::Len));
+        put_varint(&mut set, file.len() as u64);
+        set.extend_from_slice(&file);
+    }
+    let pool = decode_descriptor_set(&set);
+    pool.map(Some)
+        .map_err(|error| error.context("the file's schema"))
+}
+
+/// The most fields that file metadata may have: each file of a schema is one.
+const MAX_METADATA_FIELDS: usize = 100_000;
+
+/// Fails if file metadata has more fields than any schema has files: each takes memory.
+fn check_count(metadata: &[u8]) -> Result<()> {
+    let mut fields = WireCursor::new(metadata);
+    let mut count = 0;
+    while let Ok(Some(_)) = fields.next() {
+        count += 1;
+        if count > MAX_METADATA_FIELDS {
+            let message = format!("file metadata of more than {MAX_METADATA_FIELDS} fields");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+    }
+    Ok(())
+}

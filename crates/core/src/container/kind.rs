@@ -1,0 +1,19 @@
+//! What a chunk holds.
+
+/// The kind of a chunk, as `ChunkInfo.Type` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChunkKind {
+    /// A serialized message, or fields of one.
+    Message,
+    /// The value of a bytes or string field.
+    Bytes,
+}
+
+impl std::fmt::Display for ChunkKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            ChunkKind::Message => "MESSAGE",
+            ChunkKind::Bytes => "BYTES",
+        })
+    }
+}

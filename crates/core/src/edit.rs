@@ -1,0 +1,241 @@
+//! Changing a `.cpb` file without merging it: other compression, or another value in one place.
+//!
+//! What doesn't change is copied as it is stored. The trailer says what it said before, with new
+//! positions; of another message, its size and checksum too. At the end the new file is read once,
+//! with all its checksums, before it gets its trailer.
+//!
+//! ```
+//! use proto_splitter_core::container::ChunkedFile;
+//! use proto_splitter_core::merge::{MergeOptions, Merger};
+//! use proto_splitter_core::edit::{RewriteOptions, replace};
+//! use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
+//! use prost_reflect::prost_types::FileDescriptorProto;
+//!
+//! let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+//! let folder = tempfile::tempdir()?;
+//! let options = SplitOptions::new().max_chunk_size(1000);
+//! SizeSplitter.write_with(&file, folder.path().join("file"), &options)?;
+//!
+//! let chunked = ChunkedFile::open(folder.path().join("file.cpb"))?;
+//! let other = tempfile::tempfile()?;
+//! replace(&chunked, &"1".parse()?, b"another name", &other, &MergeOptions::new(), &RewriteOptions::new())?;
+//! let read: FileDescriptorProto = Merger::read_chunked_from_bytes(other, &MergeOptions::new())?;
+//! assert_eq!(read.name(), "another name");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod copy;
+mod edits;
+mod files;
+mod options;
+mod place;
+mod to_file;
+mod trailer;
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use record_file::ReadAt;
+
+use crate::chunked_file::ChunkedFile;
+use crate::merge::ChunkStore;
+use crate::merge::MergeOptions;
+use crate::path::FieldPath;
+use crate::split::{DonePart, LARGEST_MAX_CHUNK_SIZE};
+use crate::view::MessageView;
+use crate::{Error, ErrorKind, Result};
+use copy::{Content, Rewrite};
+use edits::Edits;
+pub use options::{RewriteOptions, Rewritten};
+use place::{check_value, enclosing_tag, enclosing_value};
+
+/// Writes the chunks of a file with another compression to `target`, which is empty: same chunks,
+/// same order. Those that are in other files come to this one.
+///
+/// # Errors
+///
+/// [`ErrorKind::Record`] or [`ErrorKind::ChecksumMismatch`] if a chunk that is read is damaged;
+/// [`ErrorKind::LimitExceeded`] if the trailer in one piece would be larger than readers take;
+/// [`ErrorKind::InvalidConfig`] if there is a maximum file size; [`ErrorKind::Io`] if writing
+/// fails; [`ErrorKind::Cancelled`].
+pub fn recompress<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    target: &File,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    Ok(recompressed(Rewrite::new(file, target, None, options), file)?.0)
+}
+
+/// [`recompress`] to the file `target`, and if that is to be several, to others beside it: all
+/// appear complete, or none does.
+///
+/// ```
+/// use proto_splitter_core::container::ChunkedFile;
+/// use proto_splitter_core::merge::Merger;
+/// use proto_splitter_core::edit::{RewriteOptions, recompress_to_file};
+/// use proto_splitter_core::split::{SplitExt, Profile, SizeSplitter, SplitOptions};
+/// use prost_reflect::prost_types::FileDescriptorProto;
+///
+/// let name: String = (0..3000).map(|number| number.to_string()).collect();
+/// let file = FileDescriptorProto { name: Some(name), ..Default::default() };
+/// let folder = tempfile::tempdir()?;
+/// let options = SplitOptions::new().max_chunk_size(1000).profile(Profile::Extended);
+/// let one = SizeSplitter.write_with(&file, folder.path().join("one"), &options)?;
+///
+/// let options = RewriteOptions::new().compression(record_file::Compression::None);
+/// let options = options.max_file_size(Some(4 << 10));
+/// let target = folder.path().join("several.cpb");
+/// let written = recompress_to_file(&ChunkedFile::open(one.path)?, &target, &options)?;
+/// assert!(written.files.len() > 1);
+/// assert!(written.files.iter().all(|file| file.size <= 4 << 10));
+/// let read: FileDescriptorProto = Merger::read(target)?;
+/// assert_eq!(read, file);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`recompress`]; [`ErrorKind::AlreadyExists`] if a file is in the way and may not be replaced;
+/// [`ErrorKind::InvalidConfig`] if the target is a file that is read, or the [maximum file
+/// size](RewriteOptions::max_file_size) is none that this file can have;
+/// [`ErrorKind::LimitExceeded`] if a chunk or the trailer has no room in a file of that size.
+pub fn recompress_to_file<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    target: impl AsRef<Path>,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    to_file::write(file, target.as_ref(), options, |rewrite| {
+        recompressed(rewrite, file)
+    })
+}
+
+fn recompressed<S: ReadAt>(
+    rewrite: Rewrite<'_, S>,
+    file: &ChunkedFile<S>,
+) -> Result<(Rewritten, Vec<DonePart>)> {
+    let contents: Vec<_> = (0..file.len()).map(Content::Recompressed).collect();
+    let metadata = file.trailer().metadata().clone();
+    rewrite.run(&contents, &vec![true; file.len()], metadata, None)
+}
+
+/// Writes a file with another value at `path` to `target`, which is empty. Of the value's chunk
+/// only what changes is written anew; what lay below the value goes. Chunks that are in other files
+/// come to this one.
+///
+/// The value is as [`MessageView::get`](MessageView::get) gives it: the fields of a
+/// message, a string's or bytes' own bytes, of a number what is on the wire. It has to be there
+/// already, so that its place is known.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
+/// [`ErrorKind::InvalidMessage`] if the new value is none of its kind; [`ErrorKind::Uncuttable`] if
+/// the message around it would become too large for its chunk; [`ErrorKind::UnsupportedVersion`] if
+/// the file has no placeholders; [`ErrorKind::InvalidConfig`] if there is a maximum file size; what
+/// is wrong with the chunks that are read; [`ErrorKind::Io`] if writing fails.
+pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
+    file: &ChunkedFile<S>,
+    path: &FieldPath,
+    value: &V,
+    target: &File,
+    reading: &MergeOptions,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    let rewrite = Rewrite::new(file, target, None, options);
+    Ok(replaced(rewrite, file, path, value, reading)?.0)
+}
+
+/// [`replace`] to the file `target`, and if that is to be several, to others beside it: all appear
+/// complete, or none does.
+///
+/// # Errors
+///
+/// As [`replace`] and [`recompress_to_file`].
+pub fn replace_to_file<S: ReadAt, V: ReadAt + ?Sized>(
+    file: &ChunkedFile<S>,
+    path: &FieldPath,
+    value: &V,
+    target: impl AsRef<Path>,
+    reading: &MergeOptions,
+    options: &RewriteOptions,
+) -> Result<Rewritten> {
+    to_file::write(file, target.as_ref(), options, |rewrite| {
+        replaced(rewrite, file, path, value, reading)
+    })
+}
+
+fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
+    rewrite: Rewrite<'_, S>,
+    file: &ChunkedFile<S>,
+    path: &FieldPath,
+    value: &V,
+    reading: &MergeOptions,
+) -> Result<(Rewritten, Vec<DonePart>)> {
+    if !file.trailer().is_marked() {
+        let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
+    let view = file.view(reading.clone());
+    let place = view.place(path)?;
+    check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;
+    let (holder, tag) = place.in_chunk()?;
+    let chain = enclosing_tag(file, holder, tag).map_err(|e| e.in_chunk(holder as u64))?;
+    let size = value.size()?;
+    let Some(field) = chain.last() else {
+        return Err(Error::new(ErrorKind::InvalidPath, "no field is there"));
+    };
+    let mut metadata = file.trailer().metadata().clone();
+    let filler = trailer::filler(file.trailer(), path).filter(|_| field.value.is_empty());
+    let mut contents: Vec<Content<'_>> = (0..file.len()).map(Content::Stored).collect();
+    match filler {
+        Some(chunk) => contents[chunk] = Content::Value(&value, size),
+        None => {
+            let edits = Edits::replace(&chain, size)?;
+            let spliced = edits.size_of(file.size(holder))?;
+            if spliced > LARGEST_MAX_CHUNK_SIZE {
+                let message = format!(
+                    "its chunk would have {spliced} bytes, at most {LARGEST_MAX_CHUNK_SIZE} are read: merge the file, and split the merge"
+                );
+                return Err(Error::new(ErrorKind::Uncuttable, message).at_path(view.show(path)));
+            }
+            contents[holder] = Content::Spliced(holder, edits, &value, spliced);
+        }
+    }
+    let kept = trailer::without_below(&mut metadata, path, filler)?;
+    let contents: Vec<_> = contents
+        .into_iter()
+        .zip(&kept)
+        .filter_map(|(content, kept)| kept.then_some(content))
+        .collect();
+    rewrite.run(&contents, &kept, metadata, Some(reading))
+}
+
+/// Writes a message in one piece with another value at `path` to `sink`, and says how many bytes it
+/// has.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidPath`] if nothing is at the path, or what is there is no single value;
+/// [`ErrorKind::InvalidMessage`] if the new value is none of its kind, or the message breaks the
+/// wire format on the way; [`ErrorKind::Io`] if reading or writing fails. Then `sink` has had bytes
+/// that are not to be used.
+pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
+    source: &S,
+    path: &FieldPath,
+    value: &V,
+    sink: &mut impl Write,
+    reading: &MergeOptions,
+) -> Result<u64> {
+    let view = MessageView::of_plain(source, reading.clone())?;
+    let place = view.place(path)?;
+    check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;
+    let size = source.size()?;
+    let chain = enclosing_value(source, size, &place.value)?;
+    let edits = Edits::replace(&chain, value.size()?)?;
+    let mut reader = edits.reader(Box::new(edits::Sequence::new(source, size)), size, &value);
+    let meter = reading.progress.meter(size);
+    let written = std::io::copy(&mut reader, &mut meter.written_to(sink))?;
+    meter.check()?;
+    Ok(written)
+}

@@ -1,0 +1,419 @@
+//! From the chunks of one file to another.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read};
+
+use record_file::{ChunkOffset, ReadAt, RecordFile, RecordPosition, WriterOptions};
+
+use super::edits::{Edits, Sequence};
+use super::files::{Files, check_max_size};
+use super::options::{RewriteOptions, Rewritten};
+use crate::chunked_file::ChunkedFile;
+use crate::container::Limits;
+use crate::io::AtomicFile;
+use crate::merge::ChunkStore;
+use crate::merge::MergeOptions;
+use crate::progress::Meter;
+use crate::proto::{ChunkInfo, ChunkMetadata};
+use crate::split::{
+    ChunkCompression, DonePart, LARGEST_MAX_CHUNK_SIZE, check_size, decide_stream, most_stored,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// What a chunk of the new file consists of.
+pub(super) enum Content<'a> {
+    /// A chunk of the old file, as it is stored there.
+    Stored(usize),
+    /// The bytes of a chunk of the old file.
+    Recompressed(usize),
+    /// Those of a chunk with edits; of how many bytes.
+    Spliced(usize, Edits, &'a dyn ReadAt, u64),
+    /// A value of so many bytes.
+    Value(&'a dyn ReadAt, u64),
+}
+
+impl Content<'_> {
+    /// Bytes, uncompressed.
+    fn size<S: ReadAt>(&self, file: &ChunkedFile<S>) -> u64 {
+        match self {
+            Content::Stored(chunk) | Content::Recompressed(chunk) => file.size(*chunk),
+            Content::Spliced(.., size) | Content::Value(_, size) => *size,
+        }
+    }
+}
+
+/// A file that is to be written from another.
+pub(super) struct Rewrite<'a, S> {
+    file: &'a ChunkedFile<S>,
+    target: &'a File,
+    /// The target as it will have a name, if others can be beside it.
+    main: Option<&'a AtomicFile>,
+    options: &'a RewriteOptions,
+}
+
+impl<'a, S: ReadAt> Rewrite<'a, S> {
+    pub(super) fn new(
+        file: &'a ChunkedFile<S>,
+        target: &'a File,
+        main: Option<&'a AtomicFile>,
+        options: &'a RewriteOptions,
+    ) -> Self {
+        Rewrite {
+            file,
+            target,
+            main,
+            options,
+        }
+    }
+
+    /// Writes the chunks and then the trailer, which `metadata` is but for what is new of its
+    /// chunks; `kept` says which of the old chunks are among them. With options, the message is
+    /// another one than before. Gives the other files, if there are any, which have no names yet.
+    pub(super) fn run(
+        self,
+        contents: &[Content<'_>],
+        kept: &[bool],
+        mut metadata: ChunkMetadata,
+        changed: Option<&MergeOptions>,
+    ) -> Result<(Rewritten, Vec<DonePart>)> {
+        let Rewrite { file, options, .. } = self;
+        options.compression.validate()?;
+        file.store().check_merged_size()?;
+        if let Some(max) = options.max_file_size {
+            check_max_size(file, self.main, max)?;
+        }
+        let front = match file.record_file().metadata()? {
+            Some(metadata) => WriterOptions::new().serialized_metadata(metadata),
+            None => WriterOptions::new(),
+        };
+        let mut writing = Writing::begin(file, options.compression, self.target, front)?;
+        writing.copy_unnamed()?;
+        if let (Some(max), Some(main)) = (options.max_file_size, self.main) {
+            let most = writing.most_in_one(contents, kept, &metadata)?;
+            if most > max {
+                writing.files.go_beside(main, max);
+            }
+        }
+        let sizes = contents.iter().map(|content| content.size(file));
+        let sizes: u64 = sizes.fold(0, u64::saturating_add);
+        // Once written and once read.
+        let meter = options.progress.meter(sizes.saturating_mul(2));
+        let span = tracing::debug_span!("write", chunks = contents.len(), bytes = sizes).entered();
+        let mut copied = 0;
+        for (content, info) in contents.iter().zip(&mut metadata.chunks) {
+            let most = writing.most_to_add(content)?;
+            writing.files.make_room(most)?;
+            copied += usize::from(writing.write(content, info, &meter)?);
+            writing.files.wrote(info);
+        }
+        writing.files.complete()?;
+        writing.files.main().flush()?;
+        drop(span);
+        metadata.files = writing.files.named();
+        writing.check(&mut metadata, changed, &meter)?;
+        let others: u64 = metadata.files.iter().map(|file| file.size).sum();
+        let trailer = file.trailer().encode_changed(metadata, kept)?;
+        if trailer.len() as u64 > LARGEST_MAX_CHUNK_SIZE {
+            let message = format!(
+                "its trailer would have {} bytes in one piece: merge the file, and split the merge",
+                trailer.len()
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let compression = options.compression.for_trailer();
+        let writer = writing.files.main();
+        let end = writer.position().numeric();
+        writer.write_record_alone(&trailer, compression)?;
+        writer.flush()?;
+        check_size(self.target, end, options.max_file_size)?;
+        options.progress.check()?;
+        let rewritten = Rewritten {
+            chunks: contents.len(),
+            copied,
+            size: self.target.metadata()?.len() + others,
+            files: Vec::new(),
+            removed_files: Vec::new(),
+        };
+        Ok((rewritten, writing.files.into_parts()))
+    }
+}
+
+/// What a chunk of the new file is made from as a whole, and is written once for all that are: of
+/// which of the old files, and where it begins there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Origin {
+    /// A record chunk, which is copied.
+    RecordChunk(usize, u64),
+    /// A record, which is written anew.
+    Record(usize, u64),
+}
+
+/// A writing that has begun.
+struct Writing<'a, S> {
+    file: &'a ChunkedFile<S>,
+    /// The old files.
+    records: Vec<&'a RecordFile<S>>,
+    /// The record chunks in them that their trailers are in, which aren't copied.
+    trailer_chunks: HashSet<(usize, u64)>,
+    compression: ChunkCompression,
+    files: Files<'a>,
+    /// What was written so far: to which of the new files, and where it begins there.
+    written: HashMap<Origin, (u32, u64)>,
+}
+
+impl<'a, S: ReadAt> Writing<'a, S> {
+    fn begin(
+        file: &'a ChunkedFile<S>,
+        compression: ChunkCompression,
+        target: &'a File,
+        front: WriterOptions,
+    ) -> Result<Self> {
+        let records: Vec<_> = file.record_files().collect();
+        let of_file = |number| {
+            file.store()
+                .trailer_chunks(number)
+                .into_iter()
+                .map(move |at| (number, at))
+        };
+        Ok(Writing {
+            file,
+            trailer_chunks: (0..records.len()).flat_map(of_file).collect(),
+            records,
+            compression,
+            files: Files::begin(target, front)?,
+            written: HashMap::new(),
+        })
+    }
+
+    /// Bytes that all may take in one file.
+    fn most_in_one(
+        &mut self,
+        contents: &[Content<'_>],
+        kept: &[bool],
+        metadata: &ChunkMetadata,
+    ) -> Result<u64> {
+        let mut largest = metadata.clone();
+        for (info, content) in largest.chunks.iter_mut().zip(contents) {
+            info.size = content.size(self.file);
+            (info.offset, info.crc32c) = (u64::MAX, Some(u32::MAX));
+        }
+        largest.files.clear();
+        let trailer = self.file.trailer().encode_changed(largest, kept)?.len();
+        // A change writes these of the whole message anew.
+        let of_message = 32;
+        let front = self.files.main().position().numeric();
+        let mut most = front.saturating_add(most_stored(trailer as u64 + of_message));
+        let mut counted = HashSet::new();
+        for content in contents {
+            let from = self.origin(content)?;
+            // What several chunks share is written once.
+            if from.is_none_or(|from| counted.insert(from)) {
+                most = most.saturating_add(self.most_of(content, from)?);
+            }
+        }
+        Ok(most)
+    }
+
+    /// Bytes that a chunk may add to a file: none if what it is from is there already.
+    fn most_to_add(&self, content: &Content<'_>) -> Result<u64> {
+        let from = self.origin(content)?;
+        match from.is_some_and(|from| self.written.contains_key(&from)) {
+            true => Ok(0),
+            false => self.most_of(content, from),
+        }
+    }
+
+    /// Bytes that may be written for a chunk that is from there.
+    fn most_of(&self, content: &Content<'_>, from: Option<Origin>) -> Result<u64> {
+        let size = match (content, from) {
+            (_, Some(Origin::RecordChunk(number, begin))) => {
+                let stored = self.records[number].chunk_header_at(ChunkOffset(begin))?;
+                stored.header.data_size
+            }
+            _ => content.size(self.file),
+        };
+        Ok(most_stored(size))
+    }
+
+    /// What of the old files a chunk is made from as a whole, if it is.
+    fn origin(&self, content: &Content<'_>) -> Result<Option<Origin>> {
+        let (Content::Stored(chunk) | Content::Recompressed(chunk)) = content else {
+            return Ok(None);
+        };
+        let (number, position) = self.place(*chunk)?;
+        let begin = position.chunk_begin().0;
+        let is_copied = matches!(content, Content::Stored(_))
+            && !self.trailer_chunks.contains(&(number, begin));
+        Ok(Some(match is_copied {
+            true => Origin::RecordChunk(number, begin),
+            false => Origin::Record(number, position.numeric()),
+        }))
+    }
+
+    /// Copies the records that are no chunks of the message: they are someone's.
+    fn copy_unnamed(&mut self) -> Result<()> {
+        let mut named = self.trailer_chunks.clone();
+        let places = (0..self.file.len()).filter_map(|chunk| self.file.place(chunk));
+        named.extend(places.map(|(number, position)| (number, position.chunk_begin().0)));
+        for (number, records) in self.records.iter().enumerate() {
+            for chunk in records.chunks() {
+                let chunk = chunk?;
+                if chunk.header.num_records > 0 && !named.contains(&(number, chunk.begin().0)) {
+                    self.files.main().copy_chunk(records, &chunk)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a chunk, and says whether it was copied as it is stored.
+    fn write(
+        &mut self,
+        content: &Content<'_>,
+        info: &mut ChunkInfo,
+        meter: &Meter,
+    ) -> Result<bool> {
+        let file = self.file;
+        match content {
+            Content::Stored(chunk) | Content::Recompressed(chunk) => {
+                let from = self.origin(content)?;
+                let copied = from.map_or(Ok(false), |from| self.take(*chunk, from, info, meter));
+                copied.map_err(|error| error.in_chunk(*chunk as u64))
+            }
+            Content::Spliced(chunk, edits, value, size) => {
+                let open = || -> Result<Box<dyn Read + '_>> {
+                    let base = file.stream(*chunk)?;
+                    let reader = edits.clone().reader(base, file.size(*chunk), *value);
+                    Ok(Box::new(reader))
+                };
+                *info = self.write_anew(&open, *size, info, meter)?;
+                Ok(false)
+            }
+            Content::Value(value, size) => {
+                let open =
+                    || -> Result<Box<dyn Read + '_>> { Ok(Box::new(Sequence::new(*value, *size))) };
+                *info = self.write_anew(&open, *size, info, meter)?;
+                Ok(false)
+            }
+        }
+    }
+
+    /// Takes a chunk from the old files, and says whether it was copied; what several chunks are
+    /// from stays one.
+    fn take(
+        &mut self,
+        chunk: usize,
+        from: Origin,
+        info: &mut ChunkInfo,
+        meter: &Meter,
+    ) -> Result<bool> {
+        let file = self.file;
+        let is_copied = matches!(from, Origin::RecordChunk(..));
+        let there = match (self.written.get(&from), from) {
+            (Some(there), _) => {
+                meter.advance(file.size(chunk))?;
+                *there
+            }
+            (None, Origin::RecordChunk(number, begin)) => {
+                let records = self.records[number];
+                let stored = records.chunk_header_at(ChunkOffset(begin))?;
+                let (of, writer) = self.files.current()?;
+                let there = (of, writer.copy_chunk(records, &stored)?.0);
+                meter.advance(file.size(chunk))?;
+                there
+            }
+            (None, Origin::Record(..)) => {
+                // The stream compares what it gives with the trailer's crc32c.
+                let written =
+                    self.write_anew(&|| file.stream(chunk), file.size(chunk), info, meter)?;
+                (written.file, written.offset)
+            }
+        };
+        self.written.insert(from, there);
+        let in_chunk = match is_copied {
+            true => self.place(chunk)?.1.record_index(),
+            false => 0,
+        };
+        (info.file, info.offset) = (there.0, there.1 + in_chunk);
+        Ok(is_copied)
+    }
+
+    /// Writes the `size` bytes that `open` gives, each time that it is called, as a record of its
+    /// own; says what the trailer is to say of it, `info` being what it said before.
+    fn write_anew<'r>(
+        &mut self,
+        open: &dyn Fn() -> Result<Box<dyn Read + 'r>>,
+        size: u64,
+        info: &ChunkInfo,
+        meter: &Meter,
+    ) -> Result<ChunkInfo> {
+        let compression = decide_stream(self.compression, size, open)?;
+        let stream = meter.read(open()?);
+        let _span = tracing::trace_span!("write", bytes = size, %compression).entered();
+        let mut summed = Summed { stream, crc32c: 0 };
+        let (file, writer) = self.files.current()?;
+        let position = writer.write_record_from(&mut summed, size, compression)?;
+        // What is behind the last byte: the checks of the stream.
+        if summed.stream.read(&mut [0])? != 0 {
+            let message = "a chunk became longer while it was being read";
+            return Err(Error::new(ErrorKind::SourceChanged, message));
+        }
+        Ok(ChunkInfo {
+            size,
+            offset: position.numeric(),
+            crc32c: Some(summed.crc32c),
+            file,
+            ..*info
+        })
+    }
+
+    /// Which of the old files a chunk's record is in, and where.
+    fn place(&self, chunk: usize) -> Result<(usize, RecordPosition)> {
+        let none = || Error::new(ErrorKind::InvalidTrailer, "there is no such chunk");
+        self.file.place(chunk).ok_or_else(none)
+    }
+
+    /// Reads what was written, with all checksums; where the message is another one, to say its
+    /// size and checksum.
+    fn check(
+        &self,
+        metadata: &mut ChunkMetadata,
+        changed: Option<&MergeOptions>,
+        meter: &Meter,
+    ) -> Result<()> {
+        let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();
+        let limits = changed.map_or_else(Limits::default, |options| options.limits.clone());
+        let (target, metadata_so_far) = (self.files.target(), metadata.clone());
+        let file = ChunkedFile::with_metadata_and(target, metadata_so_far, &limits, |named| {
+            self.files.open(named)
+        })?;
+        let Some(options) = changed else {
+            for chunk in 0..file.len() {
+                let mut stream = meter.read(file.stream(chunk)?);
+                io::copy(&mut stream, &mut io::sink())
+                    .map_err(|error| Error::from(error).in_chunk(chunk as u64))?;
+            }
+            return Ok(());
+        };
+        let merged = file.merge_to(&mut meter.written_to(io::sink()), options)?;
+        metadata.source_size = Some(merged.size);
+        metadata.source_crc32c = Some(merged.crc32c);
+        metadata.byte_exact = true;
+        Ok(())
+    }
+}
+
+/// Sums up what it reads.
+struct Summed<R> {
+    stream: R,
+    crc32c: u32,
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, &buffer[..read]);
+        Ok(read)
+    }
+}

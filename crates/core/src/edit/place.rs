@@ -1,0 +1,118 @@
+//! Where a value stands, with what is around it.
+
+use std::ops::Range;
+
+use prost_reflect::Kind;
+use record_file::ReadAt;
+
+use super::edits::Sequence;
+use crate::chunked_file::ChunkedFile;
+use crate::merge::ChunkStore;
+use crate::merge::{MergePlan, PlanInput};
+use crate::path::TargetKind;
+use crate::view::{Place, enclosing, enclosing_range};
+use crate::wire::Input;
+use crate::wire::{
+    Field, MAX_VARINT_LEN, SourceInput, StreamInput, WireCursor, WireType, decode_varint,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// [`enclosing_range`] in a message in one piece.
+pub(super) fn enclosing_value<S: ReadAt>(
+    source: &S,
+    size: u64,
+    value: &Range<u64>,
+) -> Result<Vec<Field>> {
+    let mut cursor = WireCursor::new(SourceInput::new(source, size));
+    enclosing_range(&mut cursor, value)
+}
+
+/// The fields of a chunk around the one whose tag is at `tag`.
+pub(super) fn enclosing_tag<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    chunk: usize,
+    tag: u64,
+) -> Result<Vec<Field>> {
+    let plan = MergePlan::of_chunk(chunk, file.size(chunk), file.len());
+    let mut cursor = WireCursor::new(PlanInput::new(plan, file));
+    let contains = |field: &Field| field.value.contains(&tag);
+    enclosing(&mut cursor, |field| field.start == tag, contains)
+        .map_err(|error| cursor.input_mut().damage_first(error))
+}
+
+/// How much of a text is looked at at once.
+const TEXT_WINDOW: usize = 64 << 10;
+
+/// Fails if a value is none of the kind that stands there: a message's fields, a string's UTF-8, a
+/// number's bytes.
+pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Result<()> {
+    let size = value.size()?;
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
+    let exactly = |bytes: u64| match size == bytes {
+        true => Ok(()),
+        false => invalid(format!("a value of {size} bytes, where {bytes} are wanted")),
+    };
+    let is_message = place
+        .kind
+        .as_ref()
+        .is_some_and(|kind| kind.message().is_some());
+    match place.field.wire_type {
+        WireType::Fixed64 => exactly(8),
+        WireType::Fixed32 => exactly(4),
+        WireType::Varint => {
+            let mut bytes = vec![
+                0;
+                usize::try_from(size)
+                    .unwrap_or(usize::MAX)
+                    .min(MAX_VARINT_LEN)
+            ];
+            value.read_exact_at(0, &mut bytes)?;
+            match decode_varint(&bytes) {
+                Some((_, len)) if len as u64 == size => Ok(()),
+                _ => invalid("the value is no varint, as a number there is on the wire".into()),
+            }
+        }
+        WireType::StartGroup | WireType::EndGroup => check_fields(value, size),
+        WireType::Len if is_message => check_fields(value, size),
+        WireType::Len => match place.kind {
+            Some(TargetKind::Scalar(Kind::String)) => check_text(value, size),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn check_fields<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
+    let mut cursor = WireCursor::new(SourceInput::new(value, size));
+    loop {
+        match cursor.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                let message = format!("the new value is no message: {error}");
+                return Err(Error::new(error.kind(), message));
+            }
+        }
+    }
+}
+
+fn check_text<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
+    let mut input = StreamInput::new(Sequence::new(value, size), size);
+    let mut position = 0;
+    while position < size {
+        let window = input.fetch(position, TEXT_WINDOW)?;
+        let valid = match std::str::from_utf8(window) {
+            Ok(text) => text.len(),
+            // A character that is cut at the window's end comes whole with the next.
+            Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => {
+                error.valid_up_to()
+            }
+            Err(error) => {
+                let at = position + error.valid_up_to() as u64;
+                let message = "the new value is no UTF-8, which a string has to be";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+            }
+        };
+        position += valid as u64;
+    }
+    Ok(())
+}

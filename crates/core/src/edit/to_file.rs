@@ -1,0 +1,54 @@
+//! Writing the result to a file, and to others beside it: all appear complete, or none does.
+
+use super::copy::Rewrite;
+use super::options::{RewriteOptions, Rewritten};
+use crate::chunked_file::ChunkedFile;
+use crate::io::{AtomicFile, at_target, check_absent, same_file};
+use crate::split::{Commit, DonePart, WrittenFile, parts_beside};
+use crate::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+use std::path::Path;
+
+/// Has a file written, and others beside it if it is to be several: all appear complete, the main
+/// file last, or none does. What is left of an earlier split goes.
+pub(super) fn write<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    target: &Path,
+    options: &RewriteOptions,
+    run: impl FnOnce(Rewrite<'_, S>) -> Result<(Rewritten, Vec<DonePart>)>,
+) -> Result<Rewritten> {
+    let is_read = |path: &Path| {
+        file.store()
+            .paths()
+            .iter()
+            .any(|read| same_file(read, path))
+    };
+    if is_read(target) {
+        let message = format!(
+            "{} is what is read, and is not overwritten",
+            target.display()
+        );
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    let main = AtomicFile::create(target, options.force)?;
+    main.restrict_to_files(file.store().paths())?;
+    for path in parts_beside(main.target())? {
+        if !is_read(&path) {
+            check_absent(&path, options.force)?;
+        }
+    }
+    let (mut rewritten, parts) = run(Rewrite::new(file, main.as_file(), Some(&main), options))
+        .map_err(|error| at_target(error, target))?;
+    rewritten.files = parts.iter().map(WrittenFile::from).collect();
+    let chunked = main.target().to_owned();
+    let commit = Commit {
+        main,
+        parts,
+        chunked: &chunked,
+        sibling: None,
+        force: options.force,
+        progress: &options.progress,
+    };
+    rewritten.removed_files = commit.run(is_read)?.parts;
+    Ok(rewritten)
+}

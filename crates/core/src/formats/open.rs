@@ -1,0 +1,84 @@
+//! Opening an input of any of the formats.
+
+use std::path::Path;
+
+use super::opened::Opened;
+use super::registry::Registry;
+use super::{Candidate, CandidateKind, Format, OpenOptions};
+use crate::container::{ChunkedFile, is_chunked};
+use crate::{Error, ErrorKind, Result};
+
+impl Registry {
+    /// Opens an input of any of the formats: a file in chunks, a file or a folder that a format
+    /// recognises, or any other file, which is then a message. A path without a file is a prefix:
+    /// of `PREFIX.cpb`, else of `PREFIX.pb`, else of what a format recognises.
+    ///
+    /// The type that the options say, if they do, decides the format, not the input.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if nothing is there or it can't be read; [`ErrorKind::InvalidConfig`] if it
+    /// is a folder that no format recognises; what the format finds wrong with it.
+    pub fn open(&self, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened> {
+        let path = path.as_ref();
+        let candidate = Candidate::new(path)?;
+        if candidate.kind() == CandidateKind::Prefix
+            && let Some(file) = [".cpb", ".pb"]
+                .iter()
+                .find_map(|end| candidate.continued(end))
+        {
+            return self.open(&file, options);
+        }
+        if candidate.kind() == CandidateKind::File && is_chunked(path)? {
+            return self.open_chunked(path, options);
+        }
+        let format = match &options.descriptor {
+            Some(said) => self.of_type(said.full_name()),
+            None => self.recognize(&candidate),
+        };
+        if let Some(format) = format {
+            return self.open_as(format, path, options);
+        }
+        match candidate.kind() {
+            CandidateKind::File => Ok(Opened::of_file(path, None, options)?.found_by(*self, None)),
+            CandidateKind::Folder => Err(self.unknown_folder(path)),
+            CandidateKind::Prefix => Err(nothing_there(path)),
+        }
+    }
+
+    /// Opens an input of this format, which needn't recognise it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Format::open`].
+    pub fn open_as(
+        &self,
+        format: &'static dyn Format,
+        path: impl AsRef<Path>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let opened = format.open(path.as_ref(), options)?;
+        Ok(opened.found_by(*self, Some(format)))
+    }
+
+    fn open_chunked(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+        let file = ChunkedFile::open_with(path, &options.limits);
+        let file = file.map_err(|error| error.context(path.display()))?;
+        let opened = Opened::of_chunked(file, path, |name| self.message(name), options)?;
+        Ok(opened.found_by(*self, None))
+    }
+
+    #[cold]
+    fn unknown_folder(&self, path: &Path) -> Error {
+        let titles: Vec<&str> = self.formats.iter().map(|format| format.title()).collect();
+        let message = format!("the folder holds none of: {}", titles.join(", "));
+        Error::new(ErrorKind::InvalidConfig, message).context(path.display())
+    }
+}
+
+#[cold]
+fn nothing_there(path: &Path) -> Error {
+    let name = path.display();
+    let message = format!("no such file, nor {name}.cpb, nor {name}.pb");
+    Error::new(ErrorKind::Io, message).context(name)
+}

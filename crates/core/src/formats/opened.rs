@@ -1,0 +1,486 @@
+//! An input that is open, whatever its format is.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::archive::no_tensor;
+use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
+use crate::container::{ChunkedFile, is_chunked};
+use crate::error::undecodable;
+use crate::io::atomic_file::{AtomicFile, at_target};
+use crate::path::{FieldPath, PathQuery};
+use crate::size_tree::{SizeTree, TreeOptions, measure};
+use crate::split::Source;
+use crate::tensor::{Location, TensorInfo, TensorReader, tensor_at, tensors_in};
+use crate::view::MessageView;
+use crate::{Error, ErrorKind, Result};
+
+/// How much is gathered for a write to a file: 256 KiB.
+const GATHER: usize = 256 << 10;
+
+/// An input that is open: a message, wherever its bytes are; or an archive of named tensors; or
+/// both. It is made by [`Registry::open`] and by the [formats](Format) themselves.
+///
+/// Opening reads headers. Everything else is read when it is asked for, and only what is asked for.
+#[derive(Debug)]
+pub struct Opened {
+    message: Option<Message>,
+    archive: Option<Box<dyn Archive>>,
+    files: Vec<PathBuf>,
+    format: Option<&'static dyn Format>,
+    /// Whose rules count for what is in it.
+    registry: Registry,
+    options: OpenOptions,
+}
+
+/// A message that stays where it is.
+struct Message {
+    stored: Stored,
+    descriptor: Option<MessageDescriptor>,
+}
+
+enum Stored {
+    Chunked(Box<ChunkedFile>),
+    Plain {
+        bytes: Arc<dyn ReadAt>,
+        size: u64,
+        /// The file that it is, if it is one by itself.
+        file: Option<PathBuf>,
+    },
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl std::fmt::Debug for Message {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
+        f.debug_struct("Message")
+            .field("descriptor", &descriptor)
+            .field("chunked", &matches!(self.stored, Stored::Chunked(_)))
+            .finish_non_exhaustive()
+    }
+}
+
+/// Making one: for formats.
+impl Opened {
+    /// A message that is a file by itself, in chunks or as it is. What the options say of its type
+    /// comes before `descriptor`, and that before what a file in chunks says.
+    ///
+    /// # Errors
+    ///
+    /// If the file can't be opened, or is in chunks and damaged.
+    pub fn of_file(
+        path: impl AsRef<Path>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let path = path.as_ref();
+        let descriptor = descriptor.into();
+        if is_chunked(path)? {
+            let file = ChunkedFile::open_with(path, &options.limits);
+            let file = file.map_err(|error| error.context(path.display()))?;
+            return Opened::of_chunked(file, path, |_| descriptor, options);
+        }
+        let file = File::open(path).map_err(Error::from);
+        let opened = file.and_then(|file| Opened::of_reader(Arc::new(file), descriptor, options));
+        let mut opened = opened.map_err(|error| error.context(path.display()))?;
+        if let Some(Stored::Plain { file, .. }) = opened.message.as_mut().map(|of| &mut of.stored) {
+            *file = Some(path.to_owned());
+        }
+        Ok(opened.reading([path]))
+    }
+
+    /// A message that can be read by position, to its end: one that several files make together.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if its size can't be told.
+    pub fn of_reader(
+        bytes: Arc<dyn ReadAt>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let size = bytes.size()?;
+        let descriptor = options.descriptor.clone().or_else(|| descriptor.into());
+        Ok(Opened {
+            message: Some(Message {
+                stored: Stored::Plain {
+                    bytes,
+                    size,
+                    file: None,
+                },
+                descriptor,
+            }),
+            archive: None,
+            files: Vec::new(),
+            format: None,
+            registry: Registry::new(&[]),
+            options: options.clone(),
+        })
+    }
+
+    /// Named tensors that are in no message.
+    pub fn of_archive(archive: impl Archive + 'static) -> Opened {
+        Opened {
+            message: None,
+            archive: Some(Box::new(archive)),
+            files: Vec::new(),
+            format: None,
+            registry: Registry::new(&[]),
+            options: OpenOptions::new(),
+        }
+    }
+
+    /// The same input, with its tensors by name, as this archive gives them.
+    #[must_use]
+    pub fn with_archive(mut self, archive: impl Archive + 'static) -> Self {
+        self.archive = Some(Box::new(archive));
+        self
+    }
+
+    /// The same input, which is read from these files, too.
+    #[must_use]
+    pub fn reading<P: Into<PathBuf>>(mut self, files: impl IntoIterator<Item = P>) -> Self {
+        self.files.extend(files.into_iter().map(Into::into));
+        self
+    }
+
+    /// A message in chunks. `known` tells the type of a name that the file says.
+    pub(super) fn of_chunked(
+        file: ChunkedFile,
+        path: &Path,
+        known: impl FnOnce(&str) -> Option<MessageDescriptor>,
+        options: &OpenOptions,
+    ) -> Result<Opened> {
+        let name = file.trailer().message_type();
+        let given = || options.schemas.as_ref()?.get_message_by_name(name?);
+        let asked = options.descriptor.clone().or_else(given);
+        let descriptor = match asked.or_else(|| known(name.unwrap_or_default())) {
+            Some(known) => Some(known),
+            None => file
+                .descriptor()
+                .map_err(|error| error.context(path.display()))?,
+        };
+        let mut files = vec![path.to_owned()];
+        files.extend(file.store().paths().iter().skip(1).cloned());
+        Ok(Opened {
+            message: Some(Message {
+                stored: Stored::Chunked(Box::new(file)),
+                descriptor,
+            }),
+            archive: None,
+            files,
+            format: None,
+            registry: Registry::new(&[]),
+            options: options.clone(),
+        })
+    }
+
+    pub(super) fn found_by(
+        mut self,
+        registry: Registry,
+        format: Option<&'static dyn Format>,
+    ) -> Self {
+        let of_type = || registry.of_type(self.descriptor()?.full_name());
+        self.format = format.or_else(of_type);
+        self.registry = registry;
+        self
+    }
+}
+
+/// What an input has, and reading it. A path is a [`PathQuery`] that leads to one value, as
+/// `node["relu"].attr["value"].tensor`; of a message whose type isn't known it is in numbers.
+impl Opened {
+    /// The format; none of a message that no format knows.
+    pub fn format(&self) -> Option<&'static dyn Format> {
+        self.format
+    }
+
+    /// The files that it is read from, the main one first.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// The type of the message; none if there is no message, or nothing is known of its type.
+    pub fn descriptor(&self) -> Option<&MessageDescriptor> {
+        self.message.as_ref()?.descriptor.as_ref()
+    }
+
+    /// The file in chunks that the message is in; none if it is in none.
+    pub fn chunked(&self) -> Option<&ChunkedFile> {
+        match &self.message.as_ref()?.stored {
+            Stored::Chunked(file) => Some(file),
+            Stored::Plain { .. } => None,
+        }
+    }
+
+    /// The bytes of the message and how many they are; none if there is no message, or it is in
+    /// chunks.
+    pub fn plain(&self) -> Option<(&Arc<dyn ReadAt>, u64)> {
+        match &self.message.as_ref()?.stored {
+            Stored::Chunked(_) => None,
+            Stored::Plain { bytes, size, .. } => Some((bytes, *size)),
+        }
+    }
+
+    /// The file that is the message, byte for byte; none if the message is in chunks, or is put
+    /// together from several files.
+    pub fn message_file(&self) -> Option<&Path> {
+        match &self.message.as_ref()?.stored {
+            Stored::Chunked(_) => None,
+            Stored::Plain { file, .. } => file.as_deref(),
+        }
+    }
+
+    /// The archive of named tensors; none of an input that is a message alone.
+    pub fn archive(&self) -> Option<&dyn Archive> {
+        self.archive.as_deref()
+    }
+
+    /// The message, as a value of a type known to the program.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if it is no message of that type.
+    pub fn read<M: prost::Message + Default>(&self) -> Result<M> {
+        M::decode(self.bytes()?).map_err(undecodable)
+    }
+
+    /// The message, as a value of the type that is known for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); [`ErrorKind::SchemaNeeded`] if nothing is known of its type.
+    pub fn read_dynamic(&self) -> Result<DynamicMessage> {
+        let Some(descriptor) = self.message()?.descriptor.clone() else {
+            let message = "no type is known for the message";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        DynamicMessage::decode(descriptor, self.bytes()?).map_err(undecodable)
+    }
+
+    /// The value at a path. Nothing else is read but what leads there.
+    ///
+    /// # Errors
+    ///
+    /// As [`MessageView::get`], and if the path can't be parsed.
+    pub fn get(&self, path: &str) -> Result<Bytes> {
+        self.view()?.get(&self.path(path)?)
+    }
+
+    /// The message, to be read in parts.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is no message.
+    pub fn view(&self) -> Result<MessageView<'_, File>> {
+        let message = self.message()?;
+        let options = self.options.reading(message.descriptor.clone());
+        match &message.stored {
+            Stored::Chunked(file) => Ok(file.view(options)),
+            Stored::Plain { bytes, .. } => MessageView::of_reader(&**bytes, options),
+        }
+    }
+
+    /// What takes up space in the message, or in the value at a path, by field; members are called
+    /// as their formats say.
+    ///
+    /// # Errors
+    ///
+    /// As [`measure`], and if the path can't be parsed.
+    pub fn tree(&self, path: &str) -> Result<SizeTree> {
+        let options = TreeOptions::new().names(&self.registry.member_names());
+        measure(&self.view()?, &self.path(path)?, &options)
+    }
+
+    /// All tensors that it has by name: those of its archive, or else those of its message that the
+    /// formats know. No element is read.
+    ///
+    /// # Errors
+    ///
+    /// If what they say of themselves can't be read.
+    pub fn tensors(&self) -> Result<Vec<TensorInfo>> {
+        match &self.archive {
+            Some(archive) => archive.tensors(),
+            None => tensors_in(&self.view()?, &self.registry.tensor_rules()),
+        }
+    }
+
+    /// The tensor with this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if there is none, and as [`tensors`](Self::tensors).
+    pub fn tensor(&self, name: &str) -> Result<TensorReader<'_>> {
+        let found = match &self.archive {
+            Some(archive) => archive.find(name)?,
+            None => self
+                .tensors()?
+                .into_iter()
+                .find(|tensor| tensor.name == name),
+        };
+        self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
+    }
+
+    /// The bytes of a tensor that [`tensors`](Self::tensors) gave.
+    ///
+    /// # Errors
+    ///
+    /// If it has no elements of a fixed width, or they are more or fewer than its shape says.
+    pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
+        match (&self.archive, &info.location) {
+            (Some(archive), _) => archive.read(info),
+            (None, Location::Message { path, .. }) => self.tensor_in(path, &info.name),
+            (None, _) => Err(no_tensor(&info.name)),
+        }
+    }
+
+    /// The tensor that is the value at a path of the message.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if the value there is none that a format knows as a tensor, and
+    /// as [`read_tensor`](Self::read_tensor).
+    pub fn tensor_at(&self, path: &str) -> Result<TensorReader<'_>> {
+        self.tensor_in(&self.path(path)?, path)
+    }
+
+    /// Reads everything and checks what can be checked: all checksums of a file in chunks and of
+    /// formats that have them; of others, that the structure is sound.
+    ///
+    /// # Errors
+    ///
+    /// The first damage.
+    pub fn verify(&self) -> Result<Verified> {
+        if let Some(archive) = &self.archive {
+            return archive.verify(&self.options.progress);
+        }
+        let message = self.message()?;
+        let options = self.options.reading(message.descriptor.clone());
+        match &message.stored {
+            Stored::Chunked(file) => {
+                let found = file.verify(&options);
+                match found.problems().first() {
+                    Some(problem) => Err(Error::new(problem.kind(), problem.to_string())),
+                    None => Ok(Verified::new(0, found.bytes(), Checks::Checksums)),
+                }
+            }
+            Stored::Plain { size, .. } => {
+                let options = TreeOptions::new().top(0);
+                measure(&self.view()?, &FieldPath::root(), &options)?;
+                Ok(Verified::new(0, *size, Checks::Structure))
+            }
+        }
+    }
+
+    /// All bytes of the message, in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is no message; [`ErrorKind::LimitExceeded`] if it
+    /// doesn't fit in memory; what is wrong with it.
+    pub fn bytes(&self) -> Result<Bytes> {
+        let message = self.message()?;
+        match &message.stored {
+            Stored::Chunked(file) => {
+                file.merge_to_bytes(&self.options.reading(message.descriptor.clone()))
+            }
+            Stored::Plain { .. } => self.view()?.get(&FieldPath::root()),
+        }
+    }
+
+    /// Writes the message, of any size, to `sink`, and says how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes), and [`ErrorKind::Io`] if writing fails. Then `sink` has had bytes
+    /// that are not to be used.
+    pub fn write_to(&self, sink: &mut impl Write) -> Result<u64> {
+        let message = self.message()?;
+        match &message.stored {
+            Stored::Chunked(file) => {
+                let options = self.options.reading(message.descriptor.clone());
+                Ok(file.merge_to(sink, &options)?.size)
+            }
+            Stored::Plain { .. } => self.view()?.get_to(&FieldPath::root(), sink),
+        }
+    }
+
+    /// Writes the message, of any size, to a new file, which appears complete or not at all; says
+    /// how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`] if the file is there.
+    pub fn write_file(&self, target: impl AsRef<Path>) -> Result<u64> {
+        let target = target.as_ref();
+        let mut file = AtomicFile::create(target, false)?;
+        let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
+        let written = self.write_to(&mut sink);
+        let size = written
+            .and_then(|size| Ok(sink.flush().map(|()| size)?))
+            .map_err(|error| at_target(error, target))?;
+        drop(sink);
+        file.commit()?;
+        Ok(size)
+    }
+
+    /// The message, to be split.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is no message, or it is in chunks already;
+    /// [`ErrorKind::SchemaNeeded`] if nothing is known of its type.
+    pub fn source(&self) -> Result<Source> {
+        let message = self.message()?;
+        let Stored::Plain { bytes, size, file } = &message.stored else {
+            let message = "the message is in chunks already";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        };
+        let Some(descriptor) = message.descriptor.clone() else {
+            let message = "no type is known for the message";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        match file {
+            Some(path) => Source::open(path, descriptor),
+            None => Ok(Source::from_reader(Arc::clone(bytes), *size, descriptor)),
+        }
+    }
+
+    fn message(&self) -> Result<&Message> {
+        self.message.as_ref().ok_or_else(|| {
+            let title = self.format.map_or("archive", Format::title);
+            let message = format!("a file of the kind {title} has tensors, and no message");
+            Error::new(ErrorKind::InvalidConfig, message)
+        })
+    }
+
+    fn path(&self, text: &str) -> Result<FieldPath> {
+        let query = PathQuery::parse(text, self.descriptor())?;
+        self.view()?
+            .select_one(&query, &self.registry.member_names())
+    }
+
+    fn tensor_in(&self, path: &FieldPath, name: &str) -> Result<TensorReader<'_>> {
+        let view = self.view()?;
+        let target = self
+            .descriptor()
+            .map(|root| path.resolve(root))
+            .transpose()?;
+        let message = target.as_ref().and_then(|target| target.kind.message());
+        let rule = message.and_then(|message| self.registry.tensor_rule(message.full_name()));
+        let Some(rule) = rule else {
+            let rules = self.registry.tensor_rules();
+            let known: Vec<&str> = rules.iter().map(|rule| rule.message).collect();
+            let message = format!("only a {} is a tensor", known.join(" or "));
+            let error = Error::new(ErrorKind::InvalidPath, message);
+            return Err(error.at_path(path.display(self.descriptor())));
+        };
+        tensor_at(view, path, name, rule)
+    }
+}

@@ -1,0 +1,89 @@
+//! How an input is opened.
+
+use std::num::NonZeroUsize;
+
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+
+use crate::merge::{Limits, MergeOptions};
+use crate::progress::Progress;
+
+/// How an input is opened, and how it is read from then on.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// The type of the message, if the caller knows better than the input.
+    pub descriptor: Option<MessageDescriptor>,
+    /// Schemas that the type of an input in chunks is looked up in first.
+    pub schemas: Option<DescriptorPool>,
+    /// What is accepted of the input.
+    pub limits: Limits,
+    /// How many threads read; none for as many as there are cores.
+    pub threads: Option<NonZeroUsize>,
+    /// Who is told how far it is, and who may stop it.
+    pub progress: Progress,
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl std::fmt::Debug for OpenOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
+        f.debug_struct("OpenOptions")
+            .field("descriptor", &descriptor)
+            .field("limits", &self.limits)
+            .field("threads", &self.threads)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OpenOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub fn new() -> Self {
+        OpenOptions::default()
+    }
+
+    /// The type of the message (what the input or its format says).
+    #[must_use]
+    pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
+        self.descriptor = descriptor.into();
+        self
+    }
+
+    /// Schemas that the type of an input in chunks is looked up in first (none).
+    #[must_use]
+    pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
+        self.schemas = schemas.into();
+        self
+    }
+
+    /// What is accepted of the input ([`Limits::new`]).
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How many threads read (as many as there are cores).
+    #[must_use]
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// The same for reading a message of this type.
+    pub(super) fn reading(&self, descriptor: Option<MessageDescriptor>) -> MergeOptions {
+        MergeOptions::new()
+            .descriptor(descriptor)
+            .limits(self.limits.clone())
+            .threads(self.threads)
+            .progress(self.progress.clone())
+    }
+}

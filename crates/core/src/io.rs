@@ -1,0 +1,20 @@
+//! Files that appear complete or not at all, reads and writes at positions, threads, checksums: what
+//! the rooms above share.
+
+pub mod atomic_file;
+pub(crate) mod crc_combine;
+pub(crate) mod detect;
+pub(crate) mod file_at;
+pub(crate) mod folder_lock;
+pub(crate) mod open;
+pub(crate) mod stamp;
+pub(crate) mod threads;
+
+pub(crate) use atomic_file::{
+    AtomicFile, at_target, check_absent, check_space, folder, same_file, written_through,
+};
+pub(crate) use crc_combine::combine;
+pub(crate) use file_at::FileAt;
+pub(crate) use open::open_file;
+pub(crate) use stamp::Stamp;
+pub(crate) use threads::Ahead;

@@ -1,0 +1,682 @@
+//! Files that appear complete or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use tempfile::{Builder, NamedTempFile};
+
+use super::file_at::FileAt;
+use crate::{Error, ErrorKind, Result};
+
+/// A file that is written beside its target and takes its place once it is complete.
+///
+/// Dropped without [`commit`](Self::commit), it leaves nothing behind.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use proto_splitter_core::atomic::AtomicFile;
+///
+/// let folder = tempfile::tempdir()?;
+/// let target = folder.path().join("model.pb");
+/// let mut file = AtomicFile::create(&target, false)?;
+/// file.as_file_mut().write_all(b"all of it")?;
+/// assert!(!target.exists());
+/// file.commit()?;
+/// assert_eq!(std::fs::read(&target)?, b"all of it");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct AtomicFile {
+    temporary: NamedTempFile,
+    target: PathBuf,
+    force: bool,
+}
+
+impl AtomicFile {
+    /// Starts a file that is to become `target`. A target that is a symlink is written through.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if the target is there and `force` isn't set;
+    /// [`ErrorKind::NoFolder`] if its folder isn't; [`ErrorKind::InvalidConfig`] if it is there and
+    /// no file, as a device or a pipe, whose place no file is to take; [`ErrorKind::Io`] if its
+    /// folder can't be written to.
+    pub fn create(target: impl AsRef<Path>, force: bool) -> Result<AtomicFile> {
+        AtomicFile::create_with(target.as_ref(), force, None)
+    }
+
+    /// [`create`](Self::create), with the mode of another file if one is given.
+    fn create_with(target: &Path, force: bool, like: Option<&File>) -> Result<AtomicFile> {
+        let create = || -> io::Result<AtomicFile> {
+            let target = written_through(target)?;
+            check_folder(&target)?;
+            check_name(&target)?;
+            let existing = match fs::metadata(&target) {
+                Ok(metadata) => {
+                    check_replaceable(&metadata)?;
+                    Some(metadata.permissions())
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            if existing.is_some() && !force {
+                return Err(already_exists(&target).into());
+            }
+            let like = match like {
+                Some(file) => Some(file.metadata()?.permissions()),
+                None => existing,
+            };
+            let mut builder = Builder::new();
+            builder.prefix(".protosplit-").suffix(".tmp");
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::PermissionsExt;
+                // A new file gets what the umask leaves, like any other.
+                let mode = like
+                    .clone()
+                    .unwrap_or_else(|| fs::Permissions::from_mode(0o666));
+                builder.permissions(mode);
+            }
+            let temporary = builder
+                .tempfile_in(folder(&target))
+                .map_err(without_temporary)?;
+            #[cfg(unix)]
+            if let Some(permissions) = like {
+                temporary.as_file().set_permissions(permissions)?;
+            }
+            #[cfg(not(unix))]
+            let _ = like;
+            Ok(AtomicFile {
+                temporary,
+                target,
+                force,
+            })
+        };
+        create().map_err(|error| {
+            let error = Error::from(error);
+            match error.kind() {
+                ErrorKind::AlreadyExists | ErrorKind::NoFolder => error,
+                _ => error.context(target.display()),
+            }
+        })
+    }
+
+    /// Starts a file in the folder of this one and with its mode, whose name isn't known yet:
+    /// [`commit_as`](Self::commit_as) gives it one.
+    pub(crate) fn create_beside(&self) -> Result<AtomicFile> {
+        let target = self.target.with_extension("protosplit-part");
+        AtomicFile::create_with(&target, true, Some(self.as_file()))
+    }
+
+    /// The file as it is so far.
+    pub fn as_file(&self) -> &File {
+        self.temporary.as_file()
+    }
+
+    /// The file as it is so far, to be written.
+    pub fn as_file_mut(&mut self) -> &mut File {
+        self.temporary.as_file_mut()
+    }
+
+    /// Writes from this offset of the file on. Several threads may write to places of one file.
+    ///
+    /// ```
+    /// use std::io::Write;
+    ///
+    /// use proto_splitter_core::atomic::AtomicFile;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let target = folder.path().join("two");
+    /// let file = AtomicFile::create(&target, false)?;
+    /// file.writer_at(4).write_all(b"last")?;
+    /// file.writer_at(0).write_all(b"1st ")?;
+    /// file.commit()?;
+    /// assert_eq!(std::fs::read(&target)?, b"1st last");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn writer_at(&self, offset: u64) -> impl Write + '_ {
+        FileAt::new(self.as_file(), offset)
+    }
+
+    /// Takes away what `permissions` don't give, so that a new file isn't more readable than the
+    /// one it is made from.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the mode can't be changed.
+    pub fn restrict_to(&self, permissions: &fs::Permissions) -> Result<()> {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let own = self.as_file().metadata()?.permissions().mode();
+            let mode = own & permissions.mode();
+            self.as_file()
+                .set_permissions(fs::Permissions::from_mode(mode))?;
+        }
+        #[cfg(not(unix))]
+        let _ = permissions;
+        Ok(())
+    }
+
+    /// Takes away what those files don't give that this one is made from; but one that is there
+    /// keeps its mode.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if a mode can't be read or changed.
+    pub fn restrict_to_files<P: AsRef<Path>>(
+        &self,
+        files: impl IntoIterator<Item = P>,
+    ) -> Result<()> {
+        if self.target.exists() {
+            return Ok(());
+        }
+        for file in files {
+            let file = file.as_ref();
+            let metadata = fs::metadata(file);
+            let metadata = metadata.map_err(|error| Error::from(error).context(file.display()))?;
+            // A file without a name is a copy of what came through a pipe, which anyone might see.
+            #[cfg(unix)]
+            if std::os::unix::fs::MetadataExt::nlink(&metadata) == 0 {
+                continue;
+            }
+            self.restrict_to(&metadata.permissions())?;
+        }
+        Ok(())
+    }
+
+    /// Where the file will be.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// The folder it will be in.
+    pub fn folder(&self) -> &Path {
+        folder(&self.target)
+    }
+
+    /// Brings the file to the disk, and to its place.
+    ///
+    /// Once the file is in its place, this succeeds: if the folder can't be brought to the disk
+    /// then, a warning says so (of `tracing`).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if the target has appeared meanwhile and may not be replaced;
+    /// [`ErrorKind::Io`] if the file can't be brought to the disk or renamed. Then nothing is
+    /// left of it, and what was there is still there.
+    pub fn commit(self) -> Result<()> {
+        self.sync()?;
+        let target = self.target.clone();
+        self.place()?;
+        warn_unless_synced(&target);
+        Ok(())
+    }
+
+    /// Brings what is in the file to the disk.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let synced = self.as_file().sync_all();
+        synced.map_err(|error| Error::from(error).context(self.target.display()))
+    }
+
+    /// Moves the file to its place, without a [`sync`](Self::sync) of it or of its folder.
+    pub(crate) fn place(self) -> Result<()> {
+        let AtomicFile {
+            temporary,
+            target,
+            force,
+        } = self;
+        let placed = if force {
+            temporary.persist(&target)
+        } else {
+            temporary.persist_noclobber(&target)
+        };
+        match placed {
+            Ok(_) => Ok(()),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(already_exists(&target))
+            }
+            Err(error) => Err(Error::from(error.error).context(target.display())),
+        }
+    }
+
+    /// [`place`](Self::place) under this name in the folder it is in, whatever is there.
+    pub(crate) fn place_as(mut self, target: PathBuf) -> Result<()> {
+        self.target = target;
+        self.force = true;
+        self.place()
+    }
+}
+
+/// Brings to the disk which names are in the folder of `placed`; if that fails, warns of it, and
+/// says so.
+///
+/// For use after the rename that counts: what was asked for is done then, and an error would say
+/// that it isn't.
+#[doc(hidden)]
+pub fn warn_unless_synced(placed: &Path) -> bool {
+    let synced = sync_folder(folder(placed));
+    if let Err(error) = &synced {
+        let placed = placed.display();
+        tracing::warn!(
+            "{placed} is complete, but a crash could undo that: its folder could not be brought to the disk: {error}"
+        );
+    }
+    synced.is_ok()
+}
+
+/// Fails if the folder that `target` is to be in isn't there, and names the outermost that is
+/// missing.
+///
+/// # Errors
+///
+/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is no folder. Any other
+/// trouble is left to the writing.
+///
+/// ```
+/// use proto_splitter_core::{ErrorKind, atomic::check_folder};
+/// let folder = tempfile::tempdir()?;
+/// assert!(check_folder(folder.path().join("model.cpb")).is_ok());
+/// let error = check_folder(folder.path().join("missing/model.cpb")).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NoFolder);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
+    let target = target.as_ref();
+    let mut missing = None;
+    for folder in folder(target).ancestors() {
+        let why = match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => break,
+            Ok(_) => "is no folder",
+            Err(error) => match error.kind() {
+                // A relative path begins in a folder that is there.
+                _ if folder == Path::new("") => break,
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "does not exist",
+                _ => break,
+            },
+        };
+        missing = Some((folder, why));
+    }
+    match missing {
+        None => Ok(()),
+        Some((folder, why)) => {
+            let (target, folder) = (target.display(), folder.display());
+            let message = format!("{target}: the folder {folder} {why}");
+            Err(Error::new(ErrorKind::NoFolder, message))
+        }
+    }
+}
+
+/// Whether a path ends in a slash, and so can only be a folder's.
+///
+/// ```
+/// use proto_splitter_core::atomic::names_folder;
+///
+/// assert!(names_folder("models/".as_ref()) && !names_folder("models".as_ref()));
+/// ```
+#[must_use]
+pub fn names_folder(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|&last| std::path::is_separator(char::from(last)))
+}
+
+fn check_name(target: &Path) -> io::Result<()> {
+    match names_folder(target) {
+        true => Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into()),
+        false => Ok(()),
+    }
+}
+
+/// Fails unless what is there is a file: another takes its place, as it must not that of a device
+/// or a pipe.
+fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
+    let message = if there.is_file() {
+        return Ok(());
+    } else if there.is_dir() {
+        A_FOLDER
+    } else {
+        "no regular file, and is not replaced"
+    };
+    Err(Error::new(ErrorKind::InvalidConfig, message).into())
+}
+
+const A_FOLDER: &str = "a folder, where a file is to be";
+
+/// The error without the path of a temporary file, which nobody has asked for.
+fn without_temporary(error: io::Error) -> io::Error {
+    match error.to_string().rsplit_once(" at path ") {
+        Some((said, _)) => io::Error::new(error.kind(), said.to_owned()),
+        None => error,
+    }
+}
+
+/// Names the file that is written in an error that there is no room for it, which says by itself
+/// where in the file, but not in which.
+///
+/// ```
+/// use std::io;
+/// use std::path::Path;
+///
+/// use proto_splitter_core::{Error, ErrorKind, atomic::at_target};
+/// let full = Error::from(io::Error::from(io::ErrorKind::StorageFull));
+/// let error = at_target(full, Path::new("model.cpb"));
+/// assert!(error.to_string().starts_with("model.cpb: "));
+/// let other = Error::new(ErrorKind::InvalidMessage, "a bad tag");
+/// assert_eq!(at_target(other, Path::new("model.cpb")).to_string(), "a bad tag");
+/// ```
+#[must_use]
+pub fn at_target(error: Error, target: &Path) -> Error {
+    let mut causes = std::iter::successors(std::error::Error::source(&error), |e| e.source());
+    let no_room = causes.any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        kind.is_some_and(|kind| {
+            matches!(
+                kind,
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge
+            )
+        })
+    });
+    match no_room {
+        true => error.context(target.display()),
+        false => error,
+    }
+}
+
+/// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not
+/// there.
+pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
+    check_folder(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(_) if !force => Err(already_exists(path)),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from(error).context(path.display())),
+    }
+}
+
+/// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write
+/// isn't begun in vain.
+pub(crate) fn check_space(target: &Path, bytes: u64) -> Result<()> {
+    #[cfg(unix)]
+    if let Ok(space) = rustix::fs::statvfs(folder(target)) {
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < bytes {
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!(
+                    "{}: {bytes} bytes are needed and {free} are free",
+                    target.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    match (fs::canonicalize(a), fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+#[cold]
+fn already_exists(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("{} is there already", path.display()),
+    )
+}
+
+pub(crate) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The file that a row of symlinks leads to, whether or not it is there.
+pub(crate) fn written_through(path: &Path) -> io::Result<PathBuf> {
+    const LONGEST_ROW: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LONGEST_ROW {
+        match fs::read_link(&path) {
+            Ok(next) => path = folder(&path).join(next),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// Brings to the disk which names are in a folder.
+#[doc(hidden)]
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    injected::check(injected::Call::SyncFolder)?;
+    #[cfg(unix)]
+    match File::open(folder) {
+        Ok(folder) => folder.sync_all(),
+        // Files can be made in a folder that can't be read, but it can't be opened to be synced.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) => Err(error),
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        Ok(())
+    }
+}
+
+/// Removes a file.
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    injected::check(injected::Call::Remove)?;
+    fs::remove_file(path)
+}
+
+/// Failures for tests, which disks that work don't have.
+#[cfg(test)]
+pub(crate) mod injected {
+    use std::cell::Cell;
+    use std::io;
+
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum Call {
+        SyncFolder,
+        Remove,
+    }
+
+    thread_local! {
+        /// The call that fails, and how many of its kind before it don't.
+        static NEXT: Cell<Option<(Call, usize)>> = const { Cell::new(None) };
+    }
+
+    /// Runs something in which call number `number` (from 0) of this kind on this thread fails,
+    /// and says whether there was one.
+    pub(crate) fn failing<T>(call: Call, number: usize, run: impl FnOnce() -> T) -> (T, bool) {
+        NEXT.set(Some((call, number)));
+        let result = run();
+        (result, NEXT.take().is_none())
+    }
+
+    pub(super) fn check(call: Call) -> io::Result<()> {
+        match NEXT.get() {
+            Some((wanted, 0)) if wanted == call => {
+                NEXT.set(None);
+                Err(io::Error::other("an injected failure"))
+            }
+            Some((wanted, left)) if wanted == call => {
+                NEXT.set(Some((wanted, left - 1)));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(target: &Path, force: bool, bytes: &[u8]) -> Result<()> {
+        let mut file = AtomicFile::create(target, force)?;
+        file.as_file_mut().write_all(bytes)?;
+        file.commit()
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        let mut file = AtomicFile::create(&target, false).unwrap();
+        file.as_file_mut().write_all(b"half").unwrap();
+        assert!(!target.exists());
+        drop(file);
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "nothing is left"
+        );
+        write(&target, false, b"whole").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"whole");
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_replaced_only_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        fs::write(&target, b"old").unwrap();
+        // At once, and not when all is written.
+        let error = AtomicFile::create(&target, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+        write(&target, true, b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("file"), b"").unwrap();
+        for (target, named, why) in [
+            ("missing/a", "missing", "does not exist"),
+            ("missing/more/a", "missing", "does not exist"),
+            ("file/a", "file", "is no folder"),
+            ("file/more/a", "file", "is no folder"),
+        ] {
+            let error = write(&path(target), true, b"").unwrap_err();
+            let (target, named) = (path(target), path(named));
+            let (target, named) = (target.display(), named.display());
+            assert_eq!(error.kind(), ErrorKind::NoFolder);
+            assert_eq!(
+                error.to_string(),
+                format!("{target}: the folder {named} {why}")
+            );
+        }
+        check_folder("in_the_working_directory").unwrap();
+        check_folder("/").unwrap();
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a");
+        let file = AtomicFile::create(&target, false).unwrap();
+        fs::write(&target, b"other").unwrap();
+        assert_eq!(file.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&target).unwrap(), b"other");
+    }
+
+    #[test]
+    fn a_folder_that_takes_no_file_is_not_blamed_on_a_temporary_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("missing");
+        let error = Builder::new().prefix(".mark").tempfile_in(missing);
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains(".mark"), "{error}");
+        let kind = error.kind();
+        let error = without_temporary(error);
+        assert!(!error.to_string().contains(".mark"), "{error}");
+        assert_eq!(error.kind(), kind);
+    }
+
+    #[test]
+    fn only_a_file_gives_its_place_to_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("folder")).unwrap();
+        let mut targets = vec!["folder", "folder/", "new/"];
+        #[cfg(unix)]
+        {
+            let _listening = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+            std::os::unix::fs::symlink("socket", path("link")).unwrap();
+            targets.extend(["socket", "link"]);
+        }
+        for target in targets {
+            let before = fs::metadata(path(target))
+                .map(|there| there.file_type())
+                .ok();
+            let error = write(&path(target), true, b"new").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{target}: {error}");
+            let after = fs::metadata(path(target))
+                .map(|there| there.file_type())
+                .ok();
+            assert_eq!(after, before, "{target}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_made_of_a_private_file_is_private() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
+        for (name, mode) in [("private", 0o600), ("open", 0o644), ("there", 0o640)] {
+            fs::write(path(name), "").unwrap();
+            fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        for target in ["new", "there"] {
+            let file = AtomicFile::create(path(target), true).unwrap();
+            file.restrict_to_files([path("open"), path("private")])
+                .unwrap();
+            file.commit().unwrap();
+        }
+        assert_eq!((mode("new"), mode("there")), (0o600, 0o640));
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            let piped = tempfile::tempfile().unwrap();
+            let name = format!("/proc/self/fd/{}", piped.as_raw_fd());
+            let file = AtomicFile::create(path("piped"), false).unwrap();
+            file.restrict_to_files([name]).unwrap();
+            file.commit().unwrap();
+            fs::write(path("like any"), "").unwrap();
+            assert_eq!(mode("piped"), mode("like any"));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn symlinks_are_written_through_and_modes_kept() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("a"), folder.path().join("link"));
+        fs::write(&target, b"old").unwrap();
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("a", &link).unwrap();
+        write(&link, true, b"new").unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(
+            fs::metadata(&target).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! How the message in a file is stored.
+
+use std::path::Path;
+
+use record_file::is_record_file;
+
+use super::open::open_file;
+use crate::{Error, Result};
+
+/// Whether the message in a file is in chunks.
+///
+/// A name in `.cpb` says that it is. Of a file with any other name, as `model.onnx`, it is what the
+/// file begins with that tells: one in chunks that is called `.pb` is no message.
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file has to be looked at, and can't be read.
+///
+/// # Examples
+///
+/// ```
+/// use proto_splitter_core::container::is_chunked;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.onnx");
+/// std::fs::write(&path, b"\x08\x07")?;
+/// assert!(!is_chunked(&path)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
+    let path = path.as_ref();
+    if path.extension().is_some_and(|extension| extension == "cpb") {
+        return Ok(true);
+    }
+    let file = open_file(path)?;
+    is_record_file(&file).map_err(|error| Error::from(error).context(path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use record_file::RecordWriter;
+
+    use super::*;
+
+    #[test]
+    fn a_name_tells_and_else_what_the_file_begins_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        writer.write_record(b"a record").unwrap();
+        let records = writer.finish().unwrap();
+        let message = b"\x0a\x03abc";
+        let cases: [(&str, &[u8], bool); 8] = [
+            ("a.cpb", &records, true),
+            ("b.cpb", message, true),
+            ("a.pb", message, false),
+            ("b.pb", &records, true),
+            ("a.onnx", message, false),
+            ("b.onnx", &records, true),
+            ("c.onnx", &records[..20], true),
+            ("empty", b"", false),
+        ];
+        for (name, content, expected) in cases {
+            let path = folder.path().join(name);
+            fs::write(&path, content).unwrap();
+            assert_eq!(is_chunked(&path).unwrap(), expected, "{name}");
+        }
+        for damaged in 0..64 {
+            let mut records = records.clone();
+            records[damaged] ^= 1;
+            let path = folder.path().join("damaged.onnx");
+            fs::write(&path, records).unwrap();
+            assert!(is_chunked(&path).unwrap(), "byte {damaged}");
+        }
+        let error = is_chunked(folder.path().join("missing.onnx")).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Io);
+    }
+}

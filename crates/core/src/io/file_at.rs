@@ -1,0 +1,90 @@
+//! Writing to places of one file from several threads.
+
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
+use std::num::NonZeroU64;
+
+/// How much is written before it is sent on to the disk: while that works, the next is read and
+/// hashed.
+#[cfg(target_os = "linux")]
+const SENT_FROM: u64 = 8 << 20;
+
+/// A place in a file: each has an offset of its own, so several write to one file. The file is
+/// synced in the end, so what is written need not wait for that.
+#[derive(Debug)]
+pub(crate) struct FileAt<'a> {
+    file: &'a File,
+    offset: u64,
+    /// Up to where it was sent to the disk.
+    #[cfg(target_os = "linux")]
+    sent: u64,
+}
+
+impl<'a> FileAt<'a> {
+    pub(crate) fn new(file: &'a File, offset: u64) -> Self {
+        FileAt {
+            file,
+            offset,
+            #[cfg(target_os = "linux")]
+            sent: offset,
+        }
+    }
+
+    fn wrote(&mut self, bytes: usize) {
+        self.offset += bytes as u64;
+        #[cfg(target_os = "linux")]
+        if let Some(len) = self.offset.checked_sub(self.sent)
+            && len >= SENT_FROM
+        {
+            // Of what is yet to be written, this advice has the kernel begin with it, and keep it.
+            // It is only advice.
+            let advice = rustix::fs::Advice::DontNeed;
+            let _ = rustix::fs::fadvise(self.file, self.sent, NonZeroU64::new(len), advice);
+            self.sent = self.offset;
+        }
+    }
+}
+
+impl Write for FileAt<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let n = write_at(self.file, bytes, self.offset)?;
+        self.wrote(n);
+        Ok(n)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        /// The most that the kernel takes.
+        const MOST: usize = 1024;
+        let slices = &slices[..slices.len().min(MOST)];
+        let n = rustix::io::pwritev(self.file, slices, self.offset)?;
+        self.wrote(n);
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for FileAt<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(offset) => Some(offset),
+            SeekFrom::Current(distance) => self.offset.checked_add_signed(distance),
+            SeekFrom::End(_) => None,
+        };
+        self.offset = target.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.offset)
+    }
+}
+
+#[cfg(unix)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::write_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_write(file, bytes, offset)
+}

@@ -1,0 +1,266 @@
+//! Doing things on several threads.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, Scope};
+
+use crate::{Error, ErrorKind, Result};
+
+/// The most threads that work, however many are asked for: each takes memory of its own.
+const MOST: NonZeroUsize = NonZeroUsize::new(512).unwrap();
+
+/// How many threads work: as many as there are cores, unless somebody said.
+pub(crate) fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
+    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    asked.unwrap_or_else(cores).min(MOST)
+}
+
+/// Begins up to `count` threads that do the same, and says how many the system let begin: a limit
+/// on processes or memory is no reason to fail where others do the work.
+pub(crate) fn spawn_up_to<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    count: usize,
+    work: impl Fn() + Copy + Send + 'scope,
+) -> usize {
+    let spawned = (0..count).map(|_| Builder::new().spawn_scoped(scope, work));
+    spawned.take_while(std::io::Result::is_ok).count()
+}
+
+/// Runs `work` on up to so many threads, one of them this one, and gives what each came to. A panic
+/// is passed on.
+pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let others = (1..threads).map(|_| Builder::new().spawn_scoped(scope, &work));
+        let others: Vec<_> = others.map_while(Result::ok).collect();
+        let mut results = vec![work()];
+        results.extend(others.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }));
+        results
+    })
+}
+
+/// What `each` makes of every number below `count`, in order.
+pub(crate) fn map<T: Send>(
+    threads: NonZeroUsize,
+    count: usize,
+    each: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let work = || {
+        let mut made = Vec::new();
+        while !failed.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                break;
+            }
+            let result = each(at);
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            made.push((at, result));
+        }
+        made
+    };
+    let mut made: Vec<_> = run(threads.get().min(count), work)
+        .into_iter()
+        .flatten()
+        .collect();
+    made.sort_by_key(|(at, _)| *at);
+    made.into_iter().map(|(_, result)| result).collect()
+}
+
+/// How far what is made may be ahead of what is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead {
+    /// How many there may be of it.
+    pub(crate) count: NonZeroUsize,
+    /// How large all of it may be, unless it is one alone.
+    pub(crate) size: u64,
+}
+
+/// What `make` makes of the number of each of these sizes is given to `take`, in order, on this
+/// thread. So many others make what is `ahead` meanwhile; if this is to be the only one, it does
+/// both in turns.
+///
+/// `make` is told whether nobody will take it any more, so that it can end early.
+pub(crate) fn in_order<T: Send>(
+    threads: NonZeroUsize,
+    sizes: impl ExactSizeIterator<Item = u64> + Clone,
+    ahead: Ahead,
+    make: impl Fn(usize, &AtomicBool) -> Result<T> + Sync,
+    mut take: impl FnMut(T) -> Result<()>,
+) -> Result<()> {
+    let abandoned = AtomicBool::new(false);
+    if threads.get() == 1 {
+        return (0..sizes.len()).try_for_each(|at| take(make(at, &abandoned)?));
+    }
+    type Job<T> = (usize, Sender<Result<T>>);
+    let (jobs, to_do) = mpsc::channel::<Job<T>>();
+    let to_do = Mutex::new(to_do);
+    let next = || to_do.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    let work = || {
+        while let Ok((at, made)) = next() {
+            // If nobody waits for it any more, it is not wanted.
+            drop(made.send(make(at, &abandoned)));
+        }
+    };
+    std::thread::scope(|scope| {
+        if spawn_up_to(scope, threads.get().min(sizes.len()), work) == 0 {
+            return (0..sizes.len()).try_for_each(|at| take(make(at, &abandoned)?));
+        }
+        // Before the end of this the threads are told that there is nothing more to do.
+        let _abandons = Abandons(&abandoned);
+        let jobs = jobs;
+        let mut to_begin = sizes.clone().enumerate().peekable();
+        let mut waiting: VecDeque<Receiver<Result<T>>> = VecDeque::new();
+        let mut waiting_size = 0u64;
+        for size in sizes {
+            let has_room = |count: usize, all: u64, size: u64| {
+                count == 0 || (count < ahead.count.get() && all.saturating_add(size) <= ahead.size)
+            };
+            while let Some((at, size)) =
+                to_begin.next_if(|(_, size)| has_room(waiting.len(), waiting_size, *size))
+            {
+                let (made, to_take) = mpsc::channel();
+                drop(jobs.send((at, made)));
+                waiting.push_back(to_take);
+                waiting_size += size;
+            }
+            let made = waiting.pop_front().and_then(|made| made.recv().ok());
+            waiting_size -= size;
+            let panicked = || Error::new(ErrorKind::Io, "a thread panicked");
+            take(made.ok_or_else(panicked)??)?;
+        }
+        Ok(())
+    })
+}
+
+/// Says that nobody takes anything any more.
+struct Abandons<'a>(&'a AtomicBool);
+
+impl Drop for Abandons<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn count_of(n: usize) -> NonZeroUsize {
+        NonZeroUsize::new(n).unwrap()
+    }
+
+    /// So many of size 1.
+    fn ones(count: usize) -> impl ExactSizeIterator<Item = u64> + Clone {
+        (0..count).map(|_| 1)
+    }
+
+    fn ahead(count: usize) -> Ahead {
+        Ahead {
+            count: count_of(count),
+            size: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn what_is_made_on_any_number_of_threads_is_taken_in_order_and_never_too_far_ahead() {
+        for (threads, most) in [(1, 1), (2, 1), (2, 3), (5, 4)] {
+            let taken = AtomicUsize::new(0);
+            let make = |at: usize, _: &AtomicBool| {
+                assert!(at < taken.load(Ordering::SeqCst) + most, "{at}");
+                Ok(at * at)
+            };
+            let mut all = Vec::new();
+            let take = |made| {
+                all.push(made);
+                taken.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            };
+            in_order(count_of(threads), ones(100), ahead(most), make, take).unwrap();
+            let expected: Vec<_> = (0..100).map(|at| at * at).collect();
+            assert_eq!(all, expected, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn what_is_ahead_is_never_too_large_but_for_one_alone() {
+        let sizes = [3u64, 4, 3, 50, 1, 9, 1, 10, 0, 0, 11, 2];
+        let waiting = Mutex::new((0u64, 0usize));
+        let make = |at: usize, _: &AtomicBool| {
+            let mut waiting = waiting.lock().unwrap();
+            waiting.0 += sizes[at];
+            waiting.1 += 1;
+            assert!(waiting.0 <= 10 || waiting.1 == 1, "{at}: {waiting:?}");
+            Ok(at)
+        };
+        let mut taken = Vec::new();
+        let take = |at: usize| {
+            let mut waiting = waiting.lock().unwrap();
+            waiting.0 -= sizes[at];
+            waiting.1 -= 1;
+            taken.push(at);
+            Ok(())
+        };
+        let ahead = Ahead {
+            count: count_of(4),
+            size: 10,
+        };
+        in_order(count_of(3), sizes.into_iter(), ahead, make, take).unwrap();
+        assert!(taken.into_iter().eq(0..sizes.len()));
+    }
+
+    #[test]
+    fn the_first_that_fails_ends_it_and_so_does_one_that_takes() {
+        let failing = |at| Err::<usize, _>(Error::new(ErrorKind::Uncuttable, format!("{at}")));
+        for threads in [1, 3] {
+            let threads = count_of(threads);
+            let make = |at, _: &AtomicBool| if at % 7 == 6 { failing(at) } else { Ok(at) };
+            let mut taken = 0;
+            let take = |_| {
+                taken += 1;
+                Ok(())
+            };
+            let error = in_order(threads, ones(100), ahead(4), make, take).unwrap_err();
+            assert_eq!((error.to_string().as_str(), taken), ("6", 6));
+            let take = |at| {
+                if at == 3 {
+                    failing(at).map(drop)
+                } else {
+                    Ok(())
+                }
+            };
+            let error = in_order(threads, ones(100), ahead(4), |at, _| Ok(at), take);
+            assert_eq!(error.unwrap_err().to_string(), "3");
+        }
+    }
+
+    #[test]
+    fn what_is_still_being_made_is_told_that_nobody_takes_it() {
+        let make = |at, abandoned: &AtomicBool| {
+            while at == 1 && !abandoned.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            Ok(())
+        };
+        let take = |()| Err(Error::new(ErrorKind::Io, "full"));
+        let error = in_order(count_of(2), ones(2), ahead(2), make, take).unwrap_err();
+        assert_eq!(error.to_string(), "full");
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_on_a_thread_is_passed_on() {
+        let make = |at, _: &AtomicBool| {
+            assert!(at != 3, "on purpose");
+            Ok(())
+        };
+        drop(in_order(count_of(2), ones(10), ahead(2), make, |()| Ok(())));
+    }
+}

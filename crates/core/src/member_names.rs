@@ -1,0 +1,360 @@
+//! Names that mean something for the members of repeated fields and maps.
+
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use crate::Result;
+use crate::path::{KeyForm, MapKey, is_key, with_key};
+use crate::wire::header::field_if_any;
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+
+/// How many bytes of a value are looked at to tell whether it is text.
+pub(crate) const PROBED_TEXT: usize = 128;
+
+/// How many fields of a message are looked at for its name: names come first.
+const MAX_FIELDS: usize = 256;
+
+/// The most bytes of a text that are shown.
+pub(crate) const MAX_TEXT: usize = 120;
+
+/// What a member is called, and what else tells it from others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberName {
+    /// What it is called in its message.
+    pub name: Option<String>,
+    /// What it is: a node's op, a tensor's type and shape.
+    pub detail: Option<String>,
+}
+
+/// How the messages of one type are called: the type's full name, and what reads the name from a
+/// message.
+///
+/// ```
+/// use proto_splitter_core::size_tree::{MemberName, NameRule};
+///
+/// // A node is called by its field 1, and is what its field 2 says.
+/// const NODE: NameRule = ("tensorflow.NodeDef", |node| {
+///     Ok(MemberName { name: node.text(&[1])?, detail: node.text(&[2])? })
+/// });
+/// ```
+pub type NameRule = (
+    &'static str,
+    fn(&mut MemberFields<'_>) -> Result<MemberName>,
+);
+
+/// A member's fields, to be looked up by their numbers. Of a field that occurs several times the
+/// first counts, and of long messages only the front is looked at.
+pub struct MemberFields<'a> {
+    cursor: WireCursor<&'a mut dyn Input>,
+    range: Range<u64>,
+    /// The most bytes of a text that are given.
+    most: usize,
+}
+
+impl std::fmt::Debug for MemberFields<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemberFields")
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> MemberFields<'a> {
+    pub(crate) fn new(input: &'a mut dyn Input, range: Range<u64>, most: usize) -> Self {
+        MemberFields {
+            cursor: WireCursor::new(input),
+            range,
+            most,
+        }
+    }
+
+    /// The text at a path of field numbers, cut if it is long.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn text(&mut self, path: &[u32]) -> Result<Option<String>> {
+        let Some(found) = self.find(path)? else {
+            return Ok(None);
+        };
+        self.show(found, WireType::Len)
+    }
+
+    /// The number at a path of field numbers, as it stands in a varint.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn number(&mut self, path: &[u32]) -> Result<Option<u64>> {
+        match self.find(path)? {
+            Some(found) if found.wire_type == WireType::Varint => {
+                let bytes = self.cursor.bytes(found.value)?;
+                Ok(decode_varint(bytes).map(|(number, _)| number))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The bytes at a path of field numbers, unless there are more than `most`.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn bytes(&mut self, path: &[u32], most: usize) -> Result<Option<Vec<u8>>> {
+        match self.find(path)? {
+            Some(found)
+                if found.wire_type == WireType::Len
+                    && found.value.end - found.value.start <= most as u64 =>
+            {
+                Ok(Some(self.cursor.bytes(found.value)?.to_vec()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The message at a path of field numbers.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn message(&mut self, path: &[u32]) -> Result<Option<MemberFields<'_>>> {
+        match self.find(path)? {
+            Some(found) if found.wire_type == WireType::Len => Ok(Some(self.at(found.value))),
+            _ => Ok(None),
+        }
+    }
+
+    /// The value of the entry with this key in the map with this field number.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub fn entry(&mut self, map: u32, key: &str) -> Result<Option<MemberFields<'_>>> {
+        let key = MapKey::String(key.to_owned());
+        let mut rest = self.range.clone();
+        for _ in 0..MAX_FIELDS {
+            let Some(field) = self.next(&mut rest)? else {
+                break;
+            };
+            if field.number.0 != map || field.wire_type != WireType::Len {
+                continue;
+            }
+            let form = KeyForm::plain(&key);
+            let matches = with_key(&mut self.cursor, &field, form, |found| {
+                is_key(&key, form, found)
+            })?;
+            if matches {
+                let mut entry = self.at(field.value);
+                let value = entry.find(&[2])?;
+                return Ok(value
+                    .filter(|value| value.wire_type == WireType::Len)
+                    .map(|value| self.at(value.value)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn at(&mut self, range: Range<u64>) -> MemberFields<'_> {
+        MemberFields::new(self.cursor.input_mut(), range, self.most)
+    }
+
+    fn find(&mut self, path: &[u32]) -> Result<Option<Field>> {
+        let mut range = self.range.clone();
+        let mut found: Option<Field> = None;
+        for number in path {
+            if let Some(above) = found.take() {
+                if above.wire_type != WireType::Len {
+                    return Ok(None);
+                }
+                range = above.value;
+            }
+            for _ in 0..MAX_FIELDS {
+                match self.next(&mut range)? {
+                    Some(field) if field.number.0 == *number => {
+                        found = Some(field);
+                        break;
+                    }
+                    Some(_) => {}
+                    None => return Ok(None),
+                }
+            }
+            if found.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The next field of a range, which begins behind it then. What is no field ends it: a name
+    /// isn't what fails for it.
+    fn next(&mut self, range: &mut Range<u64>) -> Result<Option<Field>> {
+        let found = field_if_any(self.cursor.input_mut(), range.clone())?;
+        if let Some(field) = &found {
+            range.start = field.end;
+        }
+        Ok(found)
+    }
+
+    /// The front of a value as text, if it is text.
+    fn show(&mut self, found: Field, wire: WireType) -> Result<Option<String>> {
+        if found.wire_type != wire {
+            return Ok(None);
+        }
+        let len = found.value.end - found.value.start;
+        let end = found.value.start + len.min(self.most as u64);
+        let front = self.cursor.bytes(found.value.start..end)?;
+        Ok(shown(front, len > self.most as u64))
+    }
+
+    /// The value itself as text: of a string or bytes.
+    fn own_text(&mut self) -> Result<Option<String>> {
+        let len = self.range.end - self.range.start;
+        let end = self.range.start + len.min(self.most as u64);
+        let front = self.cursor.bytes(self.range.start..end)?;
+        Ok(shown(front, len > self.most as u64))
+    }
+
+    /// The first field that is short text.
+    fn first_text(&mut self) -> Result<Option<String>> {
+        let mut rest = self.range.clone();
+        for _ in 0..8 {
+            let Some(field) = self.next(&mut rest)? else {
+                break;
+            };
+            let len = field.value.end - field.value.start;
+            if field.wire_type == WireType::Len
+                && (1..=self.most as u64).contains(&len)
+                && let Some(text) = self.show(field, WireType::Len)?
+            {
+                return Ok(Some(text));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn shown(front: &[u8], cut: bool) -> Option<String> {
+    let valid = match std::str::from_utf8(front) {
+        Ok(text) => text,
+        Err(error) if cut && error.error_len().is_none() => {
+            std::str::from_utf8(&front[..error.valid_up_to()]).ok()?
+        }
+        Err(_) => return None,
+    };
+    if valid.is_empty() || !is_text(valid.as_bytes()) {
+        return None;
+    }
+    Some(if cut {
+        format!("{valid}…")
+    } else {
+        valid.to_owned()
+    })
+}
+
+/// Fields that tell what a message is called, the best first.
+const NAMES: [&str; 12] = [
+    "name",
+    "full_name",
+    "display_name",
+    "id",
+    "identifier",
+    "key",
+    "title",
+    "label",
+    "uri",
+    "url",
+    "path",
+    "symbol",
+];
+
+/// Fields whose messages may have such a field.
+const HEADS: [&str; 6] = [
+    "signature",
+    "metadata",
+    "meta",
+    "header",
+    "info",
+    "definition",
+];
+
+/// How a member is called: by the rule of its type, by a field that sounds like a name, or by the
+/// first text in it. Of texts no more than `most` bytes are given.
+pub(crate) fn name_of(
+    input: &mut dyn Input,
+    value: Range<u64>,
+    kind: &Kindred<'_>,
+    rules: &[NameRule],
+    most: usize,
+) -> Result<MemberName> {
+    let mut fields = MemberFields::new(input, value, most);
+    let just = |name| MemberName { name, detail: None };
+    match kind {
+        Kindred::Text => fields.own_text().map(just),
+        Kindred::Unknown => fields.first_text().map(just),
+        Kindred::Message(message) => {
+            if let Some((_, rule)) = rules.iter().find(|(of, _)| *of == message.full_name()) {
+                return rule(&mut fields);
+            }
+            match name_field(message) {
+                Some(path) => fields.text(&path).map(just),
+                None => Ok(MemberName::default()),
+            }
+        }
+    }
+}
+
+/// What a member is.
+pub(crate) enum Kindred<'a> {
+    Text,
+    Message(&'a MessageDescriptor),
+    Unknown,
+}
+
+fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
+    let direct = |message: &MessageDescriptor| {
+        NAMES.iter().find_map(|name| {
+            let field = message.get_field_by_name(name)?;
+            (!field.is_list() && field.kind() == Kind::String).then(|| field.number())
+        })
+    };
+    if let Some(number) = direct(message) {
+        return Some(vec![number]);
+    }
+    HEADS.iter().find_map(|name| {
+        let field = message.get_field_by_name(name)?;
+        match field.kind() {
+            Kind::Message(head) if !field.is_list() && !field.is_map() => {
+                Some(vec![field.number(), direct(&head)?])
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Whether the front of these bytes can be read by people.
+pub(crate) fn is_text(bytes: &[u8]) -> bool {
+    let front = &bytes[..bytes.len().min(PROBED_TEXT)];
+    let text = match std::str::from_utf8(front) {
+        Ok(text) => text,
+        // A character that is cut off.
+        Err(error) if error.error_len().is_none() && front.len() < bytes.len() => {
+            std::str::from_utf8(&front[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    text.chars()
+        .all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_told_by_its_front_even_if_a_character_is_cut() {
+        let long = format!("{}é", "a".repeat(PROBED_TEXT - 1));
+        assert!(is_text(long.as_bytes()) && is_text("ein Wört\n".as_bytes()));
+        assert!(!is_text(b"\xff") && !is_text(b"a\x00b"));
+    }
+}

@@ -1,0 +1,129 @@
+//! Merging chunks that arrive one by one, in any order.
+
+use std::io::Write;
+
+use bytes::Bytes;
+
+use super::options::MergeOptions;
+use super::plan::planner::plan;
+use crate::container::{Trailer, TrailerUse};
+use crate::merge::write::execute::{Merged, check_chunk, execute, to_bytes};
+use crate::proto::ChunkMetadata;
+use crate::{Error, ErrorKind, Result};
+
+/// How many missing chunks an error names.
+const MOST_NAMED: usize = 10;
+
+/// Merges chunks that arrive in memory one by one, in any order.
+///
+/// ```
+/// use proto_splitter_core::merge::{ChunkMerger, MergeOptions};
+/// use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use prost::Message;
+///
+/// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000))?;
+///
+/// let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new())?;
+/// for (index, chunk) in split.bytes().into_iter().enumerate().rev() {
+///     assert!(merger.missing().any(|missing| missing == index));
+///     merger.insert(index, chunk)?;
+/// }
+/// assert_eq!(merger.finish()?, file.encode_to_vec());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ChunkMerger {
+    trailer: Trailer,
+    options: MergeOptions,
+    chunks: Vec<Option<Bytes>>,
+}
+
+impl ChunkMerger {
+    /// Awaits the chunks that `metadata` tells of; their offsets and files don't count.
+    ///
+    /// # Errors
+    ///
+    /// What [`Trailer::from_metadata`](crate::container::Trailer::from_metadata) finds wrong with
+    /// the metadata.
+    pub fn new(metadata: ChunkMetadata, options: MergeOptions) -> Result<Self> {
+        let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &options.limits)?;
+        let chunks = vec![None; trailer.kinds().len()];
+        Ok(ChunkMerger {
+            trailer,
+            options,
+            chunks,
+        })
+    }
+
+    /// Takes a chunk.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidTrailer`] if there is no chunk of this index, or it has another size or
+    /// was there before; [`ErrorKind::ChecksumMismatch`] if it has another checksum than
+    /// `metadata` says. Then it still is missing, or what was there before stays.
+    pub fn insert(&mut self, index: usize, chunk: impl Into<Bytes>) -> Result<()> {
+        let chunk = chunk.into();
+        let count = self.chunks.len();
+        let infos = &self.trailer.metadata().chunks;
+        let (Some(place), Some(info)) = (self.chunks.get_mut(index), infos.get(index)) else {
+            let message = format!("chunk index {index} is out of range: there are {count} chunks");
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        };
+        let invalid = |error: Error| error.in_chunk(index as u64);
+        if place.is_some() {
+            let message = "the chunk was there before";
+            return Err(invalid(Error::new(ErrorKind::InvalidTrailer, message)));
+        }
+        check_chunk(&chunk, info.size, info.crc32c).map_err(invalid)?;
+        *place = Some(chunk);
+        Ok(())
+    }
+
+    /// The chunks that haven't come yet.
+    pub fn missing(&self) -> impl Iterator<Item = usize> {
+        let chunks = self.chunks.iter().enumerate();
+        chunks.filter_map(|(index, chunk)| chunk.is_none().then_some(index))
+    }
+
+    /// The message, once all chunks are there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidTrailer`] with what is missing, and as
+    /// [`Merger::merge`](super::Merger::merge).
+    pub fn finish(self) -> Result<Bytes> {
+        let chunks = self.complete()?;
+        to_bytes(&self.trailer, &chunks[..], &self.options)
+    }
+
+    /// Writes the message to `sink`, once all chunks are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish), and [`ErrorKind::Io`] if writing fails.
+    pub fn finish_to(self, sink: &mut impl Write) -> Result<Merged> {
+        let chunks = self.complete()?;
+        let plan = plan(&self.trailer, &chunks[..], &self.options)?;
+        execute(&self.trailer, &chunks[..], &plan, sink, &self.options)
+    }
+
+    fn complete(&self) -> Result<Vec<Bytes>> {
+        let missing: Vec<usize> = self.missing().collect();
+        if missing.is_empty() {
+            return Ok(self.chunks.iter().flatten().cloned().collect());
+        }
+        let named = missing.iter().take(MOST_NAMED).map(usize::to_string);
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = if missing.len() > MOST_NAMED {
+            " ..."
+        } else {
+            ""
+        };
+        let (missing, all) = (missing.len(), self.chunks.len());
+        let message = format!("{missing} of {all} chunks are missing: {named}{more}");
+        Err(Error::new(ErrorKind::InvalidTrailer, message))
+    }
+}

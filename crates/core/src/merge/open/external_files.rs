@@ -1,0 +1,83 @@
+//! The other files that a trailer says chunks are in: which are opened, and whether they are those
+//! that are meant.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::container::Limits;
+use crate::io::open_file;
+use crate::proto::chunk_metadata::ExternalFile;
+use crate::{Error, ErrorKind, Result};
+
+/// Opens the files that the trailer of another names.
+#[derive(Debug)]
+pub(super) struct Siblings {
+    /// The folder of the file with the trailer, without symbolic links. A file that is open but
+    /// has no name is in none.
+    folder: Option<PathBuf>,
+    allow_outside: bool,
+}
+
+impl Siblings {
+    /// Of the file `main`, or of the one that it is a symbolic link to.
+    pub(super) fn of(main: &Path, limits: &Limits) -> Result<Siblings> {
+        let folder = match fs::canonicalize(main) {
+            Ok(real) => Some(real.parent().unwrap_or(&real).to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::from(error).context(main.display())),
+        };
+        Ok(Siblings {
+            folder,
+            allow_outside: limits.allow_outside,
+        })
+    }
+
+    /// Opens one, and says where it is, without symbolic links.
+    pub(super) fn open(&self, file: &ExternalFile) -> Result<(File, PathBuf)> {
+        let folder = self.folder.as_deref().ok_or_else(|| {
+            let message = "it has chunks of the message, and is looked for in the folder of a file that is in none";
+            Error::new(ErrorKind::Io, message)
+        })?;
+        let path = folder.join(self.relative(&file.path)?);
+        let real = fs::canonicalize(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let message = "it has chunks of the message, and isn't there";
+                Error::new(ErrorKind::Io, message).with_source(error)
+            }
+            _ => Error::from(error),
+        })?;
+        if !self.allow_outside && !real.starts_with(folder) {
+            return Err(outside("a symbolic link leads to"));
+        }
+        // Before it is opened: opening a pipe waits for its other end.
+        if !fs::metadata(&real)?.is_file() {
+            return Err(Error::new(ErrorKind::Io, "it is no regular file"));
+        }
+        Ok((open_file(&real)?, real))
+    }
+
+    /// What a trailer says as a path; inside the folder, as far as the text tells, unless others
+    /// are allowed.
+    fn relative(&self, path: &str) -> Result<PathBuf> {
+        let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
+        let inside = path.strip_prefix('/').unwrap_or(path);
+        if inside.split('/').any(strange) {
+            let message = "it is no path of folders and a file";
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+        let foreign = |part: &str| part == ".." || (cfg!(windows) && part.contains(['\\', ':']));
+        if !self.allow_outside && (inside.len() < path.len() || inside.split('/').any(foreign)) {
+            return Err(outside("the path leads to"));
+        }
+        Ok(PathBuf::from(path))
+    }
+}
+
+#[cold]
+fn outside(how: &str) -> Error {
+    let message = format!(
+        "{how} a file outside of the folder of the one that names it, which `allow-outside` would permit"
+    );
+    Error::new(ErrorKind::InvalidTrailer, message)
+}

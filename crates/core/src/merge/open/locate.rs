@@ -1,0 +1,176 @@
+//! Where the records of chunks are, by headers alone.
+
+use std::num::NonZeroUsize;
+
+use record_file::{ChunkHeader, ChunkOffset, ReadAt, RecordFile, RecordPosition};
+
+use crate::Result;
+use crate::io::threads;
+use crate::proto::ChunkInfo;
+
+/// From how many chunks on all headers of the file are read in one pass. Looking one up reads the
+/// headers in its block.
+const ONE_PASS_FROM: usize = 16;
+
+/// How many chunks each thread passes over at the least, where several do.
+const LEAST_EACH: usize = 1024;
+
+/// A record, and the header of the record chunk that it is in.
+pub(super) type Located = (RecordPosition, ChunkHeader);
+
+/// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any
+/// offset may be claimed; nothing is read but headers, on so many threads.
+pub(super) fn locate_all<S: ReadAt>(
+    file: &RecordFile<S>,
+    infos: &[ChunkInfo],
+    mut wanted: Vec<usize>,
+    found: &mut [Option<Located>],
+    threads: NonZeroUsize,
+) -> Result<()> {
+    if wanted.len() < ONE_PASS_FROM {
+        for at in wanted {
+            found[at] = match file.locate(infos[at].offset) {
+                Ok(at) => Some((at, file.chunk_header_at(at.chunk_begin())?.header)),
+                Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => None,
+                Err(error) => return Err(error.into()),
+            };
+        }
+        return Ok(());
+    }
+    wanted.sort_unstable_by_key(|&at| infos[at].offset);
+    let located = match in_parts(file, infos, &wanted, threads) {
+        Some(parts) => parts,
+        // What is odd about the file shows in one pass, whatever the number of threads.
+        None => pass(file, infos, &wanted, 0, None)?.0,
+    };
+    for (at, record) in located {
+        found[at] = Some(record);
+    }
+    Ok(())
+}
+
+/// Several threads pass over a part of the file each. `None` if they would be too many for so few
+/// chunks, or their parts don't meet.
+fn in_parts<S: ReadAt>(
+    file: &RecordFile<S>,
+    infos: &[ChunkInfo],
+    wanted: &[usize],
+    threads: NonZeroUsize,
+) -> Option<Vec<(usize, Located)>> {
+    let count = threads.get().min(wanted.len() / LEAST_EACH);
+    if count < 2 {
+        return None;
+    }
+    // Where each part begins in the file, and among what is wanted.
+    let mut begins = vec![(0, 0)];
+    for part in 1..count {
+        let first = wanted[part * wanted.len() / count];
+        let begin = file.locate(infos[first].offset).ok()?.chunk_begin().0;
+        let before = wanted.partition_point(|&at| infos[at].offset < begin);
+        begins.push((begin, before));
+    }
+    let parts = threads::map(threads, count, |part| {
+        let (begin, from) = begins[part];
+        let next = begins.get(part + 1);
+        let wanted = &wanted[from..next.map_or(wanted.len(), |next| next.1)];
+        let end = next.map(|next| next.0);
+        let (located, came_to) = pass(file, infos, wanted, begin, end)?;
+        Ok(end.is_none_or(|end| end == came_to).then_some(located))
+    });
+    let parts: Option<Vec<_>> = parts.ok()?.into_iter().collect();
+    Some(parts?.into_iter().flatten().collect())
+}
+
+/// Passes over the chunks of a file from `begin` to `end`, or until all that is `wanted`, by its
+/// offset, is behind. Says up to where that was.
+fn pass<S: ReadAt>(
+    file: &RecordFile<S>,
+    infos: &[ChunkInfo],
+    wanted: &[usize],
+    begin: u64,
+    end: Option<u64>,
+) -> Result<(Vec<(usize, Located)>, u64)> {
+    let mut located = Vec::with_capacity(wanted.len());
+    let mut order = wanted.iter().copied().peekable();
+    let mut at_chunk = begin;
+    let mut chunks = file.chunks_from(ChunkOffset(begin));
+    while end.map_or(order.peek().is_some(), |end| at_chunk < end)
+        && let Some(chunk) = chunks.next().transpose()?
+    {
+        at_chunk = chunk.end().0;
+        while let Some(at) = order.next_if(|&at| infos[at].offset < at_chunk) {
+            if let Some(index) = infos[at].offset.checked_sub(chunk.begin().0)
+                && index < chunk.header.num_records
+            {
+                let position = RecordPosition::new(chunk.begin().0, index);
+                located.push((at, (position, chunk.header)));
+            }
+        }
+    }
+    Ok((located, at_chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use record_file::{Compression, ReaderOptions, RecordWriter};
+
+    use super::*;
+
+    /// A file of records alone in their chunks, and what a trailer says of them, from the last to
+    /// the first.
+    fn file_of(records: usize) -> (Vec<u8>, Vec<ChunkInfo>) {
+        let mut writer = RecordWriter::with_defaults(Vec::new());
+        let mut infos: Vec<_> = (0..records)
+            .map(|at| {
+                let record = vec![7; at % 300];
+                let position = writer.write_record_alone(&record, Compression::None);
+                let offset = position.unwrap().numeric();
+                ChunkInfo {
+                    offset,
+                    ..ChunkInfo::default()
+                }
+            })
+            .collect();
+        infos.reverse();
+        (writer.finish().unwrap(), infos)
+    }
+
+    fn located(bytes: &[u8], infos: &[ChunkInfo]) -> Result<Vec<Option<Located>>> {
+        let file = RecordFile::open(bytes, ReaderOptions::new())?;
+        let mut found = vec![None; infos.len()];
+        let threads = NonZeroUsize::new(3).unwrap();
+        locate_all(
+            &file,
+            infos,
+            (0..infos.len()).collect(),
+            &mut found,
+            threads,
+        )?;
+        Ok(found)
+    }
+
+    #[test]
+    fn many_records_are_found_as_each_alone_is() {
+        for count in [ONE_PASS_FROM - 1, ONE_PASS_FROM, 3 * LEAST_EACH] {
+            let (bytes, mut infos) = file_of(count);
+            let beside = infos[count / 3].offset + 1;
+            infos[count / 2].offset = beside;
+            let found = located(&bytes, &infos).unwrap();
+            for (info, found) in infos.iter().zip(found) {
+                let alone = found.filter(|(position, _)| position.numeric() == info.offset);
+                assert_eq!(alone.is_some(), info.offset != beside, "{}", info.offset);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_header_is_the_same_error_however_many_pass_over_it() {
+        let (mut bytes, infos) = file_of(3 * LEAST_EACH);
+        let damaged = infos[LEAST_EACH / 2].offset;
+        bytes[usize::try_from(damaged).unwrap() + 9] ^= 1;
+        let error = located(&bytes, &infos).unwrap_err();
+        let file = RecordFile::open(&bytes, ReaderOptions::new()).unwrap();
+        let in_order = file.chunks().find_map(std::result::Result::err).unwrap();
+        assert_eq!(error.to_string(), in_order.to_string());
+    }
+}

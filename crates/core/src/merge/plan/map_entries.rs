@@ -1,0 +1,98 @@
+//! The walk through map entries: the key says whose value follows.
+
+use super::node_state::{Occurrence, Wanted};
+use super::walk::{Level, Place, Walk, malformed};
+use crate::container::NodeId;
+use crate::merge::read::chunk_store::ChunkStore;
+use crate::path::{EntryKey, entry_key};
+use crate::wire::Input;
+use crate::wire::{Field, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// How far into a map entry its key is looked for. Writers put it first.
+const KEY_WINDOW: usize = 64 << 10;
+
+impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
+    pub(in crate::merge) fn map_entry(&mut self, node: NodeId, mut field: Field) -> Result<()> {
+        if field.wire_type != WireType::Len {
+            return self.pass(node, field);
+        }
+        let len = field.value.end - field.value.start;
+        let want = usize::try_from(len).unwrap_or(usize::MAX).min(KEY_WINDOW);
+        let start = field.value.start;
+        let window = self.cursor.input_mut().fetch(start, want)?;
+        let window = window
+            .get(..usize::try_from(len).unwrap_or(usize::MAX))
+            .unwrap_or(window);
+        let tree = self.planner.tree;
+        let want = self.planner.states[node.index()].want_mut(field.number);
+        let Some((entries, Wanted::Keyed(keys))) =
+            want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
+        else {
+            return self.pass(node, field);
+        };
+        let (key, looked) = entry_key(window, len, keys.form()).map_err(|error| {
+            let inner = error.offset().unwrap_or(0);
+            Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
+        })?;
+        if looked < len && key == EntryKey::Absent {
+            let message = format!("a map entry of {len} bytes whose key is not at its front");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
+        }
+        let (child, ambiguous) = keys.find(key, tree, entries);
+        if ambiguous {
+            self.planner.need_plain_keys(node, field.number)?;
+        }
+        let Some(child) = child else {
+            return self.pass(node, field);
+        };
+        // Of two entries with one key the last counts, and nothing of the other.
+        self.planner.forget(child);
+        let frame = self.levels.last().and_then(|level| level.frame.clone());
+        let entry = Occurrence::new(self.in_use, frame.as_ref(), &field);
+        let inner = entry.inner_frame();
+        self.planner.states[child.index()].entry = Some(Box::new(entry));
+        self.remember(node, &field)?;
+        if field.value.is_empty() {
+            return self.hop(&mut field);
+        }
+        self.cursor.set_range(field.value.clone());
+        let place = Place::Entry(child, start + looked);
+        self.levels.push(Level {
+            place,
+            end: field.value.end,
+            frame: inner,
+            group: None,
+        });
+        Ok(())
+    }
+
+    pub(in crate::merge) fn in_entry(
+        &mut self,
+        value: NodeId,
+        key_end: u64,
+        mut field: Field,
+    ) -> Result<()> {
+        if field.start >= key_end && self.is_key(value, &field) {
+            let message = "a map entry with two keys, and its value between them";
+            return Err(malformed(message.into(), field.start));
+        }
+        if field.number.0 == 2 && self.planner.types.of(value).takes(field.wire_type) {
+            return self.meet(value, None, field);
+        }
+        self.hop(&mut field)
+    }
+
+    /// Whether a field of a map entry is its key.
+    fn is_key(&mut self, value: NodeId, field: &Field) -> bool {
+        let Some((map, step)) = self.planner.tree.above(value) else {
+            return false;
+        };
+        let want = self.planner.state(map).want(step.field);
+        field.number.0 == 1
+            && want.is_some_and(|want| match &want.wanted {
+                Wanted::Keyed(keys) => keys.form().on_wire(field.wire_type).is_some(),
+                Wanted::Single | Wanted::Indexed(_) => false,
+            })
+    }
+}

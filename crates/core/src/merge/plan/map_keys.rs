@@ -1,0 +1,84 @@
+//! The keys of a map that paths lead into.
+
+use std::cmp::Ordering;
+
+use crate::container::{ChunkTree, NodeId};
+use crate::path::{CanonicalKey, EntryKey, KeyCodec, KeyForm, MapKey, Select, canonical_key};
+
+/// The keys of a map that paths lead into.
+#[derive(Debug)]
+pub(in crate::merge) struct MapKeys {
+    pub(in crate::merge) codec: KeyCodec,
+    /// Whether `codec` is the type's word, not just a key's.
+    typed: bool,
+    /// Whether an entry of the map showed how its keys are written.
+    seen: bool,
+}
+
+impl MapKeys {
+    pub(in crate::merge) fn new(first: &MapKey, codec: Option<KeyCodec>) -> MapKeys {
+        MapKeys {
+            codec: codec.unwrap_or_else(|| KeyCodec::plain(first)),
+            typed: codec.is_some(),
+            seen: false,
+        }
+    }
+
+    pub(in crate::merge) fn form(&self) -> KeyForm {
+        match self.typed {
+            true => KeyForm::Typed(self.codec),
+            false => KeyForm::Plain(self.codec),
+        }
+    }
+
+    /// Whether the map's keys can be written in one way only.
+    pub(in crate::merge) fn is_certain(&self) -> bool {
+        match self.codec {
+            KeyCodec::Uint32 | KeyCodec::Uint64 => self.typed || self.seen,
+            KeyCodec::Int32 | KeyCodec::Int64 => self.typed,
+            _ => true,
+        }
+    }
+
+    /// Which of the `entries` has this key, and whether only the type could tell that it is this
+    /// key.
+    pub(in crate::merge) fn find(
+        &mut self,
+        key: EntryKey<'_>,
+        tree: &ChunkTree,
+        entries: &[NodeId],
+    ) -> (Option<NodeId>, bool) {
+        let codec = key.wire().and_then(|wire| self.form().on_wire(wire));
+        let (key, ambiguous) = match (key, codec) {
+            (EntryKey::Bytes(bytes), Some(_)) => (CanonicalKey::String(bytes), false),
+            (EntryKey::Number(_, value), Some(codec)) => {
+                self.codec = codec;
+                self.seen = true;
+                let number = CanonicalKey::Number(codec.canonical(value));
+                (number, !self.typed && codec.has_zigzag_twin())
+            }
+            _ if self.codec == KeyCodec::String => (CanonicalKey::String(b""), false),
+            _ => (CanonicalKey::Number(0), false),
+        };
+        (find(tree, entries, &key), ambiguous)
+    }
+}
+
+/// Which of the entries of one map, in the order of their keys, has this one.
+fn find(tree: &ChunkTree, entries: &[NodeId], wanted: &CanonicalKey<'_>) -> Option<NodeId> {
+    let order = |&entry: &NodeId| {
+        let Select::Key(key) = &tree.step(entry).select else {
+            return Ordering::Less;
+        };
+        match (canonical_key(key), wanted) {
+            (CanonicalKey::String(key), CanonicalKey::String(wanted)) => key.cmp(wanted),
+            (CanonicalKey::Number(number), CanonicalKey::Number(wanted)) => match key {
+                MapKey::I32(_) | MapKey::I64(_) => number.cast_signed().cmp(&wanted.cast_signed()),
+                _ => number.cmp(wanted),
+            },
+            _ => Ordering::Less,
+        }
+    };
+    let at = entries.binary_search_by(order).ok()?;
+    entries.get(at).copied()
+}

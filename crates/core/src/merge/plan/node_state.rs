@@ -1,0 +1,404 @@
+//! What planning remembers of the message at each node, over all the pieces it comes in.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
+use std::mem::discriminant;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::layout::Layout;
+use super::map_keys::MapKeys;
+use super::node_types::NodeTypes;
+use super::segment_list::{Frame, Pos, UseId};
+use crate::container::{ChunkKind, ChunkTree, NodeId};
+use crate::path::Select;
+use crate::wire::{Field, FieldNumber, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// How many different field numbers of one message are kept track of. Types have hundreds at most;
+/// hostile bytes can have millions.
+const MAX_FIELD_NUMBERS: usize = 1 << 16;
+
+/// Up to how many of them are looked through for one.
+const FEW_FIELD_NUMBERS: usize = 8;
+
+/// A field on the wire that is remembered: which use it is in, and what encloses it there.
+///
+/// One is kept for every path, so it is packed: tags and lengths have at most ten bytes.
+#[derive(Clone, Debug)]
+pub(in crate::merge) struct Occurrence {
+    pub(in crate::merge) enclosing: Option<Rc<Frame>>,
+    pub(in crate::merge) start: u64,
+    value_len: u64,
+    pub(in crate::merge) in_use: UseId,
+    pub(in crate::merge) wire: WireType,
+    tag_len: u8,
+    /// Bytes of the tag and of the length.
+    head_len: u8,
+    /// Bytes of the end tag.
+    tail_len: u8,
+}
+
+fn short(bytes: u64) -> u8 {
+    u8::try_from(bytes).unwrap_or(u8::MAX)
+}
+
+impl Occurrence {
+    pub(in crate::merge) fn new(
+        in_use: UseId,
+        enclosing: Option<&Rc<Frame>>,
+        field: &Field,
+    ) -> Occurrence {
+        Occurrence {
+            enclosing: enclosing.cloned(),
+            start: field.start,
+            value_len: field.value.end - field.value.start,
+            in_use,
+            wire: field.wire_type,
+            tag_len: short(field.tag_end - field.start),
+            head_len: short(field.value.start - field.start),
+            tail_len: short(field.end - field.value.end),
+        }
+    }
+
+    pub(in crate::merge) fn value(&self) -> Range<u64> {
+        let start = self.start + u64::from(self.head_len);
+        start..start + self.value_len
+    }
+
+    pub(in crate::merge) fn end(&self) -> u64 {
+        self.value().end + u64::from(self.tail_len)
+    }
+
+    pub(in crate::merge) fn is_empty(&self) -> bool {
+        self.value_len == 0
+    }
+
+    /// The frame that positions inside its value have.
+    pub(in crate::merge) fn inner_frame(&self) -> Option<Rc<Frame>> {
+        match self.wire {
+            WireType::Len => Some(Frame::new(
+                self.start + u64::from(self.tag_len),
+                self.value(),
+                self.enclosing.as_ref(),
+            )),
+            _ => self.enclosing.clone(),
+        }
+    }
+
+    pub(in crate::merge) fn value_start(&self) -> Pos {
+        Pos {
+            in_use: self.in_use,
+            offset: self.value().start,
+            frame: self.inner_frame(),
+        }
+    }
+
+    pub(in crate::merge) fn value_end(&self) -> Pos {
+        Pos {
+            in_use: self.in_use,
+            offset: self.value().end,
+            frame: self.inner_frame(),
+        }
+    }
+
+    pub(in crate::merge) fn before(&self) -> Pos {
+        Pos {
+            in_use: self.in_use,
+            offset: self.start,
+            frame: self.enclosing.clone(),
+        }
+    }
+
+    pub(in crate::merge) fn behind(&self) -> Pos {
+        Pos {
+            in_use: self.in_use,
+            offset: self.end(),
+            frame: self.enclosing.clone(),
+        }
+    }
+}
+
+/// The last field of each number in a message.
+#[derive(Debug, Default)]
+pub(in crate::merge) struct LastFields {
+    slots: Vec<(u32, u64, Occurrence)>,
+    /// Where each number is in `slots`, once they are too many to be looked through.
+    by_number: HashMap<u32, usize>,
+    recent: usize,
+    count: u64,
+    /// The numbers in ascending order, each with the slot of the last field up to it.
+    ascending: Vec<(u32, usize)>,
+}
+
+impl LastFields {
+    #[inline]
+    pub(in crate::merge) fn see(
+        &mut self,
+        in_use: UseId,
+        enclosing: Option<&Rc<Frame>>,
+        field: &Field,
+    ) -> Result<()> {
+        self.count += 1;
+        let number = field.number.0;
+        // Elements of one field stand together: most of the time it's the field that came last.
+        if let Some((recent, at, last)) = self.slots.get_mut(self.recent)
+            && *recent == number
+            && last.in_use == in_use
+            && same(last.enclosing.as_ref(), enclosing)
+        {
+            *at = self.count;
+            *last = Occurrence {
+                enclosing: last.enclosing.take(),
+                ..Occurrence::new(in_use, None, field)
+            };
+            return Ok(());
+        }
+        self.see_other(number, Occurrence::new(in_use, enclosing, field))
+    }
+
+    #[cold]
+    fn see_other(&mut self, number: u32, occurrence: Occurrence) -> Result<()> {
+        let known = self.slot(number);
+        if self.slots.len() >= MAX_FIELD_NUMBERS && known.is_none() {
+            return Err(Error::new(
+                ErrorKind::LimitExceeded,
+                format!("more than {MAX_FIELD_NUMBERS} different fields in one message"),
+            ));
+        }
+        let slot = known.unwrap_or(self.slots.len());
+        let seen = (number, self.count, occurrence);
+        match self.slots.get_mut(slot) {
+            Some(known) => *known = seen,
+            None => {
+                self.slots.push(seen);
+                self.index(slot);
+            }
+        }
+        self.recent = slot;
+        Ok(())
+    }
+
+    fn slot(&self, number: u32) -> Option<usize> {
+        if self.slots.len() <= FEW_FIELD_NUMBERS {
+            return self.slots.iter().position(|slot| slot.0 == number);
+        }
+        self.by_number.get(&number).copied()
+    }
+
+    /// Has a new slot found by its number.
+    fn index(&mut self, slot: usize) {
+        let first = match slot.cmp(&FEW_FIELD_NUMBERS) {
+            Ordering::Less => return,
+            Ordering::Equal => 0,
+            Ordering::Greater => slot,
+        };
+        let slots = self.slots.iter().enumerate().skip(first);
+        self.by_number.extend(slots.map(|(at, slot)| (slot.0, at)));
+    }
+
+    pub(in crate::merge) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(in crate::merge) fn get(&self, number: u32) -> Option<&Occurrence> {
+        self.slot(number).map(|slot| &self.slots[slot].2)
+    }
+
+    /// The field that comes last among those with this number or a lower one. To be asked once all
+    /// fields were seen.
+    pub(in crate::merge) fn last_up_to(&mut self, number: u32) -> Option<&Occurrence> {
+        if self.ascending.len() != self.slots.len() {
+            let mut order: Vec<usize> = (0..self.slots.len()).collect();
+            order.sort_unstable_by_key(|&slot| self.slots[slot].0);
+            let mut last = None;
+            self.ascending = order
+                .into_iter()
+                .map(|slot| {
+                    let (number, at, _) = self.slots[slot];
+                    let (_, latest) =
+                        *last.insert(last.map_or((at, slot), |l: (u64, usize)| l.max((at, slot))));
+                    (number, latest)
+                })
+                .collect();
+        }
+        let up_to = self
+            .ascending
+            .partition_point(|(known, _)| *known <= number);
+        let (_, slot) = *self.ascending.get(up_to.checked_sub(1)?)?;
+        Some(&self.slots[slot].2)
+    }
+}
+
+fn same(a: Option<&Rc<Frame>>, b: Option<&Rc<Frame>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Rc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+/// Which values of one field paths lead to.
+#[derive(Debug)]
+pub(in crate::merge) enum Wanted {
+    Single,
+    /// By index, ascending, and how many of them were passed.
+    Indexed(usize),
+    Keyed(MapKeys),
+}
+
+/// A field that paths lead into.
+#[derive(Debug)]
+pub(in crate::merge) struct Want {
+    pub(in crate::merge) number: u32,
+    /// Which of the node's children are reached through it.
+    children: Range<u32>,
+    pub(in crate::merge) wanted: Wanted,
+    /// The wire type of the elements there were so far.
+    pub(in crate::merge) wire: Option<WireType>,
+    /// How many elements there were.
+    pub(in crate::merge) count: u64,
+}
+
+impl Want {
+    /// The nodes reached through it, of those below its own.
+    pub(in crate::merge) fn among<'a>(&self, children: &'a [NodeId]) -> &'a [NodeId] {
+        &children[self.children.start as usize..self.children.end as usize]
+    }
+}
+
+/// What is known about the message, or the value, at a node.
+///
+/// There are as many as there are nodes, so what most of them don't need is elsewhere.
+#[derive(Debug, Default)]
+pub(in crate::merge) struct State {
+    /// The fields that paths lead into, by number.
+    pub(in crate::merge) wants: Box<[Want]>,
+    /// Its last piece, if that stands in a chunk.
+    pub(in crate::merge) last: Option<Occurrence>,
+    /// The map entry whose value it is.
+    pub(in crate::merge) entry: Option<Box<Occurrence>>,
+    /// How many of its pieces were empty.
+    pub(in crate::merge) empties: u64,
+    /// Where it begins and ends and what is in it, if anything may be put among its fields.
+    pub(in crate::merge) content: Option<Box<Content>>,
+}
+
+/// What is known about a message that something may be put into.
+#[derive(Debug, Default)]
+pub(in crate::merge) struct Content {
+    /// Whether paths lead to members of oneofs, whose values end when another member is met.
+    pub(in crate::merge) has_oneofs: bool,
+    pub(in crate::merge) fields: LastFields,
+    /// Where its content begins and, so far, ends.
+    pub(in crate::merge) begin: Option<Pos>,
+    pub(in crate::merge) end: Option<Pos>,
+    /// The numbers of fields that were put in.
+    pub(in crate::merge) placed: BTreeSet<u32>,
+    /// Whether what is put in goes to its end from now on.
+    pub(in crate::merge) at_end: bool,
+}
+
+impl State {
+    pub(in crate::merge) fn is_present(&self) -> bool {
+        self.last.is_some() || self.end().is_some()
+    }
+
+    /// Whether a value at this node is looked into: paths go on below it, or chunks may be put
+    /// among its fields.
+    pub(in crate::merge) fn descends(&self) -> bool {
+        self.content.is_some() || !self.wants.is_empty()
+    }
+
+    pub(in crate::merge) fn end(&self) -> Option<&Pos> {
+        self.content
+            .as_ref()
+            .and_then(|content| content.end.as_ref())
+    }
+
+    pub(in crate::merge) fn fields(&self) -> Option<&LastFields> {
+        self.content.as_ref().map(|content| &content.fields)
+    }
+
+    pub(in crate::merge) fn want(&self, number: FieldNumber) -> Option<&Want> {
+        let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
+        at.ok().map(|at| &self.wants[at])
+    }
+
+    pub(in crate::merge) fn want_mut(&mut self, number: FieldNumber) -> Option<&mut Want> {
+        let at = self.wants.binary_search_by_key(&number.0, |w| w.number);
+        at.ok().map(|at| &mut self.wants[at])
+    }
+
+    /// Another piece of the content begins.
+    pub(in crate::merge) fn open(&mut self, begin: Pos, end: Pos) {
+        if let Some(content) = &mut self.content {
+            content.begin.get_or_insert(begin);
+            content.end = Some(end);
+        }
+    }
+}
+
+/// The states of all nodes, and how they are reached from each other.
+pub(in crate::merge) fn states(layout: Layout<'_>, types: &NodeTypes) -> Result<Vec<State>> {
+    let Layout { tree, kinds, .. } = layout;
+    let mut states = Vec::with_capacity(tree.len());
+    for id in tree.ids() {
+        let chunks = tree.chunks(id);
+        let children = tree.children(id);
+        let spliced = chunks.iter().any(|c| kinds[c.chunk] == ChunkKind::Message);
+        // A value is looked at only from outside. Placeholders say where things go, so that only
+        // slices are put among fields.
+        let filled = spliced || (!layout.marked && !children.is_empty());
+        let has_oneofs = children.iter().any(|&id| !types.of(id).oneof.is_empty());
+        let content = (filled || id == NodeId::ROOT).then(|| {
+            Box::new(Content {
+                has_oneofs,
+                ..Content::default()
+            })
+        });
+        states.push(State {
+            wants: wants(tree, children, types)?,
+            content,
+            ..State::default()
+        });
+    }
+    Ok(states)
+}
+
+/// The fields through which a node's children are reached.
+fn wants(tree: &ChunkTree, children: &[NodeId], types: &NodeTypes) -> Result<Box<[Want]>> {
+    let mut wants = Vec::new();
+    let mut start = 0;
+    for same_field in children.chunk_by(|&a, &b| tree.step(a).field == tree.step(b).field) {
+        let first = &tree.step(same_field[0]).select;
+        for &child in same_field {
+            let message = match (first, &tree.step(child).select) {
+                (Select::Key(a), Select::Key(b)) if discriminant(a) != discriminant(b) => {
+                    "keys of different types on one map"
+                }
+                (a, b) if discriminant(a) != discriminant(b) => {
+                    "paths with and without an index, or with indices and keys, into one field"
+                }
+                _ => continue,
+            };
+            return Err(Error::new(ErrorKind::InvalidTrailer, message).at_path(tree.path(child)));
+        }
+        let wanted = match first {
+            Select::Field => Wanted::Single,
+            Select::Index(_) => Wanted::Indexed(0),
+            Select::Key(key) => Wanted::Keyed(MapKeys::new(key, types.of(same_field[0]).key)),
+        };
+        // The tree counts its nodes with 32 bits.
+        let end = start + u32::try_from(same_field.len()).unwrap_or(u32::MAX);
+        wants.push(Want {
+            number: tree.step(same_field[0]).field.0,
+            children: start..end,
+            wanted,
+            wire: None,
+            count: 0,
+        });
+        start = end;
+    }
+    Ok(wants.into())
+}

@@ -1,0 +1,121 @@
+//! From the chunks and where they belong to the layout of the merged message.
+
+use super::layout::Layout;
+use super::merge_plan::MergePlan;
+use super::node_types::NodeTypes;
+use super::planning::Planner;
+use super::segment_list::{Pos, Rope};
+use super::{node_state, node_types};
+use crate::container::{NodeId, Trailer};
+use crate::merge::options::MergeOptions;
+use crate::merge::read::chunk_store::{ChunkStore, damage_first};
+use crate::path::FieldPath;
+use crate::{Error, ErrorKind, Result};
+
+/// Plans the merge of the chunks that a trailer tells of.
+///
+/// # Errors
+///
+/// If a chunk that others are spliced into can't be read or is not a message, or a chunk has no
+/// place in it; [`ErrorKind::SchemaNeeded`] if only the message's type could tell how.
+pub fn plan<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    chunks: &S,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    if trailer.is_whole() {
+        // Before any of them is walked over, which takes as long as they are large.
+        let sizes = (0..chunks.len()).map(|chunk| chunks.size(chunk));
+        let bytes = sizes.fold(0, u64::saturating_add);
+        let stored = chunks.stored_len();
+        options.limits.check_merged_size(bytes, stored)?;
+    }
+    plan_layout(chunks, Layout::of(trailer), options)
+}
+
+/// Plans a merge in which only what lies at `path` is sure to be right.
+pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    chunks: &S,
+    path: &FieldPath,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    let tree = trailer.chunk_tree().pruned(path)?;
+    plan_layout(chunks, Layout::within(trailer, &tree), options)
+}
+
+/// Plans the merge of the chunks in `store`.
+///
+/// Every chunk that others are spliced into is read once, as a stream; of others at most the first
+/// field is, or a value's text.
+fn plan_layout<S: ChunkStore + ?Sized>(
+    store: &S,
+    layout: Layout<'_>,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    let (chunks, expected) = (store.len(), layout.kinds.len());
+    if chunks != expected {
+        let message = format!("{chunks} chunks, where the trailer has {expected}");
+        return Err(Error::new(ErrorKind::InvalidTrailer, message));
+    }
+    let sizes = (0..chunks).map(|chunk| store.size(chunk));
+    let bytes = sizes.fold(0, u64::saturating_add);
+    let _span = tracing::debug_span!("plan", chunks, bytes).entered();
+    let plan = planned(store, layout, options).map_err(|error| {
+        let chunk = error.chunk().and_then(|chunk| usize::try_from(chunk).ok());
+        match chunk {
+            Some(chunk) => damage_first(store, chunk, error),
+            None => error,
+        }
+    })?;
+    let limits = &options.limits;
+    limits.check_merged_size(plan.total_len(), store.stored_len())?;
+    Ok(plan)
+}
+
+fn planned<S: ChunkStore + ?Sized>(
+    store: &S,
+    layout: Layout<'_>,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    let Layout {
+        tree,
+        kinds,
+        marked,
+    } = layout;
+    let types = match &options.descriptor {
+        Some(descriptor) if !marked => node_types::resolve(tree, kinds, descriptor)?,
+        _ => NodeTypes::default(),
+    };
+    let states = node_state::states(layout, &types)?;
+    let mut rope = Rope::default();
+    let root = rope.new_message();
+    let mut planner = Planner {
+        store,
+        tree,
+        kinds,
+        marked,
+        options,
+        types,
+        states,
+        rope,
+        slice_tail: None,
+    };
+    let home = Pos::start_of(root);
+    planner.state(NodeId::ROOT).open(home.clone(), home);
+    let mut open = vec![NodeId::ROOT];
+    while let Some(node) = open.pop() {
+        if marked {
+            planner.complete_marked(node)?;
+        } else {
+            planner.complete_unmarked(node)?;
+        }
+        // Others need of it only whether it was there and what its paths wanted.
+        planner.state(node).content = None;
+        open.extend(tree.children(node).iter().rev());
+    }
+    let Planner { rope, states, .. } = planner;
+    drop(states);
+    let (segments, literals) = rope.lay_out(root)?;
+    Ok(MergePlan::new(segments, literals, store.len()))
+}

@@ -1,0 +1,132 @@
+//! What planning works on: the chunks, the state of every node, and the segments so far.
+
+use prost_reflect::MessageDescriptor;
+
+use super::node_state::{LastFields, Occurrence, State, Wanted};
+use super::node_types::NodeTypes;
+use super::segment_list::{Rope, UseId};
+use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
+use crate::merge::options::MergeOptions;
+use crate::merge::read::chunk_store::ChunkStore;
+use crate::wire::{Field, FieldNumber};
+use crate::{Error, ErrorKind, Result};
+
+/// What planning works on.
+pub(in crate::merge) struct Planner<'a, S: ?Sized> {
+    pub(in crate::merge) store: &'a S,
+    pub(in crate::merge) tree: &'a ChunkTree,
+    pub(in crate::merge) kinds: &'a [ChunkKind],
+    pub(in crate::merge) marked: bool,
+    pub(in crate::merge) options: &'a MergeOptions,
+    pub(in crate::merge) types: NodeTypes,
+    pub(in crate::merge) states: Vec<State>,
+    pub(in crate::merge) rope: Rope,
+    /// The last field of the slice that was walked last.
+    pub(in crate::merge) slice_tail: Option<Occurrence>,
+}
+
+impl<'a, S: ChunkStore + ?Sized> Planner<'a, S> {
+    pub(in crate::merge) fn state(&mut self, node: NodeId) -> &mut State {
+        &mut self.states[node.index()]
+    }
+
+    pub(in crate::merge) fn chunks(&self, node: NodeId) -> &'a [ChunkRef] {
+        self.tree.chunks(node)
+    }
+
+    pub(in crate::merge) fn descriptor(&self) -> Option<&MessageDescriptor> {
+        self.options.descriptor.as_ref()
+    }
+
+    /// The path of a node as text.
+    pub(in crate::merge) fn show(&self, node: NodeId) -> String {
+        self.tree.show(node, self.descriptor())
+    }
+
+    pub(in crate::merge) fn fail<T>(
+        &self,
+        kind: ErrorKind,
+        node: NodeId,
+        message: impl Into<String>,
+    ) -> Result<T> {
+        Err(Error::new(kind, message).at_path(self.show(node)))
+    }
+
+    pub(in crate::merge) fn use_whole(&mut self, chunk: usize) -> UseId {
+        let size = self.store.size(chunk);
+        self.rope.new_use(chunk, 0..size)
+    }
+
+    /// A field of the message at `node` is met that, by the type, clears other members of its
+    /// oneof.
+    pub(in crate::merge) fn end_others(&mut self, node: NodeId, field: &Field) {
+        let children = self.tree.children(node);
+        let met = (field.number.0, field.wire_type);
+        for at in 0..self.states[node.index()].wants.len() {
+            let want = &self.states[node.index()].wants[at];
+            if let Wanted::Single = want.wanted
+                && want.number != field.number.0
+                && let [child] = *want.among(children)
+                && self.types.of(child).oneof.contains(&met)
+            {
+                self.forget(child);
+            }
+        }
+    }
+
+    /// Forgets what was seen of a node and of all below it: something later has taken its place.
+    ///
+    /// Only its own empty pieces still count in a marked file: of two placeholders, none says which
+    /// was cut.
+    pub(in crate::merge) fn forget(&mut self, forgotten: NodeId) {
+        let tree = self.tree;
+        let mut open = vec![forgotten];
+        while let Some(node) = open.pop() {
+            let counts = self.marked && node == forgotten;
+            let state = self.state(node);
+            if !state.is_present() && state.entry.is_none() {
+                continue;
+            }
+            state.last = None;
+            state.entry = None;
+            if let Some(content) = &mut state.content {
+                content.begin = None;
+                content.end = None;
+                content.fields = LastFields::default();
+            }
+            if !counts {
+                state.empties = 0;
+            }
+            for want in &mut state.wants {
+                want.count = 0;
+                if let Wanted::Indexed(passed) = &mut want.wanted {
+                    *passed = 0;
+                }
+            }
+            open.extend(tree.children(node));
+        }
+    }
+
+    /// A map entry's key was met that means one number as int32 or int64 and another as sint32 or
+    /// sint64.
+    pub(in crate::merge) fn need_plain_keys(&self, node: NodeId, field: FieldNumber) -> Result<()> {
+        if self.marked || self.options.assume_plain {
+            return Ok(());
+        }
+        let mut children = self.tree.children(node).iter().copied();
+        let child = children
+            .find(|&child| self.tree.step(child).field == field)
+            .unwrap_or(node);
+        self.need_type(child, "how the map's keys are encoded")
+    }
+
+    /// Stops because only the message's type could tell.
+    pub(in crate::merge) fn need_type<T>(&self, node: NodeId, what: &str) -> Result<T> {
+        let chunk = match self.tree.first_chunk(node) {
+            Some(chunk) => format!("chunk {chunk} can't be put in"),
+            None => "nothing can be put in".to_owned(),
+        };
+        let message = format!("{chunk} without the message's type, which says {what}");
+        self.fail(ErrorKind::SchemaNeeded, node, message)
+    }
+}

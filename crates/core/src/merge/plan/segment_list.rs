@@ -1,0 +1,427 @@
+//! The merged message as chunks with edits: pure bookkeeping of what goes where, until every length
+//! is known.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::merge_plan::{Segment, SegmentSource};
+use crate::wire::{FieldNumber, WireType, encode_varint, tag, varint_len};
+use crate::{Error, ErrorKind, Result};
+
+/// A span of a chunk that is used in one place of the output, or a message that only the merge
+/// creates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::merge) struct UseId(u32);
+
+impl UseId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A length-delimited field that encloses an edit: its length has to be written anew.
+///
+/// Frames are counted references: one lives as long as something inside it is remembered, so a walk
+/// over a million messages keeps only those that matter.
+#[derive(Debug)]
+pub(in crate::merge) struct Frame {
+    /// Where its length starts, behind the tag.
+    len_start: u64,
+    value: Range<u64>,
+    depth: u32,
+    parent: Option<Rc<Frame>>,
+}
+
+impl Frame {
+    pub(in crate::merge) fn new(
+        len_start: u64,
+        value: Range<u64>,
+        parent: Option<&Rc<Frame>>,
+    ) -> Rc<Frame> {
+        let depth = parent.map_or(0, |parent| parent.depth) + 1;
+        Rc::new(Frame {
+            len_start,
+            value,
+            depth,
+            parent: parent.cloned(),
+        })
+    }
+}
+
+/// A place between two bytes of a use, and the length-delimited field of that use that encloses it.
+#[derive(Clone, Debug)]
+pub(in crate::merge) struct Pos {
+    pub(in crate::merge) in_use: UseId,
+    pub(in crate::merge) offset: u64,
+    pub(in crate::merge) frame: Option<Rc<Frame>>,
+}
+
+impl Pos {
+    pub(in crate::merge) fn start_of(message: UseId) -> Pos {
+        Pos {
+            in_use: message,
+            offset: 0,
+            frame: None,
+        }
+    }
+}
+
+/// What is put in somewhere.
+#[derive(Debug)]
+pub(in crate::merge) enum Part {
+    Literal(Box<[u8]>),
+    /// A length that is written anew.
+    Length(u64),
+    /// All of a use.
+    Splice(UseId),
+    /// A field made by the merge: a group, or the use with its length in front.
+    Field {
+        number: FieldNumber,
+        group: bool,
+        body: UseId,
+    },
+}
+
+#[derive(Debug)]
+struct Edit {
+    offset: u64,
+    remove: u64,
+    frame: Option<Rc<Frame>>,
+    part: Part,
+    /// How deep the place is in the frames of its use.
+    depth: u32,
+    rank: u32,
+}
+
+impl Edit {
+    /// Inner messages end before outer ones at the same offset; what is replaced comes behind what
+    /// is put in front of it.
+    fn order(&self) -> (u64, Reverse<u32>, bool, u32) {
+        (self.offset, Reverse(self.depth), self.remove > 0, self.rank)
+    }
+}
+
+#[derive(Debug)]
+struct Use {
+    source: Option<(usize, Range<u64>)>,
+    edits: Vec<Edit>,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::merge) struct Rope {
+    uses: Vec<Use>,
+}
+
+/// The rank of what has to come behind everything else at its place.
+pub(in crate::merge) const LAST_RANK: u32 = u32::MAX;
+
+impl Rope {
+    /// A message that starts out empty.
+    pub(in crate::merge) fn new_message(&mut self) -> UseId {
+        self.push(None)
+    }
+
+    /// These bytes of this chunk.
+    pub(in crate::merge) fn new_use(&mut self, chunk: usize, range: Range<u64>) -> UseId {
+        self.push(Some((chunk, range)))
+    }
+
+    fn push(&mut self, source: Option<(usize, Range<u64>)>) -> UseId {
+        self.uses.push(Use {
+            source,
+            edits: Vec::new(),
+        });
+        // A use takes more memory than four billion of them would leave.
+        UseId(u32::try_from(self.uses.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Moves the end of a use whose extent wasn't known when it was made.
+    pub(in crate::merge) fn set_end(&mut self, id: UseId, end: u64) {
+        if let Some((_, range)) = &mut self.uses[id.index()].source {
+            range.end = end;
+        }
+    }
+
+    pub(in crate::merge) fn end(&self, id: UseId) -> u64 {
+        self.uses[id.index()]
+            .source
+            .as_ref()
+            .map_or(0, |(_, range)| range.end)
+    }
+
+    /// The chunk that a use is a span of.
+    pub(in crate::merge) fn chunk(&self, id: UseId) -> Option<usize> {
+        self.uses[id.index()]
+            .source
+            .as_ref()
+            .map(|(chunk, _)| *chunk)
+    }
+
+    /// Puts `part` in at `at`: of what is put there, behind what has the same or a lower rank.
+    pub(in crate::merge) fn insert(&mut self, at: &Pos, rank: u32, part: Part) {
+        self.edit(at, 0, rank, part);
+    }
+
+    /// Puts `part` in the place of the `remove` bytes at `at`.
+    pub(in crate::merge) fn replace(&mut self, at: &Pos, remove: u64, part: Part) {
+        self.edit(at, remove, 0, part);
+    }
+
+    fn edit(&mut self, at: &Pos, remove: u64, rank: u32, part: Part) {
+        self.uses[at.in_use.index()].edits.push(Edit {
+            offset: at.offset,
+            remove,
+            frame: at.frame.clone(),
+            part,
+            depth: at.frame.as_ref().map_or(0, |frame| frame.depth),
+            rank,
+        });
+    }
+
+    /// Computes every length and lays `root` out.
+    pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<(Vec<Segment>, Vec<u8>)> {
+        let mut totals = vec![0u64; self.uses.len()];
+        // From the root downwards; backwards, the total of what is put into a use is there when the
+        // use's is computed.
+        let mut order = vec![root];
+        let mut at = 0;
+        while let Some(id) = order.get(at) {
+            let edits = &self.uses[id.index()].edits;
+            order.extend(edits.iter().filter_map(|edit| edit.part.body()));
+            at += 1;
+        }
+        for id in order.into_iter().rev() {
+            totals[id.index()] = self.uses[id.index()].settle(&totals)?;
+        }
+        let edits: usize = self.uses.iter().map(|one| one.edits.len()).sum();
+        let mut layout = Layout::default();
+        // About one for each edit, and one for what is copied behind it.
+        layout.segments.reserve(self.uses.len() + 2 * edits);
+        let mut open = vec![Cursor::new(root, &self.uses[root.index()])];
+        while let Some(cursor) = open.last_mut() {
+            let current = &self.uses[cursor.id.index()];
+            let Some(edit) = current.edits.get(cursor.edit) else {
+                let end = current.source.as_ref().map_or(0, |(_, range)| range.end);
+                layout.copy(current, cursor.position..end);
+                open.pop();
+                continue;
+            };
+            if let Some(number) = cursor.end_tag.take() {
+                layout.varint(tag(number, WireType::EndGroup));
+                cursor.edit += 1;
+                continue;
+            }
+            layout.copy(current, cursor.position..edit.offset);
+            cursor.position = edit.offset + edit.remove;
+            let body = match &edit.part {
+                Part::Literal(bytes) => {
+                    layout.literal(bytes);
+                    None
+                }
+                Part::Length(len) => {
+                    layout.varint(*len);
+                    None
+                }
+                Part::Splice(body) => Some(body),
+                Part::Field {
+                    number,
+                    group: true,
+                    body,
+                } => {
+                    layout.varint(tag(*number, WireType::StartGroup));
+                    cursor.end_tag = Some(*number);
+                    Some(body)
+                }
+                Part::Field { number, body, .. } => {
+                    layout.varint(tag(*number, WireType::Len));
+                    layout.varint(totals[body.index()]);
+                    Some(body)
+                }
+            };
+            // A group's end tag is owed before the next edit.
+            cursor.edit += usize::from(cursor.end_tag.is_none());
+            if let Some(body) = body {
+                open.push(Cursor::new(*body, &self.uses[body.index()]));
+            }
+        }
+        Ok((layout.segments, layout.literals))
+    }
+}
+
+struct Cursor {
+    id: UseId,
+    position: u64,
+    edit: usize,
+    /// The group that was begun at the current edit, and has to be ended.
+    end_tag: Option<FieldNumber>,
+}
+
+impl Cursor {
+    fn new(id: UseId, of: &Use) -> Self {
+        let position = of.source.as_ref().map_or(0, |(_, range)| range.start);
+        Cursor {
+            id,
+            position,
+            edit: 0,
+            end_tag: None,
+        }
+    }
+}
+
+impl Use {
+    /// Adds the edits of the enclosing lengths, sorts all edits, and gives the length that this use
+    /// takes in the output.
+    fn settle(&mut self, totals: &[u64]) -> Result<u64> {
+        // Deepest first, since a length that takes another byte makes its parent grow.
+        let mut by_depth: BTreeMap<u32, Vec<(Rc<Frame>, i128)>> = BTreeMap::new();
+        let mut grown = 0i128;
+        for edit in &mut self.edits {
+            let by = edit.part.len(totals) - i128::from(edit.remove);
+            match edit.frame.take() {
+                None => grown += by,
+                Some(frame) => by_depth.entry(frame.depth).or_default().push((frame, by)),
+            }
+        }
+        while let Some((_, mut frames)) = by_depth.pop_last() {
+            // A value's start tells the frames of one depth apart.
+            frames.sort_unstable_by_key(|(frame, _)| frame.value.start);
+            let same = |a: &(Rc<Frame>, _), b: &(Rc<Frame>, _)| a.0.value.start == b.0.value.start;
+            self.edits.reserve_exact(frames.chunk_by(same).count());
+            for grows in frames.chunk_by(same) {
+                let frame = &grows[0].0;
+                let by: i128 = grows.iter().map(|(_, by)| by).sum();
+                let len = to_len(i128::from(frame.value.end - frame.value.start) + by)?;
+                let remove = frame.value.start - frame.len_start;
+                let by = by + varint_len(len) as i128 - i128::from(remove);
+                match &frame.parent {
+                    None => grown += by,
+                    Some(parent) => {
+                        let above = by_depth.entry(parent.depth).or_default();
+                        above.push((Rc::clone(parent), by));
+                    }
+                }
+                self.edits.push(Edit {
+                    offset: frame.len_start,
+                    remove,
+                    frame: None,
+                    part: Part::Length(len),
+                    depth: 0,
+                    rank: 0,
+                });
+            }
+        }
+        self.edits.sort_by_key(Edit::order);
+        let len = self
+            .source
+            .as_ref()
+            .map_or(0, |(_, range)| range.end - range.start);
+        to_len(i128::from(len) + grown)
+    }
+}
+
+impl Part {
+    fn body(&self) -> Option<UseId> {
+        match self {
+            Part::Literal(_) | Part::Length(_) => None,
+            Part::Splice(body) | Part::Field { body, .. } => Some(*body),
+        }
+    }
+
+    fn len(&self, totals: &[u64]) -> i128 {
+        match self {
+            Part::Literal(bytes) => bytes.len() as i128,
+            Part::Length(len) => varint_len(*len) as i128,
+            Part::Splice(id) => i128::from(totals[id.index()]),
+            Part::Field {
+                number,
+                group,
+                body,
+            } => {
+                let total = totals[body.index()];
+                let tag_len = varint_len(u64::from(number.0) << 3);
+                let around = if *group { tag_len } else { varint_len(total) };
+                (tag_len + around) as i128 + i128::from(total)
+            }
+        }
+    }
+}
+
+/// Chunks say of themselves how large they are, so sums of them may be absurd.
+fn to_len(len: i128) -> Result<u64> {
+    i64::try_from(len)
+        .ok()
+        .and_then(|len| u64::try_from(len).ok())
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::LimitExceeded,
+                format!("the merged message would have {len} bytes"),
+            )
+        })
+}
+
+#[derive(Default)]
+struct Layout {
+    segments: Vec<Segment>,
+    literals: Vec<u8>,
+    offset: u64,
+}
+
+impl Layout {
+    fn literal(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let range = self.literals.len()..self.literals.len() + bytes.len();
+        self.literals.extend_from_slice(bytes);
+        let len = bytes.len() as u64;
+        match self.segments.last_mut() {
+            Some(Segment {
+                source: SegmentSource::Literal(last),
+                ..
+            }) => last.end = range.end,
+            _ => self.push(SegmentSource::Literal(range)),
+        }
+        self.offset += len;
+    }
+
+    fn varint(&mut self, value: u64) {
+        let (bytes, len) = encode_varint(value);
+        self.literal(&bytes[..len]);
+    }
+
+    fn copy(&mut self, from: &Use, range: Range<u64>) {
+        let Some((chunk, _)) = &from.source else {
+            return;
+        };
+        if range.is_empty() {
+            return;
+        }
+        let len = range.end - range.start;
+        match self.segments.last_mut() {
+            Some(Segment {
+                source:
+                    SegmentSource::Chunk {
+                        chunk: last,
+                        range: before,
+                    },
+                ..
+            }) if last == chunk && before.end == range.start => {
+                before.end = range.end;
+            }
+            _ => self.push(SegmentSource::Chunk {
+                chunk: *chunk,
+                range,
+            }),
+        }
+        self.offset += len;
+    }
+
+    fn push(&mut self, source: SegmentSource) {
+        self.segments.push(Segment {
+            offset: self.offset,
+            source,
+        });
+    }
+}

@@ -1,0 +1,345 @@
+//! Merging files without our marker, with TensorFlow's semantics.
+//!
+//! What was cut is gone from its parent. A BYTES chunk sets its field, a MESSAGE chunk is merged
+//! into what is there, and parts of its path that are missing are created. Merging two messages is
+//! concatenating their bytes; where the type is known, the fields are put in ascending order, as
+//! serializers write them, as far as that changes nothing.
+
+use prost_reflect::Kind;
+
+use super::node_state::{Occurrence, Wanted};
+use super::node_types::Shape;
+use super::planning::Planner;
+use super::scalar_text;
+use super::scalar_text::field_from_text;
+use super::segment_list::UseId;
+use super::segment_list::{LAST_RANK, Part, Pos};
+use super::walk::Role;
+use crate::container::{ChunkKind, NodeId};
+use crate::merge::read::chunk_store::ChunkStore;
+use crate::merge::read::first_field::short_bytes;
+use crate::path::{FieldRef, MapKey, Select, Step};
+use crate::wire::{FieldNumber, WireType};
+use crate::{Error, ErrorKind, Result};
+
+impl<S: ChunkStore + ?Sized> Planner<'_, S> {
+    /// Merges the chunks at a node in, and makes everything that paths go on to below it exist.
+    pub(in crate::merge) fn complete_unmarked(&mut self, node: NodeId) -> Result<()> {
+        if self.is_value(node) {
+            return Ok(());
+        }
+        self.merge_chunks(node)?;
+        let tree = self.tree;
+        for &child in tree.children(node) {
+            let step = tree.step(child);
+            if self.is_value(child) {
+                self.set_value(node, step, child)?;
+            } else if !self.states[child.index()].is_present() {
+                self.create(node, step, child)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_value(&self, node: NodeId) -> bool {
+        match &self.types.of(node).shape {
+            Shape::Value(_) => true,
+            Shape::Message { .. } => false,
+            Shape::Unknown => self
+                .chunks(node)
+                .first()
+                .is_some_and(|c| self.kinds[c.chunk] == ChunkKind::Bytes),
+        }
+    }
+
+    fn merge_chunks(&mut self, node: NodeId) -> Result<()> {
+        let chunks = self.chunks(node);
+        let has_children = !self.tree.children(node).is_empty();
+        for (at, c) in chunks.iter().enumerate() {
+            let Some(state) = &self.states[node.index()].content else {
+                return Ok(());
+            };
+            let Some(end) = state.end.clone() else {
+                return Ok(());
+            };
+            if state.fields.is_empty() && state.placed.is_empty() && !state.at_end {
+                self.fill(node, c.chunk, &end, has_children || at + 1 < chunks.len())?;
+                continue;
+            }
+            let typed = matches!(self.types.of(node).shape, Shape::Message { .. });
+            let at_end = !typed || state.at_end;
+            let whole = self.use_whole(c.chunk);
+            if at_end {
+                // At the end it is right whatever the type, oneofs included.
+                if has_children {
+                    self.walk(node, c.chunk, whole, Role::Merged).map(|runs| {
+                        self.put_at_end(node, &end, runs.runs.into_iter().map(|run| run.part));
+                    })?;
+                } else {
+                    self.put_at_end(node, &end, [whole]);
+                }
+                continue;
+            }
+            let runs = self.walk(node, c.chunk, whole, Role::Merged)?;
+            if runs.unordered {
+                self.put_at_end(node, &end, runs.runs.into_iter().map(|run| run.part));
+                continue;
+            }
+            for run in runs.runs {
+                let (at, rank) = self.place(node, run.number);
+                self.rope.insert(&at, rank, Part::Splice(run.part));
+                self.mark_placed(node, run.number);
+            }
+        }
+        Ok(())
+    }
+
+    fn put_at_end(&mut self, node: NodeId, end: &Pos, parts: impl IntoIterator<Item = UseId>) {
+        for part in parts {
+            self.rope.insert(end, LAST_RANK, Part::Splice(part));
+        }
+        if let Some(content) = &mut self.state(node).content {
+            content.at_end = true;
+        }
+    }
+
+    fn mark_placed(&mut self, node: NodeId, number: u32) {
+        if let Some(content) = &mut self.state(node).content {
+            content.placed.insert(number);
+        }
+    }
+
+    /// Where among the fields of the message at `node` more of this field goes: behind what it has
+    /// of it, or behind the last field with a lower number; a member of a oneof behind all
+    /// other members, which it clears.
+    fn place(&mut self, node: NodeId, number: u32) -> (Pos, u32) {
+        let content = self.states[node.index()].content.as_mut();
+        let start = content
+            .as_ref()
+            .and_then(|content| content.begin.clone().or_else(|| content.end.clone()));
+        let (Some(state), Some(start)) = (content, start) else {
+            // Only nodes that are there, or were just made, are put into.
+            return (Pos::start_of(self.rope.new_message()), number);
+        };
+        if state.at_end {
+            return (state.end.clone().unwrap_or(start), LAST_RANK);
+        }
+        let members = match &self.types.of(node).shape {
+            Shape::Message { descriptor, .. } => oneof_members(descriptor, number),
+            _ => Vec::new(),
+        };
+        let present =
+            |member: &u32| state.fields.get(*member).is_some() || state.placed.contains(member);
+        let rank = members
+            .iter()
+            .copied()
+            .filter(present)
+            .fold(number, u32::max);
+        let own = state
+            .fields
+            .get(number)
+            .filter(|_| members.is_empty())
+            .map(Occurrence::behind);
+        let behind = own.or_else(|| state.fields.last_up_to(rank).map(Occurrence::behind));
+        (behind.unwrap_or(start), rank)
+    }
+
+    /// Makes a message exist that a path leads to or through.
+    fn create(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
+        let wire = self.new_wire(node, step, child)?;
+        let body = self.rope.new_message();
+        let at = Pos::start_of(body);
+        let number = if let Select::Key(_) = step.select {
+            FieldNumber(2)
+        } else {
+            step.field
+        };
+        let field = Part::Field {
+            number,
+            group: wire == WireType::StartGroup,
+            body,
+        };
+        self.put_new(node, step, child, field)?;
+        self.state(child).open(at.clone(), at);
+        Ok(())
+    }
+
+    /// How a message that is not there yet has to be written.
+    fn new_wire(&self, node: NodeId, step: &Step, child: NodeId) -> Result<WireType> {
+        match &self.types.of(child).shape {
+            Shape::Message { group: true, .. } => Ok(WireType::StartGroup),
+            Shape::Message { .. } | Shape::Value(_) => Ok(WireType::Len),
+            Shape::Unknown => {
+                let want = self.states[node.index()].want(step.field);
+                let seen = want.and_then(|want| want.wire);
+                match (&step.select, seen) {
+                    // The value of a map entry is never a group, and the elements that are there
+                    // show what one more is.
+                    (Select::Key(_), _) => Ok(WireType::Len),
+                    (Select::Index(_), Some(wire)) => Ok(wire),
+                    _ if self.options.assume_plain => Ok(WireType::Len),
+                    _ => self.need_type(child, "whether it is a group or length-delimited"),
+                }
+            }
+        }
+    }
+
+    /// Puts a new field in where `step` leads to from `node`: one more element, a new map entry, a
+    /// singular field. For a map entry `field` is that of its value.
+    fn put_new(&mut self, node: NodeId, step: &Step, child: NodeId, field: Part) -> Result<()> {
+        let number = step.field;
+        let part = match &step.select {
+            Select::Field => {
+                self.end_later(node, step);
+                field
+            }
+            Select::Index(index) => {
+                let want = self.states[node.index()].want_mut(number);
+                let count = want.as_ref().map_or(0, |want| want.count);
+                if *index != count {
+                    let message =
+                        format!("index {index} is out of range, the field has {count} elements");
+                    return self.fail(ErrorKind::InvalidTrailer, child, message);
+                }
+                if let Some(want) = want {
+                    want.count += 1;
+                }
+                field
+            }
+            Select::Key(key) => {
+                if let Some(entry) = &self.states[child.index()].entry {
+                    let at = entry.value_end();
+                    self.rope.insert(&at, 2, field);
+                    return Ok(());
+                }
+                let key = self.new_key(node, number, child, key)?;
+                let entry = self.rope.new_message();
+                let at = Pos::start_of(entry);
+                self.rope.insert(&at, 1, Part::Literal(key.into()));
+                self.rope.insert(&at, 2, field);
+                Part::Field {
+                    number,
+                    group: false,
+                    body: entry,
+                }
+            }
+        };
+        let (at, rank) = self.place(node, number.0);
+        self.rope.insert(&at, rank, part);
+        self.mark_placed(node, number.0);
+        Ok(())
+    }
+
+    /// A member of a oneof is set: of the members that come after it in the order of merging,
+    /// nothing is left to be merged into.
+    fn end_later(&mut self, node: NodeId, step: &Step) {
+        let tree = self.tree;
+        let children = tree.children(node);
+        let from = children.partition_point(|&child| tree.step(child) < step);
+        for &sibling in &children[from..] {
+            let later = tree.step(sibling);
+            let oneof = &self.types.of(sibling).oneof;
+            if later != step && oneof.iter().any(|(member, _)| *member == step.field.0) {
+                self.forget(sibling);
+            }
+        }
+    }
+
+    fn new_key(
+        &self,
+        node: NodeId,
+        number: FieldNumber,
+        child: NodeId,
+        key: &MapKey,
+    ) -> Result<Vec<u8>> {
+        let want = self.states[node.index()].want(number);
+        match want.map(|want| &want.wanted) {
+            Some(Wanted::Keyed(keys)) if keys.is_certain() || self.options.assume_plain => {
+                Ok(keys.codec.encode(key))
+            }
+            _ => self.need_type(child, "how the map's keys are encoded"),
+        }
+    }
+
+    /// Sets the value that a path ends in.
+    fn set_value(&mut self, node: NodeId, step: &Step, child: NodeId) -> Result<()> {
+        let last = self.states[child.index()].last.clone();
+        let number = if let Select::Key(_) = step.select {
+            FieldNumber(2)
+        } else {
+            step.field
+        };
+        let field = match self.types.of(child).shape.clone() {
+            Shape::Value(kind) if !matches!(kind, Kind::String | Kind::Bytes) => {
+                self.text_field(child, number, &kind)?
+            }
+            Shape::Unknown => {
+                let certain = last.is_some() && !matches!(step.select, Select::Index(_));
+                if !certain && !self.options.assume_plain {
+                    return self
+                        .need_type(child, "whether it is a string, bytes, or a number as text");
+                }
+                if last.as_ref().is_some_and(|last| last.wire != WireType::Len) {
+                    return self.fail(
+                        ErrorKind::InvalidTrailer,
+                        child,
+                        "a BYTES chunk for a group",
+                    );
+                }
+                self.bytes_field(child, number)
+            }
+            _ => self.bytes_field(child, number),
+        };
+        match last {
+            Some(last) => {
+                self.rope
+                    .replace(&last.before(), last.end() - last.start, field);
+                Ok(())
+            }
+            None => self.put_new(node, step, child, field),
+        }
+    }
+
+    fn bytes_field(&mut self, child: NodeId, number: FieldNumber) -> Part {
+        let body = self.rope.new_message();
+        let at = Pos::start_of(body);
+        for c in self.chunks(child) {
+            let whole = self.use_whole(c.chunk);
+            self.rope.insert(&at, 0, Part::Splice(whole));
+        }
+        Part::Field {
+            number,
+            group: false,
+            body,
+        }
+    }
+
+    fn text_field(&mut self, child: NodeId, number: FieldNumber, kind: &Kind) -> Result<Part> {
+        let mut text = Vec::new();
+        for c in self.chunks(child) {
+            match short_bytes(self.store, c.chunk, scalar_text::MAX_TEXT)? {
+                Some(bytes) => text.extend_from_slice(&bytes),
+                None => {
+                    let size = self.store.size(c.chunk);
+                    let message = format!("{size} bytes of text for one {kind:?}");
+                    return self
+                        .fail(ErrorKind::InvalidMessage, child, message)
+                        .map_err(|error: Error| error.in_chunk(c.chunk as u64));
+                }
+            }
+        }
+        let chunk = self.chunks(child).first().map_or(0, |c| c.chunk as u64);
+        let field = field_from_text(number, kind, &text);
+        let field = field.map_err(|e| e.at_path(self.show(child)).in_chunk(chunk))?;
+        Ok(Part::Literal(field.into()))
+    }
+}
+
+fn oneof_members(descriptor: &prost_reflect::MessageDescriptor, number: u32) -> Vec<u32> {
+    match FieldRef::by_number(descriptor, number).and_then(|field| field.oneof()) {
+        Some(oneof) if !oneof.is_synthetic() => {
+            oneof.fields().map(|field| field.number()).collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,10 @@
+//! Where a merge finds the chunks: in memory, or as records of open files.
+
+pub(super) mod checked_stream;
+pub(super) mod chunk_store;
+pub(super) mod embedded_schema;
+pub(super) mod first_field;
+pub(super) mod prefetch;
+pub(super) mod record_cache;
+pub(super) mod record_store;
+pub(super) mod summary;

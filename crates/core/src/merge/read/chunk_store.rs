@@ -1,0 +1,243 @@
+//! Where a merge finds the chunks.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+
+use crate::wire::{Input, StreamInput};
+use crate::{Error, ErrorKind, Result};
+
+/// The chunks of a message, by index: in memory, or in a file. Several threads read them at once.
+pub trait ChunkStore: Sync {
+    /// How many chunks there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many bytes a chunk has.
+    fn size(&self, chunk: usize) -> u64;
+
+    /// A chunk's bytes from the first on. The stream gives exactly as many as
+    /// [`size`](ChunkStore::size) says, or fails; what checks the store has for a chunk are
+    /// done by the time the last byte is given.
+    ///
+    /// # Errors
+    ///
+    /// If the chunk can't be read.
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>>;
+
+    /// Reads all of a chunk into a buffer of its [`size`](ChunkStore::size), with the same checks:
+    /// for small ones a stream is much ado.
+    ///
+    /// # Errors
+    ///
+    /// If the chunk can't be read, or has another size.
+    fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
+        read_stream(&mut *self.stream(chunk)?, buffer)
+    }
+
+    /// Reads chunks whole, each to its place, with the same checks. A store that hashes what it
+    /// reads does so for two at a time, which takes little longer than one.
+    ///
+    /// # Errors
+    ///
+    /// If a chunk can't be read or has another size than its place, and what `places` reports.
+    fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
+        while let Some((chunk, place)) = places.next(0) {
+            read_to_place(self, chunk, place, places)?;
+        }
+        Ok(())
+    }
+
+    /// The crc32c of a chunk, if it is compared with what was read of it.
+    fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
+        None
+    }
+
+    /// How many bytes the chunks take where they are stored: what a chunk's size is measured by
+    /// before memory is taken for it.
+    fn stored_len(&self) -> u64 {
+        (0..self.len())
+            .map(|chunk| self.size(chunk))
+            .fold(0, u64::saturating_add)
+    }
+
+    /// All of a chunk's bytes, if they are in memory anyway.
+    fn as_slice(&self, _chunk: usize) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// Which chunks are read whole, and where they go.
+pub trait Places<'b> {
+    /// The next chunk, and a buffer of its size. Who reads two at once asks for them with 0 and 1.
+    fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])>;
+
+    /// Takes note that so many more bytes were read.
+    ///
+    /// # Errors
+    ///
+    /// If no more are wanted.
+    fn advance(&mut self, bytes: u64) -> Result<()>;
+
+    /// Takes note that a chunk is in its place, checked, and has this crc32c.
+    fn filled(&mut self, chunk: usize, crc32c: u32);
+}
+
+/// Reads one chunk to its place.
+pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
+    store: &S,
+    chunk: usize,
+    place: &mut [u8],
+    places: &mut dyn Places<'_>,
+) -> Result<()> {
+    let read = store.read_into(chunk, place);
+    read.map_err(|error| error.in_chunk(chunk as u64))?;
+    places.advance(place.len() as u64)?;
+    let checked = store.checked_crc32c(chunk);
+    places.filled(chunk, checked.unwrap_or_else(|| crc32c::crc32c(place)));
+    Ok(())
+}
+
+/// Reads a chunk to its end, which is that of the buffer.
+pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()> {
+    stream.read_exact(buffer).map_err(read_error)?;
+    match stream.read(&mut [0])? {
+        0 => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::InvalidTrailer,
+            "the chunk is longer than the file says",
+        )),
+    }
+}
+
+/// What is wrong with what was made of a chunk: what is wrong with the chunk itself comes before
+/// what that led to.
+///
+/// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once
+/// more.
+#[cold]
+pub(in crate::merge) fn damage_first<S: ChunkStore + ?Sized>(
+    store: &S,
+    chunk: usize,
+    error: Error,
+) -> Error {
+    if !may_be_led_to(&error) || store.as_slice(chunk).is_some() {
+        return error;
+    }
+    match read_to_end(store, chunk) {
+        Ok(()) => error,
+        Err(damage) => damage.at_path(error.path().unwrap_or_default()),
+    }
+}
+
+/// Whether damage may show as such an error.
+pub(in crate::merge) fn may_be_led_to(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidMessage | ErrorKind::InvalidTrailer | ErrorKind::LimitExceeded
+    )
+}
+
+/// Reads all of a chunk, to have it checked.
+pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: usize) -> Result<()> {
+    let read = store
+        .stream(chunk)
+        .and_then(|mut stream| Ok(io::copy(&mut stream, &mut io::sink())?));
+    read.map(drop).map_err(|error| error.in_chunk(chunk as u64))
+}
+
+/// What it means that not as many bytes could be read of a chunk as it has.
+pub(in crate::merge) fn read_error(error: io::Error) -> Error {
+    match error.kind() {
+        // With nothing inside, it is `read_exact`'s own.
+        io::ErrorKind::UnexpectedEof if error.get_ref().is_none() => shorter(),
+        _ => Error::from(error),
+    }
+}
+
+#[cold]
+pub(in crate::merge) fn shorter() -> Error {
+    Error::new(
+        ErrorKind::InvalidTrailer,
+        "the chunk is shorter than the file says",
+    )
+}
+
+impl ChunkStore for [Bytes] {
+    fn len(&self) -> usize {
+        <[Bytes]>::len(self)
+    }
+
+    fn size(&self, chunk: usize) -> u64 {
+        self.get(chunk).map_or(0, |bytes| bytes.len() as u64)
+    }
+
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        match self.get(chunk) {
+            Some(bytes) => Ok(Box::new(&bytes[..])),
+            None => Err(
+                Error::new(ErrorKind::InvalidTrailer, "there is no such chunk")
+                    .in_chunk(chunk as u64),
+            ),
+        }
+    }
+
+    fn as_slice(&self, chunk: usize) -> Option<&[u8]> {
+        self.get(chunk).map(|bytes| &bytes[..])
+    }
+}
+
+/// A chunk to be walked over, wherever it is.
+pub(in crate::merge) enum ChunkInput<'a> {
+    Slice(&'a [u8]),
+    Stream(StreamInput<Box<dyn Read + 'a>>),
+}
+
+impl<'a> ChunkInput<'a> {
+    pub(in crate::merge) fn open<S: ChunkStore + ?Sized>(
+        store: &'a S,
+        chunk: usize,
+    ) -> Result<Self> {
+        match store.as_slice(chunk) {
+            Some(slice) => Ok(ChunkInput::Slice(slice)),
+            None => {
+                let stream = store
+                    .stream(chunk)
+                    .map_err(|error| error.in_chunk(chunk as u64))?;
+                Ok(ChunkInput::Stream(StreamInput::new(
+                    stream,
+                    store.size(chunk),
+                )))
+            }
+        }
+    }
+
+    /// Reads what is left, so that the store has checked the chunk.
+    pub(in crate::merge) fn finish(self) -> Result<()> {
+        match self {
+            ChunkInput::Slice(_) => Ok(()),
+            ChunkInput::Stream(stream) => stream.finish(),
+        }
+    }
+}
+
+impl Input for ChunkInput<'_> {
+    fn size(&self) -> u64 {
+        match self {
+            ChunkInput::Slice(slice) => slice.size(),
+            ChunkInput::Stream(stream) => stream.size(),
+        }
+    }
+
+    #[inline]
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        match self {
+            ChunkInput::Slice(slice) => slice.fetch(position, want),
+            ChunkInput::Stream(stream) => stream.fetch(position, want),
+        }
+    }
+}

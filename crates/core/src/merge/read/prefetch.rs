@@ -1,0 +1,121 @@
+//! A chunk that one thread reads and checks while another walks over it: nothing else can begin
+//! before the walk is done.
+
+use std::io::{self, Read};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::thread;
+
+use super::chunk_store::{ChunkInput, ChunkStore};
+use crate::merge::options::MergeOptions;
+use crate::wire::StreamInput;
+use crate::{Error, Result};
+
+/// From this size on a chunk is worth a thread.
+const AHEAD_FROM: u64 = 4 << 20;
+
+/// What is handed over at a time: small enough to stay in the cache until it is walked over.
+const WINDOW: usize = 256 << 10;
+
+/// How many windows are read ahead.
+const WINDOWS: usize = 4;
+
+/// Has `walk` walk over a chunk, which is read ahead on another thread if it is large and the
+/// options allow for one.
+pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
+    store: &'a S,
+    chunk: usize,
+    options: &MergeOptions,
+    walk: impl FnOnce(ChunkInput<'a>) -> Result<T>,
+) -> Result<T> {
+    let is_small = store.size(chunk) < AHEAD_FROM || store.as_slice(chunk).is_some();
+    if is_small || options.thread_count().get() == 1 {
+        return walk(ChunkInput::open(store, chunk)?);
+    }
+    let (filled, windows) = mpsc::sync_channel(WINDOWS);
+    let (used, to_fill) = mpsc::channel();
+    thread::scope(|scope| {
+        let reading = thread::Builder::new().spawn_scoped(scope, move || {
+            match store.stream(chunk) {
+                Ok(stream) => read(stream, &filled, &to_fill),
+                // If nobody takes it, the walk has ended.
+                Err(error) => drop(filled.send(Err(error.in_chunk(chunk as u64).into()))),
+            }
+        });
+        if reading.is_err() {
+            return walk(ChunkInput::open(store, chunk)?);
+        }
+        let mut stream = Ahead {
+            windows,
+            used,
+            window: Vec::new(),
+            at: 0,
+        };
+        stream.refill()?;
+        let stream: Box<dyn Read> = Box::new(stream);
+        walk(ChunkInput::Stream(StreamInput::new(
+            stream,
+            store.size(chunk),
+        )))
+    })
+}
+
+type Window = io::Result<Vec<u8>>;
+
+/// Fills windows to the stream's end, or as long as somebody takes them.
+fn read(mut stream: Box<dyn Read + '_>, filled: &SyncSender<Window>, to_fill: &Receiver<Vec<u8>>) {
+    loop {
+        let mut window = to_fill.try_recv().unwrap_or_default();
+        window.resize(WINDOW, 0);
+        let got = read_full(&mut *stream, &mut window);
+        let ends = !matches!(got, Ok(got) if got == WINDOW);
+        let window = got.map(|got| {
+            window.truncate(got);
+            window
+        });
+        if filled.send(window).is_err() || ends {
+            return;
+        }
+    }
+}
+
+fn read_full(stream: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match stream.read(&mut buffer[filled..])? {
+            0 => break,
+            got => filled += got,
+        }
+    }
+    Ok(filled)
+}
+
+/// What another thread reads.
+struct Ahead {
+    windows: Receiver<Window>,
+    used: Sender<Vec<u8>>,
+    window: Vec<u8>,
+    at: usize,
+}
+
+impl Ahead {
+    /// Waits for the next window; there is none behind the last.
+    fn refill(&mut self) -> Result<()> {
+        let next = self.windows.recv().unwrap_or_else(|_| Ok(Vec::new()));
+        let used = std::mem::replace(&mut self.window, next.map_err(Error::from)?);
+        self.at = 0;
+        // If nobody fills it, all has been read.
+        drop(self.used.send(used));
+        Ok(())
+    }
+}
+
+impl Read for Ahead {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.window.len() {
+            self.refill()?;
+        }
+        let got = (&self.window[self.at..]).read(buffer)?;
+        self.at += got;
+        Ok(got)
+    }
+}

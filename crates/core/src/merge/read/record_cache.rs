@@ -1,0 +1,71 @@
+//! Record chunks that several records share.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use record_file::{DecodedChunk, ReadAt, RecordFile, RecordPosition};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Record chunks that several records share, decoded once while they are in use together.
+///
+/// Of those used last as many are kept as fit in the bound; the very last always is, since decoding
+/// it took that memory anyway.
+#[derive(Debug)]
+pub(in crate::merge) struct RecordChunkCache {
+    max_size: u64,
+    /// The one used last is at the back.
+    kept: Mutex<VecDeque<(Place, DecodedChunk)>>,
+}
+
+/// Which file a record chunk is in, and where it begins there.
+type Place = (usize, u64);
+
+impl RecordChunkCache {
+    pub(in crate::merge) fn new(max_size: u64) -> Self {
+        RecordChunkCache {
+            max_size,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// A record of a record chunk with `decoded_size` bytes of records, in the file that counts as
+    /// `number`.
+    pub(in crate::merge) fn record<S: ReadAt>(
+        &self,
+        (number, file): (usize, &RecordFile<S>),
+        position: RecordPosition,
+        decoded_size: u64,
+    ) -> Result<Bytes> {
+        let begin = position.chunk_begin();
+        // Held while decoding: whoever waits for it most likely waits for the same record chunk.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (number, begin.0);
+        let chunk = match kept.iter().position(|(known, _)| *known == place) {
+            Some(at) => match kept.remove(at) {
+                Some((_, chunk)) => chunk,
+                None => return Err(no_record(position)),
+            },
+            None => {
+                let mut total: u64 = kept.iter().map(|(_, chunk)| chunk.decoded_size()).sum();
+                while total.saturating_add(decoded_size) > self.max_size
+                    && let Some((_, dropped)) = kept.pop_front()
+                {
+                    total -= dropped.decoded_size();
+                }
+                file.read_chunk(begin)?
+            }
+        };
+        let index = usize::try_from(position.record_index()).ok();
+        let record = index.and_then(|index| chunk.record_bytes(index));
+        kept.push_back((place, chunk));
+        record.ok_or_else(|| no_record(position))
+    }
+}
+
+#[cold]
+fn no_record(position: RecordPosition) -> Error {
+    Error::new(ErrorKind::InvalidTrailer, "no record has this position")
+        .at_offset(position.numeric())
+}

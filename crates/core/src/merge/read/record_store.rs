@@ -1,0 +1,293 @@
+//! The chunks of open record files, read and checked.
+
+use std::cell::Cell;
+use std::io::Read;
+use std::path::PathBuf;
+
+use record_file::{PairStep, ReadAt, RecordFile, RecordPair, RecordPosition, WantedRecord, Watch};
+
+use super::checked_stream::{CheckedStream, check_crc32c};
+use super::chunk_store::{ChunkStore, Places, read_stream, read_to_place};
+use super::record_cache::RecordChunkCache;
+use crate::container::{Limits, Trailer};
+use crate::proto::ChunkInfo;
+use crate::{Error, ErrorKind, Result};
+
+/// The chunks of a message, as records of one file or of several.
+#[derive(Debug)]
+pub(crate) struct RecordStore<S> {
+    pub(in crate::merge) file: RecordFile<S>,
+    /// The other files that have chunks.
+    pub(in crate::merge) parts: Vec<Part<S>>,
+    pub(in crate::merge) trailer: Trailer,
+    pub(in crate::merge) records: Vec<Record>,
+    /// Where the record chunks begin that the trailer is in, the last record's included.
+    pub(in crate::merge) trailer_chunks: Vec<u64>,
+    pub(in crate::merge) cache: RecordChunkCache,
+    /// Without symbolic links; none if it wasn't opened by a path.
+    pub(in crate::merge) paths: Vec<PathBuf>,
+    /// What it was opened within.
+    pub(in crate::merge) limits: Limits,
+}
+
+/// One of the other files.
+#[derive(Debug)]
+pub(in crate::merge) struct Part<S> {
+    pub(in crate::merge) name: String,
+    pub(in crate::merge) file: RecordFile<S>,
+    /// Where its own last record is.
+    pub(in crate::merge) end: RecordPosition,
+}
+
+/// Where the record of a chunk is.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::merge) struct Record {
+    /// Which file it is in: 0 is the one with the trailer.
+    pub(in crate::merge) file: usize,
+    pub(in crate::merge) position: RecordPosition,
+    /// Whether other records are in its record chunk.
+    pub(in crate::merge) shared: bool,
+    /// Bytes of its record chunk as stored.
+    pub(in crate::merge) stored_size: u64,
+}
+
+/// Sums up a chunk while it is read.
+#[derive(Debug, Default)]
+struct Sum {
+    crc32c: u32,
+}
+
+impl Watch for Sum {
+    fn see(&mut self, bytes: &[u8]) {
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+    }
+}
+
+/// Says besides how much was read, of all chunks.
+struct Counted<'a> {
+    chunk: usize,
+    sum: Sum,
+    read: &'a Cell<u64>,
+}
+
+impl Watch for Counted<'_> {
+    fn see(&mut self, bytes: &[u8]) {
+        self.sum.see(bytes);
+        self.read.set(self.read.get() + bytes.len() as u64);
+    }
+}
+
+impl<S: ReadAt> RecordStore<S> {
+    /// The trailer.
+    pub(crate) fn trailer(&self) -> &Trailer {
+        &self.trailer
+    }
+
+    /// The record file below: the one with the trailer.
+    pub(crate) fn record_file(&self) -> &RecordFile<S> {
+        &self.file
+    }
+
+    /// All record files, the one with the trailer first; the others in the order of `files` in the
+    /// trailer.
+    pub(crate) fn record_files(&self) -> impl Iterator<Item = &RecordFile<S>> {
+        std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
+    }
+
+    /// The position of a chunk's record, if that is in the file with the trailer.
+    pub(crate) fn position(&self, chunk: usize) -> Option<RecordPosition> {
+        let record = self.records.get(chunk).filter(|record| record.file == 0);
+        record.map(|record| record.position)
+    }
+
+    /// Where the record chunks begin that the trailer is in or, of one of the other files, its last
+    /// record; counted as [`record_files`](Self::record_files) does.
+    pub(crate) fn trailer_chunks(&self, file: usize) -> Vec<u64> {
+        match file.checked_sub(1).and_then(|at| self.parts.get(at)) {
+            Some(part) => vec![part.end.chunk_begin().0],
+            None => self.trailer_chunks.clone(),
+        }
+    }
+
+    /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
+    /// its position there.
+    pub(crate) fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
+        let record = self.records.get(chunk)?;
+        Some((record.file, record.position))
+    }
+
+    /// The record file that counts as `number`, and in front of an error its name.
+    pub(crate) fn numbered(&self, number: usize) -> (&RecordFile<S>, impl Fn(Error) -> Error) {
+        let part = number.checked_sub(1).and_then(|at| self.parts.get(at));
+        let name = part.map(|part| part.name.as_str());
+        let named = move |error: Error| match name {
+            Some(name) => error.context(name.escape_debug()),
+            None => error,
+        };
+        (part.map_or(&self.file, |part| &part.file), named)
+    }
+
+    /// The files that it was opened from, without symbolic links: the one with the trailer, and the
+    /// others that have chunks. None if it wasn't opened by a path.
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        &self.paths
+    }
+
+    /// Fails if all chunks together are larger than the limits that the file was opened within let
+    /// a merge be. For what reads each of them, merged or not.
+    pub(crate) fn check_merged_size(&self) -> Result<()> {
+        let sizes = (0..self.len()).map(|chunk| self.size(chunk));
+        let bytes = sizes.fold(0, u64::saturating_add);
+        self.limits.check_merged_size(bytes, self.stored_len())
+    }
+
+    /// A chunk whose record has a record chunk of its own.
+    fn alone(&self, chunk: usize) -> Option<(&Record, &ChunkInfo)> {
+        let record = self.records.get(chunk).filter(|record| !record.shared)?;
+        Some((record, self.trailer.metadata().chunks.get(chunk)?))
+    }
+
+    /// The chunks in groups, each for one reader: those whose records share record chunks are one,
+    /// by their places, so that each record chunk is decoded once however few are kept. There is
+    /// nothing to gain from several readers: it is decoded while the others wait.
+    pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
+        let mut shared = Vec::new();
+        let mut groups = Vec::new();
+        for (chunk, record) in self.records.iter().enumerate() {
+            match record.shared {
+                true => shared.push(chunk),
+                false => groups.push(vec![chunk]),
+            }
+        }
+        shared.sort_by_key(|&chunk| (self.records[chunk].file, self.records[chunk].position));
+        groups.extend(Some(shared).filter(|shared| !shared.is_empty()));
+        groups
+    }
+
+    /// An error of the record file that a chunk is in.
+    fn named(&self, chunk: usize, error: record_file::Error) -> Error {
+        let file = self.records.get(chunk).map_or(0, |record| record.file);
+        self.numbered(file).1(error.into())
+    }
+}
+
+impl<S: ReadAt> ChunkStore for RecordStore<S> {
+    fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    fn size(&self, chunk: usize) -> u64 {
+        self.trailer
+            .metadata()
+            .chunks
+            .get(chunk)
+            .map_or(0, |info| info.size)
+    }
+
+    fn stored_len(&self) -> u64 {
+        self.record_files()
+            .map(RecordFile::size)
+            .fold(0, u64::saturating_add)
+    }
+
+    fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
+        self.trailer.metadata().chunks.get(chunk)?.crc32c
+    }
+
+    fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
+        let Some((record, info)) = self.alone(chunk) else {
+            return read_stream(&mut *self.stream(chunk)?, buffer);
+        };
+        let (file, named) = self.numbered(record.file);
+        let wanted = WantedRecord {
+            file,
+            position: record.position,
+            place: buffer,
+            watch: Sum::default(),
+        };
+        let sum = wanted.read().map_err(|error| named(error.into()))?;
+        check_crc32c(sum.crc32c, info.crc32c)
+    }
+
+    fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
+        let read = Cell::new(0);
+        let mut pair = RecordPair::new();
+        loop {
+            // A record that isn't alone comes from the cache.
+            let mut shared = None;
+            let step = pair.step(|lane| {
+                if shared.is_some() {
+                    return None;
+                }
+                let (chunk, place) = places.next(lane)?;
+                let Some((record, _)) = self.alone(chunk) else {
+                    shared = Some((chunk, place));
+                    return None;
+                };
+                Some(WantedRecord {
+                    file: self.numbered(record.file).0,
+                    position: record.position,
+                    place,
+                    watch: Counted {
+                        chunk,
+                        sum: Sum::default(),
+                        read: &read,
+                    },
+                })
+            });
+            if step.is_none() && shared.is_none() {
+                return Ok(());
+            }
+            places.advance(read.take())?;
+            if let Some((chunk, place)) = shared {
+                read_to_place(self, chunk, place, places)?;
+            }
+            if let Some(PairStep::Ended(Counted { chunk, sum, .. }, result)) = step {
+                let checked = result
+                    .map_err(|error| self.named(chunk, error))
+                    .and_then(|()| check_crc32c(sum.crc32c, self.checked_crc32c(chunk)));
+                checked.map_err(|error| error.in_chunk(chunk as u64))?;
+                places.filled(chunk, sum.crc32c);
+            }
+        }
+    }
+
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        let (Some(record), Some(info)) = (
+            self.records.get(chunk),
+            self.trailer.metadata().chunks.get(chunk),
+        ) else {
+            return Err(Error::new(
+                ErrorKind::InvalidTrailer,
+                "there is no such chunk",
+            ));
+        };
+        let (file, named) = self.numbered(record.file);
+        if !record.shared {
+            let stream = file.record_stream(record.position);
+            let stream = stream.map_err(|error| named(error.into()))?;
+            return Ok(Box::new(CheckedStream::new(stream, info)));
+        }
+        let header = file.chunk_header_at(record.position.chunk_begin());
+        let size = header
+            .map_err(|error| named(error.into()))?
+            .header
+            .decoded_data_size;
+        let bytes = self
+            .cache
+            .record((record.file, file), record.position, size)
+            .map_err(named)?;
+        if bytes.len() as u64 != info.size {
+            let message = format!(
+                "the trailer says {} bytes, where its record has {}",
+                info.size,
+                bytes.len()
+            );
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+        Ok(Box::new(CheckedStream::new(
+            std::io::Cursor::new(bytes),
+            info,
+        )))
+    }
+}

@@ -1,0 +1,116 @@
+//! What there is to know about every chunk without reading it.
+
+use std::sync::Arc;
+
+use record_file::{CompressionKind, ReadAt};
+
+use super::record_store::RecordStore;
+use crate::container::{ChunkKind, ChunkPlace};
+use crate::{Error, Result};
+
+/// How a chunk is stored, and where it belongs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ChunkSummary {
+    /// Its index.
+    pub index: usize,
+    /// Whether it holds a message or a value.
+    pub kind: ChunkKind,
+    /// Where it belongs: one place, unless the file is unusual.
+    pub places: Vec<ChunkPlace>,
+    /// Bytes, uncompressed.
+    pub size: u64,
+    /// Bytes of it in the file; `None` if other records share its record chunk.
+    pub stored_size: Option<u64>,
+    /// The other chunks in its record chunk: those compressed with it, and those that are the very
+    /// same record.
+    pub shared_with: SharedWith,
+    /// How it is compressed.
+    pub compression: CompressionKind,
+    /// Which file its record is in: 0 is the one with the trailer, the others are counted as the
+    /// trailer does.
+    pub file: usize,
+    /// The position of its record in that file.
+    pub position: u64,
+    /// The crc32c of its bytes, if the trailer says it.
+    pub crc32c: Option<u32>,
+}
+
+/// The other chunks in the record chunk of one.
+///
+/// All chunks of a record chunk hold one list, since a file may say of a million that they share
+/// one.
+#[derive(Clone, Debug, Default)]
+pub struct SharedWith {
+    /// All of them, in order, the chunk itself included.
+    together: Option<Arc<[usize]>>,
+    own: usize,
+}
+
+impl SharedWith {
+    /// Their indices, in order.
+    pub fn iter(&self) -> impl Iterator<Item = usize> {
+        let together = self.together.iter().flat_map(|all| all.iter());
+        together.copied().filter(|&index| index != self.own)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.together.as_ref().map_or(0, |all| all.len() - 1)
+    }
+
+    /// Whether the chunk has its record chunk for itself.
+    pub fn is_empty(&self) -> bool {
+        self.together.is_none()
+    }
+}
+
+/// What there is to know about every chunk without reading it.
+pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSummary>> {
+    let mut shared = shared(store);
+    let mut summaries = Vec::with_capacity(store.records.len());
+    for (index, places) in store.trailer.places().into_iter().enumerate() {
+        let (record, info) = (
+            &store.records[index],
+            &store.trailer.metadata().chunks[index],
+        );
+        let stored = store
+            .numbered(record.file)
+            .0
+            .stored(record.position)
+            .map_err(|e| Error::from(e).in_chunk(index as u64))?;
+        summaries.push(ChunkSummary {
+            index,
+            kind: store.trailer.kinds()[index],
+            places,
+            size: info.size,
+            stored_size: (!record.shared).then_some(record.stored_size),
+            shared_with: std::mem::take(&mut shared[index]),
+            compression: stored.compression,
+            file: record.file,
+            position: record.position.numeric(),
+            crc32c: info.crc32c,
+        });
+    }
+    Ok(summaries)
+}
+
+fn shared<S: ReadAt>(store: &RecordStore<S>) -> Vec<SharedWith> {
+    let begin = |&index: &usize| {
+        let record = &store.records[index];
+        (record.file, record.position.chunk_begin())
+    };
+    let mut order: Vec<usize> = (0..store.records.len()).collect();
+    order.sort_by_key(begin);
+    let mut shared = vec![SharedWith::default(); order.len()];
+    for together in order.chunk_by(|a, b| begin(a) == begin(b)) {
+        if together.len() > 1 {
+            let all: Arc<[usize]> = together.into();
+            for &own in together {
+                let together = Some(Arc::clone(&all));
+                shared[own] = SharedWith { together, own };
+            }
+        }
+    }
+    shared
+}

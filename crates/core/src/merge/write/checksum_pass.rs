@@ -1,0 +1,293 @@
+//! Reading every chunk once, on several threads: it is checked, and summed up by the segments that
+//! a merge takes from it.
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::parallel::{COPY_LEN, WHOLE_UP_TO};
+use crate::io::threads;
+use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
+use crate::merge::read::chunk_store::ChunkStore;
+use crate::progress::Meter;
+use crate::wire::{FieldNumber, WireCursor};
+use crate::{Error, ErrorKind, Result};
+
+/// What reading all chunks showed.
+#[derive(Debug, Default)]
+pub(in crate::merge) struct Pass {
+    /// Bytes of the chunks that could be read.
+    pub(in crate::merge) bytes: u64,
+    /// What is wrong, in the order of the chunks.
+    pub(in crate::merge) problems: Vec<Error>,
+    /// The crc32c of every segment of the plan, as far as its chunk could be read.
+    pub(in crate::merge) crcs: Vec<u32>,
+    /// The number of the first field of every chunk that was in memory as a whole, if it has one.
+    pub(in crate::merge) first_fields: Vec<Option<FieldNumber>>,
+}
+
+/// Reads all chunks. One thread reads those of a `group` in their order.
+pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
+    store: &S,
+    mut groups: Vec<Vec<usize>>,
+    plan: Option<&MergePlan>,
+    threads: NonZeroUsize,
+    meter: &Meter,
+) -> Pass {
+    // The largest first, so that no thread waits long for another at the end.
+    groups.sort_by_cached_key(|group| {
+        let bytes: u64 = group.iter().map(|&chunk| store.size(chunk)).sum();
+        std::cmp::Reverse(bytes)
+    });
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut reading = Reading {
+            store,
+            plan,
+            meter,
+            buffer: Vec::new(),
+            found: Vec::new(),
+            first_fields: Vec::new(),
+            bytes: 0,
+            problems: Vec::new(),
+        };
+        while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for &chunk in group {
+                if meter.check().is_err() {
+                    return reading.done();
+                }
+                reading.read(chunk);
+            }
+        }
+        reading.done()
+    };
+    let mut pass = Pass {
+        crcs: vec![0; plan.map_or(0, |plan| plan.segments().len())],
+        first_fields: vec![None; store.len()],
+        ..Pass::default()
+    };
+    let mut problems = Vec::new();
+    for done in threads::run(threads.get().min(groups.len()).max(1), work) {
+        pass.bytes += done.bytes;
+        problems.extend(done.problems);
+        for (segment, crc32c) in done.found {
+            pass.crcs[segment] = crc32c;
+        }
+        for (chunk, number) in done.first_fields {
+            pass.first_fields[chunk] = Some(number);
+        }
+    }
+    problems.sort_by_key(|(chunk, _)| *chunk);
+    pass.problems = problems.into_iter().map(|(_, error)| error).collect();
+    pass.problems.extend(meter.check().err());
+    pass
+}
+
+/// What one thread reads.
+struct Reading<'a, S: ?Sized> {
+    store: &'a S,
+    plan: Option<&'a MergePlan>,
+    meter: &'a Meter,
+    buffer: Vec<u8>,
+    found: Vec<(usize, u32)>,
+    first_fields: Vec<(usize, FieldNumber)>,
+    bytes: u64,
+    problems: Vec<(usize, Error)>,
+}
+
+/// What one thread has read.
+struct Done {
+    found: Vec<(usize, u32)>,
+    first_fields: Vec<(usize, FieldNumber)>,
+    bytes: u64,
+    problems: Vec<(usize, Error)>,
+}
+
+impl<S: ChunkStore + ?Sized> Reading<'_, S> {
+    fn done(self) -> Done {
+        let Reading {
+            found,
+            first_fields,
+            bytes,
+            problems,
+            ..
+        } = self;
+        Done {
+            found,
+            first_fields,
+            bytes,
+            problems,
+        }
+    }
+
+    fn read(&mut self, chunk: usize) {
+        let bytes = self.store.size(chunk);
+        let _span = tracing::trace_span!("read", chunk, bytes).entered();
+        match self.sum_up(chunk) {
+            Ok(()) => self.bytes += bytes,
+            // Of all chunks that are left it would be said once for all.
+            Err(error) if error.kind() == ErrorKind::Cancelled => {}
+            Err(error) => self.problems.push((chunk, error.in_chunk(chunk as u64))),
+        }
+    }
+
+    fn sum_up(&mut self, chunk: usize) -> Result<()> {
+        let mut sums = Sums::new(self.store, self.plan, chunk);
+        self.go_through(chunk, &mut sums)?;
+        self.found.extend(sums.of_segments);
+        Ok(())
+    }
+
+    fn go_through(&mut self, chunk: usize, sums: &mut Sums<'_>) -> Result<()> {
+        let (store, meter) = (self.store, self.meter);
+        if let Some(bytes) = store.as_slice(chunk) {
+            sums.add(bytes);
+            self.first_fields.extend(first_field(chunk, bytes));
+            return meter.advance(bytes.len() as u64);
+        }
+        let size = store.size(chunk);
+        if size <= WHOLE_UP_TO {
+            self.buffer.resize(usize::try_from(size).unwrap_or(0), 0);
+            // What is wrong, if anything is, the stream below says.
+            if store.read_into(chunk, &mut self.buffer).is_ok() {
+                sums.add(&self.buffer);
+                self.first_fields.extend(first_field(chunk, &self.buffer));
+                return meter.advance(size);
+            }
+        }
+        let mut stream = store.stream(chunk)?;
+        self.buffer.resize(COPY_LEN, 0);
+        loop {
+            match stream.read(&mut self.buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) => {
+                    sums.add(&self.buffer[..read]);
+                    meter.advance(read as u64)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// The first field of a chunk, if these bytes of it are a message that has one.
+fn first_field(chunk: usize, bytes: &[u8]) -> Option<(usize, FieldNumber)> {
+    let field = WireCursor::new(bytes).header().ok()??;
+    Some((chunk, field.number))
+}
+
+/// The checksums of what a merge takes from a chunk.
+struct Sums<'a> {
+    plan: Option<&'a MergePlan>,
+    /// The segments, in the order of the chunk's bytes, each with the crc32c of what was seen of
+    /// it.
+    of_segments: Vec<(usize, u32)>,
+    /// Those before are through.
+    first: usize,
+    position: u64,
+}
+
+impl<'a> Sums<'a> {
+    fn new<S: ChunkStore + ?Sized>(store: &S, plan: Option<&'a MergePlan>, chunk: usize) -> Self {
+        let segments = plan.map_or(&[][..], |plan| plan.segments_of_chunk(chunk));
+        let mut sums = Sums {
+            plan,
+            of_segments: segments.iter().map(|&segment| (segment, 0)).collect(),
+            first: 0,
+            position: 0,
+        };
+        let whole = 0..store.size(chunk);
+        // All of it is compared with that anyway.
+        if let Some(known) = store.checked_crc32c(chunk)
+            && segments.iter().all(|&at| sums.range(at) == whole)
+        {
+            sums.of_segments
+                .iter_mut()
+                .for_each(|(_, crc)| *crc = known);
+            sums.first = segments.len();
+        }
+        sums
+    }
+
+    fn range(&self, segment: usize) -> Range<u64> {
+        let segment = self.plan.and_then(|plan| plan.segments().get(segment));
+        match segment.map(|segment| &segment.source) {
+            Some(SegmentSource::Chunk { range, .. }) => range.clone(),
+            _ => 0..0,
+        }
+    }
+
+    /// Sums up what comes next of the chunk. Where segments overlap, each of them has it.
+    fn add(&mut self, bytes: &[u8]) {
+        let begin = self.position;
+        let end = begin + bytes.len() as u64;
+        self.position = end;
+        for at in self.first..self.of_segments.len() {
+            let (segment, crc32c) = self.of_segments[at];
+            let range = self.range(segment);
+            if range.start >= end {
+                break;
+            }
+            let within = |position: u64| usize::try_from(position - begin).unwrap_or(usize::MAX);
+            let from = within(range.start.max(begin));
+            let to = within(range.end.clamp(begin, end));
+            if let Some(part) = bytes.get(from..to) {
+                self.of_segments[at].1 = crc32c::crc32c_append(crc32c, part);
+            }
+            if range.end <= end && at == self.first {
+                self.first += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::merge::plan::merge_plan::Segment;
+    use crate::progress::{CancelToken, Progress};
+
+    #[test]
+    fn segments_are_summed_up_wherever_pieces_end_and_segments_overlap() {
+        let bytes: Vec<u8> = (0..3000u32).map(|at| (at * 7).to_le_bytes()[0]).collect();
+        let ranges = [0..0, 0..700, 0..3000, 5..6, 700..2900, 800..900, 2999..3000];
+        let segment = |range| Segment {
+            offset: 0,
+            source: SegmentSource::Chunk { chunk: 0, range },
+        };
+        let plan = MergePlan::new(ranges.map(segment).into(), Vec::new(), 1);
+        for piece in [1, 7, 699, 700, 701, 3000] {
+            let mut sums = Sums::new(&[Bytes::from(bytes.clone())][..], Some(&plan), 0);
+            bytes.chunks(piece).for_each(|piece| sums.add(piece));
+            for (segment, crc32c) in sums.of_segments {
+                let range = &sums.plan.unwrap().segments()[segment].source;
+                let SegmentSource::Chunk { range, .. } = range else {
+                    panic!()
+                };
+                let [start, end] = [range.start, range.end].map(|at| usize::try_from(at).unwrap());
+                let wanted = &bytes[start..end];
+                assert_eq!(
+                    crc32c,
+                    crc32c::crc32c(wanted),
+                    "{range:?} in pieces of {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cancelled_is_said_once() {
+        let token = CancelToken::new();
+        token.cancel();
+        let meter = Progress::default().cancelled_by(&token).meter(9);
+        let chunks = [const { Bytes::from_static(b"chunk") }; 9];
+        let groups = (0..9).map(|chunk| vec![chunk]).collect();
+        let pass = read_all(&chunks[..], groups, None, NonZeroUsize::MIN, &meter);
+        let kinds: Vec<_> = pass.problems.iter().map(Error::kind).collect();
+        assert_eq!(kinds, [ErrorKind::Cancelled]);
+    }
+}

@@ -1,0 +1,197 @@
+//! The chunks that others are spliced into: read once, ahead of the walk over them, and kept for
+//! the merge.
+
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use super::buffer::Memory;
+use crate::Result;
+use crate::container::Trailer;
+use crate::io::threads;
+use crate::merge::options::MergeOptions;
+use crate::merge::plan::merge_plan::MergePlan;
+use crate::merge::plan::planner::plan;
+use crate::merge::read::chunk_store::{ChunkStore, Places};
+
+/// How many bytes of such chunks are kept. What is over is read twice: for the plan, and for the
+/// merge.
+const MOST_KEPT: u64 = 32 << 20;
+
+/// Plans the merge of the chunks in `store`, and has `execute` execute the plan.
+///
+/// A plan can't go on before it has walked over the next of the chunks that others are spliced
+/// into, so other threads read those that follow. As many as fit are held until the merge is
+/// through, in memory of a fixed size; others are read as streams.
+pub(crate) fn with_plan<S: ChunkStore + ?Sized, T>(
+    trailer: &Trailer,
+    store: &S,
+    options: &MergeOptions,
+    execute: impl FnOnce(&Walked<'_, S>, &MergePlan) -> Result<T>,
+) -> Result<T> {
+    with_walked(trailer, store, |walked| {
+        let plan = walked.plan(trailer, options)?;
+        execute(walked, &plan)
+    })
+}
+
+/// As [`with_plan`], with the plan left to `work`.
+pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
+    trailer: &Trailer,
+    store: &S,
+    work: impl FnOnce(&Walked<'_, S>) -> Result<T>,
+) -> Result<T> {
+    let chunks = chosen(trailer, store);
+    let size = chunks.iter().map(|&chunk| store.size(chunk)).sum();
+    let mut memory = Memory::of(size)?;
+    work(&Walked::new(store, &chunks, &mut memory))
+}
+
+/// Which chunks are kept, in the order in which they are walked over.
+fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
+    let mut left = MOST_KEPT;
+    let mut seen = vec![false; store.len()];
+    let mut chosen = Vec::new();
+    for chunk in trailer.spliced_into() {
+        let size = store.size(chunk);
+        let is_kept = size <= left && store.as_slice(chunk).is_none();
+        if is_kept && !std::mem::replace(&mut seen[chunk], true) {
+            left -= size;
+            chosen.push(chunk);
+        }
+    }
+    chosen
+}
+
+/// A store of which some chunks are read once.
+pub(crate) struct Walked<'a, S: ?Sized> {
+    store: &'a S,
+    /// By chunk: which of those that are kept it is.
+    numbers: Vec<Option<u32>>,
+    kept: Vec<Kept<'a>>,
+    /// The next one that nobody reads yet.
+    next: AtomicUsize,
+}
+
+struct Kept<'a> {
+    chunk: usize,
+    /// Where it is read to.
+    place: Mutex<&'a mut [u8]>,
+    /// None if it can't be read: whoever reads it from the store sees why.
+    bytes: OnceLock<Option<&'a [u8]>>,
+}
+
+impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
+    fn new(store: &'a S, chunks: &[usize], memory: &'a mut Memory) -> Self {
+        let mut numbers = vec![None; store.len()];
+        let mut kept = Vec::with_capacity(chunks.len());
+        let mut rest = memory.as_mut_slice();
+        for &chunk in chunks {
+            let size = usize::try_from(store.size(chunk)).unwrap_or(usize::MAX);
+            let Some((place, behind)) = std::mem::take(&mut rest).split_at_mut_checked(size) else {
+                break;
+            };
+            rest = behind;
+            numbers[chunk] = u32::try_from(kept.len()).ok();
+            kept.push(Kept {
+                chunk,
+                place: Mutex::new(place),
+                bytes: OnceLock::new(),
+            });
+        }
+        Walked {
+            store,
+            numbers,
+            kept,
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// Plans a merge, while other threads read ahead.
+    pub(in crate::merge) fn plan(
+        &self,
+        trailer: &Trailer,
+        options: &MergeOptions,
+    ) -> Result<MergePlan> {
+        let others = (options.thread_count().get() - 1).min(self.kept.len() / 2);
+        thread::scope(|scope| {
+            threads::spawn_up_to(scope, others, || while self.read_next() {});
+            let plan = plan(trailer, self, options);
+            // What wasn't needed for the plan isn't needed early.
+            self.next.store(self.kept.len(), Ordering::Relaxed);
+            plan
+        })
+    }
+
+    /// Reads the next chunk that nobody reads yet, if there is one.
+    fn read_next(&self) -> bool {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        let kept = self.kept.get(next);
+        kept.map(|kept| self.read(kept)).is_some()
+    }
+
+    fn bytes(&self, chunk: usize) -> Option<&[u8]> {
+        let number = (*self.numbers.get(chunk)?)?;
+        let kept = self.kept.get(number as usize)?;
+        // While another thread reads it, those that follow can be.
+        while kept.bytes.get().is_none() && self.read_next() {}
+        self.read(kept)
+    }
+
+    /// A chunk's bytes; if another thread is reading them, once it has.
+    fn read(&self, kept: &Kept<'a>) -> Option<&'a [u8]> {
+        let read = || {
+            let mut place = kept.place.lock().unwrap_or_else(PoisonError::into_inner);
+            let place = std::mem::take(&mut *place);
+            let (chunk, bytes) = (kept.chunk, place.len());
+            let _span = tracing::trace_span!("read", chunk, bytes).entered();
+            self.store.read_into(kept.chunk, place).ok()?;
+            Some(&*place)
+        };
+        *kept.bytes.get_or_init(read)
+    }
+}
+
+impl<S: ChunkStore + ?Sized> ChunkStore for Walked<'_, S> {
+    fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    fn size(&self, chunk: usize) -> u64 {
+        self.store.size(chunk)
+    }
+
+    fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
+        match self.bytes(chunk) {
+            Some(bytes) => Ok(Box::new(bytes)),
+            None => self.store.stream(chunk),
+        }
+    }
+
+    fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
+        match self.bytes(chunk) {
+            Some(bytes) if bytes.len() == buffer.len() => {
+                buffer.copy_from_slice(bytes);
+                Ok(())
+            }
+            _ => self.store.read_into(chunk, buffer),
+        }
+    }
+
+    fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
+        self.store.read_each(places)
+    }
+
+    fn checked_crc32c(&self, chunk: usize) -> Option<u32> {
+        self.store.checked_crc32c(chunk)
+    }
+
+    fn stored_len(&self) -> u64 {
+        self.store.stored_len()
+    }
+
+    fn as_slice(&self, chunk: usize) -> Option<&[u8]> {
+        self.bytes(chunk).or_else(|| self.store.as_slice(chunk))
+    }
+}

@@ -1,0 +1,50 @@
+//! Output that is written in order, counted and summed up on its way.
+
+use std::io::{self, BufWriter, Write};
+
+use crate::Result;
+use crate::progress::Meter;
+
+/// Small pieces are gathered up to this size; larger ones pass through.
+const GATHER: usize = 256 << 10;
+
+/// Counts and sums what passes through it.
+pub(in crate::merge) struct Sink<'a> {
+    inner: BufWriter<&'a mut dyn Write>,
+    size: u64,
+    crc32c: u32,
+    meter: &'a Meter,
+}
+
+impl<'a> Sink<'a> {
+    pub(in crate::merge) fn new(inner: &'a mut dyn Write, meter: &'a Meter) -> Self {
+        Sink {
+            inner: BufWriter::with_capacity(GATHER, inner),
+            size: 0,
+            crc32c: 0,
+            meter,
+        }
+    }
+
+    /// The number of bytes and their crc32c, all of them being written. What was cancelled
+    /// meanwhile fails at the latest here.
+    pub(in crate::merge) fn finish(mut self) -> Result<(u64, u32)> {
+        self.inner.flush()?;
+        self.meter.check()?;
+        Ok((self.size, self.crc32c))
+    }
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.inner.write_all(bytes)?;
+        self.meter.advance(bytes.len() as u64)?;
+        self.crc32c = crc32c::crc32c_append(self.crc32c, bytes);
+        self.size += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

@@ -1,0 +1,134 @@
+//! Chunks that go to memory whole: each is read straight to its place, by several threads, each two
+//! at a time.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tracing::Span;
+
+use crate::Result;
+use crate::merge::plan::merge_plan::MergePlan;
+use crate::merge::read::chunk_store::{ChunkStore, Places};
+use crate::progress::Meter;
+
+/// Beside a larger chunk small ones are read, and not another large one: that is for another
+/// thread.
+const LARGE: usize = 1 << 20;
+
+/// A chunk that is the output from one place on.
+pub(in crate::merge) struct WholeChunk<'b> {
+    pub(in crate::merge) chunk: usize,
+    /// Which segment of the plan it is.
+    pub(in crate::merge) segment: usize,
+    pub(in crate::merge) place: &'b mut [u8],
+}
+
+impl WholeChunk<'_> {
+    /// Whether these bytes of a chunk are all of it, needed once, and yet to be read.
+    pub(in crate::merge) fn is_one<S: ChunkStore + ?Sized>(
+        plan: &MergePlan,
+        store: &S,
+        chunk: usize,
+        range: &Range<u64>,
+    ) -> bool {
+        *range == (0..store.size(chunk))
+            && plan.chunk_segments(chunk).nth(1).is_none()
+            && store.as_slice(chunk).is_none()
+    }
+}
+
+/// The chunks that no thread has begun to read.
+pub(in crate::merge) struct WholeChunks<'b> {
+    /// The largest first, so that what is left at the end is small, and no thread waits long for
+    /// another.
+    left: Mutex<VecDeque<WholeChunk<'b>>>,
+    count: usize,
+}
+
+impl<'b> WholeChunks<'b> {
+    pub(in crate::merge) fn new(mut chunks: Vec<WholeChunk<'b>>) -> Self {
+        chunks.sort_by_key(|one| (std::cmp::Reverse(one.place.len()), one.chunk));
+        WholeChunks {
+            count: chunks.len(),
+            left: Mutex::new(chunks.into()),
+        }
+    }
+
+    pub(in crate::merge) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// What one of so many threads reads, unless one has failed.
+    pub(in crate::merge) fn share<'q>(
+        &'q self,
+        threads: usize,
+        failed: &'q AtomicBool,
+        meter: &'q Meter,
+    ) -> Share<'q, 'b> {
+        Share {
+            chunks: self,
+            // One for each thread is better than two for some.
+            lanes: self.count / threads.max(1),
+            failed,
+            meter,
+            begun: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+}
+
+/// What one thread reads.
+pub(in crate::merge) struct Share<'q, 'b> {
+    chunks: &'q WholeChunks<'b>,
+    lanes: usize,
+    failed: &'q AtomicBool,
+    meter: &'q Meter,
+    begun: Vec<Begun>,
+    /// The segments that it has filled, and their crc32c.
+    pub(in crate::merge) found: Vec<(usize, u32)>,
+}
+
+/// A chunk that is being read.
+struct Begun {
+    chunk: usize,
+    segment: usize,
+    _span: Span,
+}
+
+impl<'b> Places<'b> for Share<'_, 'b> {
+    fn next(&mut self, lane: usize) -> Option<(usize, &'b mut [u8])> {
+        if lane >= self.lanes.max(1) || self.failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        let left = self.chunks.left.lock();
+        let mut left = left.unwrap_or_else(PoisonError::into_inner);
+        let is_large = left.front()?.place.len() > LARGE;
+        let WholeChunk {
+            chunk,
+            segment,
+            place,
+        } = match lane > 0 && is_large {
+            true => left.pop_back(),
+            false => left.pop_front(),
+        }?;
+        self.begun.push(Begun {
+            chunk,
+            segment,
+            _span: tracing::trace_span!("read", chunk, bytes = place.len()),
+        });
+        Some((chunk, place))
+    }
+
+    fn advance(&mut self, bytes: u64) -> Result<()> {
+        self.meter.advance(bytes)
+    }
+
+    fn filled(&mut self, chunk: usize, crc32c: u32) {
+        if let Some(at) = self.begun.iter().position(|begun| begun.chunk == chunk) {
+            let begun = self.begun.swap_remove(at);
+            self.found.push((begun.segment, crc32c));
+        }
+    }
+}

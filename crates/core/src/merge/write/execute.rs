@@ -1,0 +1,168 @@
+//! From a plan to the message, compared with what was split.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+
+use super::buffer::Memory;
+use super::chunk_cache::with_plan;
+use super::counting_writer::Sink;
+use super::{in_order, parallel};
+use crate::container::Trailer;
+use crate::merge::options::MergeOptions;
+use crate::merge::plan::merge_plan::MergePlan;
+use crate::merge::read::chunk_store::ChunkStore;
+use crate::{Error, ErrorKind, Result};
+
+/// What was merged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Merged {
+    /// The file that was read.
+    pub input: PathBuf,
+    /// Whether that file holds chunks, and not the message itself.
+    pub chunked: bool,
+    /// Bytes of the message.
+    pub size: u64,
+    /// The crc32c of the message.
+    pub crc32c: u32,
+    /// Whether these are the very bytes that were split: they have been compared with the checksum
+    /// in the file. `None` where the file doesn't say what was split.
+    pub byte_exact: Option<bool>,
+    /// The full name of the message's type, if the file says it.
+    pub message_type: Option<String>,
+}
+
+pub(in crate::merge) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>) -> Result<()> {
+    if chunk.len() as u64 != size {
+        let message = format!("{} bytes, where the trailer says {size}", chunk.len());
+        return Err(Error::new(ErrorKind::InvalidTrailer, message));
+    }
+    match crc32c {
+        Some(expected) if expected != crc32c::crc32c(chunk) => {
+            let found = crc32c::crc32c(chunk);
+            let message = format!("crc32c is {found:08x} where the trailer says {expected:08x}");
+            Err(Error::new(ErrorKind::ChecksumMismatch, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn to_bytes<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    options: &MergeOptions,
+) -> Result<Bytes> {
+    with_plan(trailer, store, options, |store, plan| {
+        let mut memory = Memory::reserve(plan.total_len(), store.stored_len(), options)?;
+        match &mut memory {
+            Memory::Growing(out) => execute(trailer, store, plan, out, options)?,
+            Memory::Small(out) => execute_into(trailer, store, plan, out, options)?,
+            Memory::Huge(out) => execute_into(trailer, store, plan, out, options)?,
+        };
+        Ok(memory.into())
+    })
+}
+
+/// Executes a plan in order, and compares the result with what was split.
+pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    sink: &mut dyn Write,
+    options: &MergeOptions,
+) -> Result<Merged> {
+    if trailer.is_whole() {
+        check_size(trailer, plan.total_len())?;
+    }
+    let meter = options.progress.meter(plan.total_len());
+    let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
+    let mut sink = Sink::new(sink, &meter);
+    in_order::write(plan, store, &mut sink)?;
+    let (size, crc32c) = sink.finish()?;
+    compared(trailer, size, crc32c)
+}
+
+/// Executes a plan to a file that is empty, on several threads where that pays.
+pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    mut file: &File,
+    options: &MergeOptions,
+) -> Result<Merged> {
+    let threads = options.thread_count();
+    if !parallel::is_worthwhile(plan, threads) {
+        return execute(trailer, store, plan, &mut file, options);
+    }
+    if trailer.is_whole() {
+        check_size(trailer, plan.total_len())?;
+    }
+    let meter = options.progress.meter(plan.total_len());
+    let _span = tracing::debug_span!("write", bytes = plan.total_len()).entered();
+    let crc32c = parallel::write_to_file(plan, store, file, threads, &meter)?;
+    compared(trailer, plan.total_len(), crc32c)
+}
+
+/// Executes a plan to the front of a buffer.
+pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
+    trailer: &Trailer,
+    store: &S,
+    plan: &MergePlan,
+    buffer: &mut [u8],
+    options: &MergeOptions,
+) -> Result<Merged> {
+    if trailer.is_whole() {
+        check_size(trailer, plan.total_len())?;
+    }
+    let meter = options.progress.meter(plan.total_len());
+    let threads = options.thread_count();
+    let _span = tracing::debug_span!("fill", bytes = plan.total_len()).entered();
+    let crc32c = parallel::fill(plan, store, buffer, threads, &meter)?;
+    meter.check()?;
+    compared(trailer, plan.total_len(), crc32c)
+}
+
+/// Compares a merge with what was split, as far as the file says what that was.
+pub(in crate::merge) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
+    let whole = trailer.is_whole();
+    let exact = trailer.is_byte_exact();
+    if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
+        && expected != crc32c
+    {
+        let message =
+            format!("the merge has crc32c {crc32c:08x}, what was split had {expected:08x}");
+        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    }
+    Ok(Merged {
+        input: PathBuf::new(),
+        chunked: true,
+        size,
+        crc32c,
+        byte_exact: trailer
+            .metadata()
+            .source_crc32c
+            .filter(|_| trailer.is_marked() && whole)
+            .map(|_| exact),
+        message_type: trailer.message_type().map(str::to_owned),
+    })
+}
+
+/// The merge is as large as what was split was; smaller only if that had lengths that took more
+/// bytes than they need.
+pub(in crate::merge) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
+    let Some(source) = trailer
+        .metadata()
+        .source_size
+        .filter(|_| trailer.is_marked())
+    else {
+        return Ok(());
+    };
+    if total > source || (trailer.is_byte_exact() && total != source) {
+        let message = format!("the merge has {total} bytes, what was split had {source}");
+        return Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    }
+    Ok(())
+}

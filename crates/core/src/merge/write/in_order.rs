@@ -1,0 +1,136 @@
+//! Executing a plan: the output in order, with a stream open for each chunk in use.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::ops::Range;
+
+use tracing::Span;
+
+use crate::Result;
+use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
+use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
+
+/// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
+const COPY_LEN: usize = 256 << 10;
+
+/// How many chunks are being read at once. More are in use only where many messages are merged
+/// field by field into one.
+const MAX_OPEN: usize = 64;
+
+/// Writes the planned message. A chunk is read from its first segment to its last, and then to its
+/// end, so that all of it was checked.
+pub(crate) fn write<S: ChunkStore + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    sink: &mut dyn Write,
+) -> Result<()> {
+    let mut streams = Streams {
+        plan,
+        store,
+        open: HashMap::new(),
+        left: HashMap::new(),
+    };
+    let mut buffer = Vec::new();
+    for segment in plan.segments() {
+        let (chunk, range) = match &segment.source {
+            SegmentSource::Literal(range) => {
+                sink.write_all(plan.literal(range.clone()))?;
+                continue;
+            }
+            SegmentSource::Chunk { chunk, range } => (*chunk, range),
+        };
+        if let Some(slice) = store.as_slice(chunk) {
+            let range = usize::try_from(range.start)
+                .ok()
+                .zip(usize::try_from(range.end).ok());
+            let bytes = range.and_then(|(start, end)| slice.get(start..end));
+            sink.write_all(bytes.ok_or_else(|| shorter().in_chunk(chunk as u64))?)?;
+            continue;
+        }
+        buffer.resize(COPY_LEN, 0);
+        streams
+            .copy(chunk, range, &mut buffer, sink)
+            .map_err(|error| error.in_chunk(chunk as u64))?;
+    }
+    Ok(())
+}
+
+struct Streams<'a, S: ?Sized> {
+    plan: &'a MergePlan,
+    store: &'a S,
+    open: HashMap<usize, OpenChunk<'a>>,
+    /// How many segments are still to be taken from each chunk that was begun.
+    left: HashMap<usize, usize>,
+}
+
+/// A chunk that is being read from its front.
+struct OpenChunk<'a> {
+    stream: Box<dyn Read + 'a>,
+    position: u64,
+    /// What the time for reading it is counted to.
+    timed: Span,
+}
+
+impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
+    fn copy(
+        &mut self,
+        chunk: usize,
+        range: &Range<u64>,
+        buffer: &mut [u8],
+        sink: &mut dyn Write,
+    ) -> Result<()> {
+        // A chunk whose bytes are used out of their order is read from its front again.
+        let reusable = |open: &OpenChunk<'_>| open.position <= range.start;
+        let mut source = match self.open.remove(&chunk).filter(reusable) {
+            Some(open) => open,
+            None => OpenChunk {
+                stream: self.store.stream(chunk)?,
+                position: 0,
+                timed: tracing::trace_span!("read", chunk, bytes = self.store.size(chunk)),
+            },
+        };
+        let gap = range.start - source.position;
+        let skipped = std::io::copy(&mut source.stream.by_ref().take(gap), &mut std::io::sink())?;
+        if skipped != gap {
+            return Err(shorter());
+        }
+        let mut left = range.end - range.start;
+        while left > 0 {
+            let want = usize::try_from(left)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len());
+            let stream = &mut source.stream;
+            let read = source
+                .timed
+                .in_scope(|| stream.read_exact(&mut buffer[..want]));
+            read.map_err(read_error)?;
+            sink.write_all(&buffer[..want])?;
+            left -= want as u64;
+        }
+        source.position = range.end;
+        self.put_back(chunk, source)
+    }
+
+    /// Keeps a chunk open for its next segment, or reads it to its end after the last.
+    fn put_back(&mut self, chunk: usize, mut source: OpenChunk<'a>) -> Result<()> {
+        let plan = self.plan;
+        let left = self
+            .left
+            .entry(chunk)
+            .or_insert_with(|| plan.chunk_segments(chunk).count());
+        *left -= 1;
+        if *left == 0 {
+            self.left.remove(&chunk);
+            std::io::copy(&mut source.stream, &mut std::io::sink())?;
+            return Ok(());
+        }
+        // One that is dropped is opened again at its next segment.
+        if self.open.len() >= MAX_OPEN
+            && let Some(&dropped) = self.open.keys().next()
+        {
+            self.open.remove(&dropped);
+        }
+        self.open.insert(chunk, source);
+        Ok(())
+    }
+}

@@ -1,0 +1,290 @@
+//! A planned message as input, without it being merged.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use record_file::ReadAt;
+
+use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
+use crate::merge::read::chunk_store::{ChunkStore, may_be_led_to, read_to_end};
+use crate::wire::{Input, at_hand};
+use crate::{Error, ErrorKind, Result};
+
+/// Chunks up to this size are read as a whole when they are first looked into: a walk along a path
+/// goes back at every step.
+const WHOLE_UP_TO: u64 = 1 << 20;
+
+/// How many chunks are open at once.
+const MAX_OPEN: usize = 4;
+
+const WINDOW: usize = 4 << 10;
+
+/// How much is copied at a time to where chunks are unpacked.
+const COPY_LEN: usize = 256 << 10;
+
+/// Hops through the message that a plan describes. Only the chunks that are looked into are read.
+///
+/// Going back in a chunk is to read it again from its beginning. Where more than the chunk would be
+/// read again, it is unpacked to a temporary file.
+pub(crate) struct PlanInput<'a, S: ?Sized> {
+    plan: MergePlan,
+    store: &'a S,
+    /// The one used last is at the end.
+    open: Vec<(usize, Open<'a>)>,
+    /// Those that may not have been read to their ends, where they are checked.
+    partly: BTreeSet<usize>,
+    unpacked: Unpacked,
+    window: Vec<u8>,
+    start: u64,
+}
+
+/// Chunks that are gone back in again and again.
+#[derive(Default)]
+struct Unpacked {
+    file: Option<File>,
+    len: u64,
+    /// Where each begins in the file.
+    at: HashMap<usize, u64>,
+    /// Bytes that were read again, by chunk.
+    again: HashMap<usize, u64>,
+    /// There is no room for such a file, so what is needed is read again.
+    impossible: bool,
+}
+
+enum Open<'a> {
+    Whole(Vec<u8>),
+    Stream(Box<dyn Read + 'a>, u64),
+}
+
+impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
+    pub(crate) fn new(plan: MergePlan, store: &'a S) -> Self {
+        PlanInput {
+            plan,
+            store,
+            open: Vec::new(),
+            partly: BTreeSet::new(),
+            unpacked: Unpacked::default(),
+            window: Vec::new(),
+            start: 0,
+        }
+    }
+
+    pub(crate) fn plan(&self) -> &MergePlan {
+        &self.plan
+    }
+
+    /// Reads what is left of the chunks that were looked into, so that they were checked.
+    pub(crate) fn check(&mut self) -> Result<()> {
+        for (chunk, open) in std::mem::take(&mut self.open) {
+            if let Open::Stream(mut stream, _) = open {
+                let read = std::io::copy(&mut stream, &mut std::io::sink());
+                read.map_err(|error| Error::from(error).in_chunk(chunk as u64))?;
+                self.partly.remove(&chunk);
+            }
+        }
+        while let Some(chunk) = self.partly.pop_first() {
+            read_to_end(self.store, chunk)?;
+        }
+        Ok(())
+    }
+
+    /// An error of one who hopped through the message: if a chunk that was looked into is damaged,
+    /// that is the error.
+    #[cold]
+    pub(crate) fn damage_first(&mut self, error: Error) -> Error {
+        if !may_be_led_to(&error) {
+            return error;
+        }
+        match self.check() {
+            Ok(()) => error,
+            Err(damage) => damage.at_path(error.path().unwrap_or_default()),
+        }
+    }
+
+    /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.
+    fn refill(&mut self, position: u64, want: usize) -> Result<()> {
+        // What is at hand already stays, since a chunk can't be gone back in.
+        let skip = position.checked_sub(self.start);
+        let skip = skip.and_then(|skip| usize::try_from(skip).ok());
+        let passed = skip.unwrap_or(usize::MAX).min(self.window.len());
+        self.window.drain(..passed);
+        self.start = position;
+        let filled = self.fill(position, want);
+        if filled.is_err() {
+            self.window.clear();
+        }
+        filled
+    }
+
+    fn fill(&mut self, position: u64, want: usize) -> Result<()> {
+        let at_hand = position + self.window.len() as u64;
+        let mut at = self
+            .plan
+            .segments()
+            .partition_point(|segment| segment.offset <= at_hand)
+            .saturating_sub(1);
+        while self.window.len() < want
+            && let Some(segment) = self.plan.segments().get(at).cloned()
+        {
+            let skip = position + self.window.len() as u64 - segment.offset;
+            match &segment.source {
+                SegmentSource::Literal(range) => {
+                    let literal = self.plan.literal(range.clone());
+                    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+                    self.window
+                        .extend_from_slice(literal.get(skip..).unwrap_or_default());
+                }
+                SegmentSource::Chunk { chunk, range } => {
+                    let most = WINDOW.max(want) - self.window.len();
+                    let start = range.start + skip;
+                    let len = (range.end - start).min(most as u64);
+                    self.read(*chunk, start, len)
+                        .map_err(|error| error.in_chunk(*chunk as u64))?;
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    /// Adds bytes of a chunk to the window.
+    fn read(&mut self, chunk: usize, start: u64, len: u64) -> Result<()> {
+        if self.unpacked(chunk, start)? {
+            return self.read_unpacked(chunk, start, len);
+        }
+        let known = self.open.iter().position(|(open, _)| *open == chunk);
+        let goes_on = known
+            .map(|at| self.open.remove(at).1)
+            .filter(|open| !matches!(open, Open::Stream(_, position) if *position > start));
+        let mut open = match goes_on {
+            Some(open) => open,
+            None => self.open(chunk)?,
+        };
+        let before = self.window.len() as u64;
+        match &mut open {
+            Open::Whole(bytes) => {
+                let range = usize::try_from(start)
+                    .ok()
+                    .zip(usize::try_from(start + len).ok());
+                let bytes = range.and_then(|(start, end)| bytes.get(start..end));
+                self.window.extend_from_slice(bytes.unwrap_or_default());
+            }
+            Open::Stream(stream, position) => {
+                let gap = start - *position;
+                std::io::copy(&mut stream.by_ref().take(gap), &mut std::io::sink())?;
+                stream.by_ref().take(len).read_to_end(&mut self.window)?;
+                *position = start + len;
+            }
+        }
+        if self.window.len() as u64 - before < len {
+            let message = "the chunk is shorter than the file says";
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        }
+        if self.open.len() >= MAX_OPEN {
+            self.open.remove(0);
+        }
+        self.open.push((chunk, open));
+        Ok(())
+    }
+
+    /// Whether a chunk is unpacked, as it is once reading it again from its beginning has cost as
+    /// much.
+    fn unpacked(&mut self, chunk: usize, start: u64) -> Result<bool> {
+        if self.unpacked.at.contains_key(&chunk) {
+            return Ok(true);
+        }
+        let goes_back = self.open.iter().any(|(open, how)| {
+            *open == chunk && matches!(how, Open::Stream(_, position) if *position > start)
+        });
+        if !goes_back || self.unpacked.impossible {
+            return Ok(false);
+        }
+        let again = self.unpacked.again.entry(chunk).or_default();
+        *again = again.saturating_add(start);
+        if *again <= self.store.size(chunk) {
+            return Ok(false);
+        }
+        self.open.retain(|(open, _)| *open != chunk);
+        self.unpack(chunk)
+    }
+
+    fn unpack(&mut self, chunk: usize) -> Result<bool> {
+        let _span = tracing::trace_span!("unpack", chunk, bytes = self.store.size(chunk)).entered();
+        let unpacked = &mut self.unpacked;
+        if unpacked.file.is_none() {
+            unpacked.file = tempfile::tempfile().ok();
+        }
+        if let Some(file) = &mut unpacked.file
+            && file.seek(SeekFrom::Start(unpacked.len)).is_err()
+        {
+            unpacked.file = None;
+        }
+        let mut stream = self.store.stream(chunk)?;
+        let mut buffer = vec![0; COPY_LEN];
+        let mut end = unpacked.len;
+        loop {
+            let read = stream.read(&mut buffer)?;
+            let Some(file) = unpacked.file.as_mut().filter(|_| read > 0) else {
+                break;
+            };
+            if file.write_all(&buffer[..read]).is_err() {
+                unpacked.file = None;
+                break;
+            }
+            end += read as u64;
+        }
+        if unpacked.file.is_none() {
+            unpacked.at.clear();
+            unpacked.impossible = true;
+            return Ok(false);
+        }
+        self.partly.remove(&chunk);
+        unpacked.at.insert(chunk, unpacked.len);
+        unpacked.len = end;
+        Ok(true)
+    }
+
+    fn read_unpacked(&mut self, chunk: usize, start: u64, len: u64) -> Result<()> {
+        let (Some(file), Some(at)) = (&self.unpacked.file, self.unpacked.at.get(&chunk)) else {
+            return Ok(());
+        };
+        let before = self.window.len();
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        self.window.resize(before + len, 0);
+        Ok(file.read_exact_at(at + start, &mut self.window[before..])?)
+    }
+
+    fn open(&mut self, chunk: usize) -> Result<Open<'a>> {
+        let mut stream = self.store.stream(chunk)?;
+        if self.store.size(chunk) > WHOLE_UP_TO {
+            self.partly.insert(chunk);
+            return Ok(Open::Stream(stream, 0));
+        }
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes)?;
+        Ok(Open::Whole(bytes))
+    }
+}
+
+impl<S: ChunkStore + ?Sized> Input for PlanInput<'_, S> {
+    fn size(&self) -> u64 {
+        self.plan.total_len()
+    }
+
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        let left = self.plan.total_len().saturating_sub(position);
+        let want = usize::try_from(left).unwrap_or(usize::MAX).min(want);
+        let skip = match at_hand(&self.window, self.start, position, want) {
+            Some(skip) => skip,
+            None => {
+                self.refill(position, want)?;
+                0
+            }
+        };
+        Ok(&self.window[skip..])
+    }
+}

@@ -1,0 +1,165 @@
+//! A field or an extension of a message type.
+
+use prost_reflect::{ExtensionDescriptor, FieldDescriptor, Kind, MessageDescriptor};
+
+use super::map_key::MapKey;
+use crate::wire::{Field, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// A field or an extension: prost-reflect has two types for what a path treats alike.
+#[derive(Clone, Debug)]
+pub(crate) enum FieldRef {
+    Field(FieldDescriptor),
+    Extension(ExtensionDescriptor),
+}
+
+impl FieldRef {
+    pub(crate) fn by_number(message: &MessageDescriptor, number: u32) -> Option<FieldRef> {
+        message
+            .get_field(number)
+            .map(FieldRef::Field)
+            .or_else(|| message.get_extension(number).map(FieldRef::Extension))
+    }
+
+    pub(crate) fn by_text(message: &MessageDescriptor, text: &str) -> Option<FieldRef> {
+        field_by_text(message, text)
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        match self {
+            FieldRef::Field(field) => field.number(),
+            FieldRef::Extension(field) => field.number(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self {
+            FieldRef::Field(field) => field.name().to_owned(),
+            FieldRef::Extension(field) => format!("({})", field.full_name()),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            FieldRef::Field(field) => field.kind(),
+            FieldRef::Extension(field) => field.kind(),
+        }
+    }
+
+    pub(crate) fn is_list(&self) -> bool {
+        match self {
+            FieldRef::Field(field) => field.is_list(),
+            FieldRef::Extension(field) => field.is_list(),
+        }
+    }
+
+    pub(crate) fn is_map(&self) -> bool {
+        match self {
+            FieldRef::Field(field) => field.is_map(),
+            FieldRef::Extension(field) => field.is_map(),
+        }
+    }
+
+    pub(crate) fn is_group(&self) -> bool {
+        match self {
+            FieldRef::Field(field) => field.is_group(),
+            FieldRef::Extension(field) => field.is_group(),
+        }
+    }
+
+    /// Whether a value of this field may be written so; repeated numbers may be packed or not.
+    pub(crate) fn takes(&self, wire: WireType) -> bool {
+        let single = match self.kind() {
+            Kind::Message(_) if self.is_group() => WireType::StartGroup,
+            Kind::Message(_) | Kind::String | Kind::Bytes => WireType::Len,
+            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => WireType::Fixed64,
+            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => WireType::Fixed32,
+            _ => WireType::Varint,
+        };
+        let packable = self.is_list() && single != WireType::StartGroup;
+        wire == single || (packable && wire == WireType::Len)
+    }
+
+    /// The name and number of the oneof the field is in, if it is in one that it shares.
+    pub(crate) fn oneof(&self) -> Option<prost_reflect::OneofDescriptor> {
+        match self {
+            FieldRef::Field(field) => field.containing_oneof(),
+            FieldRef::Extension(_) => None,
+        }
+    }
+}
+
+pub(super) fn field_by_text(message: &MessageDescriptor, text: &str) -> Option<FieldRef> {
+    if let Some(name) = text
+        .strip_prefix('(')
+        .and_then(|name| name.strip_suffix(')'))
+    {
+        return message
+            .extensions()
+            .find(|extension| extension.full_name() == name)
+            .map(FieldRef::Extension);
+    }
+    match text.parse() {
+        Ok(number) => FieldRef::by_number(message, number),
+        Err(_) => message
+            .get_field_by_name(text)
+            .or_else(|| message.get_field_by_json_name(text))
+            .map(FieldRef::Field),
+    }
+}
+
+/// The message in which a path goes on below a value of this field.
+pub(crate) fn message_below(field: &FieldRef) -> Option<MessageDescriptor> {
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => match entry.map_entry_value_field().kind() {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        },
+        Kind::Message(message) => Some(message),
+        _ => None,
+    }
+}
+
+pub(super) fn key_kind(field: &FieldRef) -> Option<Kind> {
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => Some(entry.map_entry_key_field().kind()),
+        _ => None,
+    }
+}
+
+pub(crate) fn key_fits(key: &MapKey, kind: &Kind) -> bool {
+    matches!(
+        (key, kind),
+        (MapKey::String(_), Kind::String)
+            | (MapKey::Bool(_), Kind::Bool)
+            | (MapKey::U32(_), Kind::Uint32 | Kind::Fixed32)
+            | (MapKey::U64(_), Kind::Uint64 | Kind::Fixed64)
+            | (MapKey::I32(_), Kind::Int32 | Kind::Sint32 | Kind::Sfixed32)
+            | (MapKey::I64(_), Kind::Int64 | Kind::Sint64 | Kind::Sfixed64)
+    )
+}
+
+/// Fails if the type writes the field otherwise: readers would take it for an unknown one, and most
+/// likely the message is of another type than was said.
+pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Result<()> {
+    match FieldRef::by_number(descriptor, field.number.0) {
+        Some(known) if !known.takes(field.wire_type) => {
+            let message = format!(
+                "the message may be of another type: field {} is not as {} has it",
+                known.name(),
+                descriptor.full_name()
+            );
+            Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a kind of value is called in a schema.
+pub(super) fn kind_name(kind: &Kind) -> String {
+    match kind {
+        Kind::Message(message) => message.full_name().to_owned(),
+        Kind::Enum(values) => values.full_name().to_owned(),
+        kind => format!("{kind:?}").to_lowercase(),
+    }
+}

@@ -1,0 +1,171 @@
+//! Map entries: their keys, and which of those may stand in a path.
+
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::field_ref::FieldRef;
+use super::key_codec::{EntryKey, KeyCodec, KeyForm};
+use super::map_key::MapKey;
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes a string key may have for its entry to be named by a path.
+const LONGEST_KEY: u64 = 64 << 10;
+
+/// A map entry that has at most one key and one value, and nothing else.
+pub(crate) struct MapEntry {
+    pub(crate) key: MapKey,
+    /// None if it is the default one, which some writers leave out.
+    pub(crate) value: Option<Field>,
+}
+
+/// Reads the key of the map entry at `range`, and where its length-delimited value is. `None` if a
+/// path can't name the value: the entry has several, repeats its key, holds more, or its key is no
+/// valid text or very long.
+pub(crate) fn parse_entry(
+    cursor: &mut WireCursor<impl Input>,
+    range: Range<u64>,
+    entry: &MessageDescriptor,
+) -> Result<Option<MapEntry>> {
+    let mut key = None;
+    let mut value = None;
+    cursor.set_range(range);
+    while let Some(field) = cursor.next()? {
+        match (field.number.0, &key, &value) {
+            (1, None, _) => key = Some(field),
+            (2, _, None) if field.wire_type == WireType::Len => value = Some(field),
+            _ => return Ok(None),
+        }
+    }
+    let kind = entry.map_entry_key_field().kind();
+    let key = match key {
+        Some(field) if field.value.end - field.value.start > LONGEST_KEY => None,
+        Some(field) => {
+            let wire_type = field.wire_type;
+            decode_key(&kind, wire_type, cursor.bytes(field.value)?)
+        }
+        None => default_key(&kind),
+    };
+    Ok(key.map(|key| MapEntry { key, value }))
+}
+
+fn decode_key(kind: &Kind, wire_type: WireType, bytes: &[u8]) -> Option<MapKey> {
+    let varint = || decode_varint(bytes).map(|(value, _)| value);
+    match (kind, wire_type) {
+        (Kind::String, WireType::Len) => {
+            Some(MapKey::String(std::str::from_utf8(bytes).ok()?.to_owned()))
+        }
+        // Readers cut wider varints down to the key's type; a path then no longer says what is on
+        // the wire.
+        (Kind::Bool, WireType::Varint) => Some(MapKey::Bool(match varint()? {
+            0 => false,
+            1 => true,
+            _ => return None,
+        })),
+        (Kind::Uint32, WireType::Varint) => Some(MapKey::U32(u32::try_from(varint()?).ok()?)),
+        (Kind::Int32, WireType::Varint) => {
+            let wide = i64::from_le_bytes(varint()?.to_le_bytes());
+            Some(MapKey::I32(i32::try_from(wide).ok()?))
+        }
+        (Kind::Uint64, WireType::Varint) => Some(MapKey::U64(varint()?)),
+        (Kind::Int64, WireType::Varint) => {
+            Some(MapKey::I64(i64::from_le_bytes(varint()?.to_le_bytes())))
+        }
+        (Kind::Sint32 | Kind::Sint64, WireType::Varint) => {
+            let zigzag = varint()?;
+            let half = i64::from_le_bytes((zigzag >> 1).to_le_bytes());
+            let value = half ^ -i64::from(zigzag & 1 == 1);
+            Some(match kind {
+                Kind::Sint32 => MapKey::I32(i32::try_from(value).ok()?),
+                _ => MapKey::I64(value),
+            })
+        }
+        (Kind::Fixed32, WireType::Fixed32) => {
+            Some(MapKey::U32(u32::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        (Kind::Sfixed32, WireType::Fixed32) => {
+            Some(MapKey::I32(i32::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        (Kind::Fixed64, WireType::Fixed64) => {
+            Some(MapKey::U64(u64::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        (Kind::Sfixed64, WireType::Fixed64) => {
+            Some(MapKey::I64(i64::from_le_bytes(bytes.try_into().ok()?)))
+        }
+        _ => None,
+    }
+}
+
+fn default_key(kind: &Kind) -> Option<MapKey> {
+    Some(match kind {
+        Kind::String => MapKey::String(String::new()),
+        Kind::Bool => MapKey::Bool(false),
+        Kind::Uint32 | Kind::Fixed32 => MapKey::U32(0),
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => MapKey::I32(0),
+        Kind::Uint64 | Kind::Fixed64 => MapKey::U64(0),
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => MapKey::I64(0),
+        _ => return None,
+    })
+}
+
+/// How much of a map entry is looked at to hop to its next field: little, since a value in a chunk
+/// of its own may be right behind.
+const ENTRY_WINDOW: usize = 16;
+
+pub(crate) fn key_codec(map: &FieldRef) -> Option<KeyCodec> {
+    match map.kind() {
+        Kind::Message(entry) if map.is_map() => {
+            KeyCodec::of_kind(&entry.map_entry_key_field().kind())
+        }
+        _ => None,
+    }
+}
+
+/// Has `look` look at the key of an entry: the last, wherever it stands, as in every reader.
+pub(crate) fn with_key<I: Input, T>(
+    cursor: &mut WireCursor<I>,
+    entry: &Field,
+    form: KeyForm,
+    look: impl FnOnce(EntryKey<'_>) -> T,
+) -> Result<T> {
+    let mut key = None;
+    if entry.wire_type == WireType::Len {
+        let mut at = entry.value.start;
+        while let Some(field) = hop(cursor, at..entry.value.end)? {
+            at = field.end;
+            if field.number.0 == 1 && form.on_wire(field.wire_type).is_some() {
+                key = Some(field);
+            }
+        }
+    }
+    let Some(Field {
+        wire_type, value, ..
+    }) = key
+    else {
+        return Ok(look(EntryKey::Absent));
+    };
+    let len = value.end - value.start;
+    if len > LONGEST_KEY {
+        let message = format!("a map key of {len} bytes, which may have at most {LONGEST_KEY},");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(value.start));
+    }
+    Ok(look(EntryKey::of_value(wire_type, cursor.bytes(value)?)))
+}
+
+/// The next field of a map entry of which `rest` is left.
+fn hop<I: Input>(cursor: &mut WireCursor<I>, rest: Range<u64>) -> Result<Option<Field>> {
+    let left = rest.end - rest.start;
+    let want = usize::try_from(left).map_or(ENTRY_WINDOW, |left| left.min(ENTRY_WINDOW));
+    let mut front = WireCursor::new(cursor.input_mut().fetch(rest.start, want)?);
+    front.set_range(0..left);
+    match front.next() {
+        Ok(field) => Ok(field.map(|field| field.shifted_by(rest.start))),
+        // A group that ends behind the window, or a tag or length too long for it; or the entry
+        // breaks the wire format.
+        Err(_) => {
+            cursor.set_range(rest);
+            cursor.next()
+        }
+    }
+}

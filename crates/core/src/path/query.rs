@@ -1,0 +1,336 @@
+//! Paths that may lead to several values, or that say by its name or a value in it which one is
+//! meant.
+
+use prost_reflect::Kind;
+
+use super::field_path::{FieldPath, Select, Step};
+use super::map_key::MapKey;
+use crate::wire::FieldNumber;
+use crate::{Error, ErrorKind, Result};
+
+/// A path whose steps may pick elements by more than an index or key.
+///
+/// A [`FieldPath`] can be told from the text alone. Which values a query leads to depends on the
+/// message: [`MessageView::select`](crate::view::MessageView::select) finds them.
+///
+/// | in brackets | picks |
+/// | --- | --- |
+/// | `[7]`, `["key"]` | one element, one map entry |
+/// | `[-1]` | one element, counted from the end |
+/// | `[*]` | all elements, or the values of all map entries |
+/// | `[2:5]`, `[2:]`, `[:-1]` | the elements from one index on, up to and without the other |
+/// | `["name"]` on a repeated field | the elements that are called so |
+/// | `[name="x"]`, `[meta.id=5]` | the elements with this value at a path inside them |
+///
+/// ```
+/// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+/// use proto_splitter_core::path::PathQuery;
+///
+/// let root = FileDescriptorProto::default().descriptor();
+/// let query = PathQuery::parse(r#"message_type[name="Node"].field[-1].name"#, Some(&root))?;
+/// assert_eq!(query.as_path(), None);
+/// let plain = PathQuery::parse("message_type[0].name", Some(&root))?;
+/// assert_eq!(plain.as_path(), Some("4[0].1".parse()?));
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathQuery {
+    pub(super) text: String,
+    pub(super) steps: Vec<QueryStep>,
+}
+
+/// One step of a [`PathQuery`]: a field, and which of its values.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct QueryStep {
+    pub(crate) field: FieldNumber,
+    pub(crate) pick: Pick,
+    /// Where it ends in the text.
+    pub(crate) end: usize,
+}
+
+/// Which values of a field are meant.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pick {
+    /// What a [`FieldPath`] can say.
+    One(Select),
+    /// The element so far from the end; 1 is the last.
+    FromEnd(u64),
+    /// All elements or entries.
+    All,
+    /// The elements from one place to another.
+    Range(Place, Option<Place>),
+    /// The elements that are called so.
+    Named(String),
+    /// The elements with this value at a path inside them.
+    Where(FieldPath, Expected),
+}
+
+/// A place among the elements of a repeated field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    FromStart(u64),
+    FromEnd(u64),
+}
+
+impl Place {
+    /// The index among so many elements.
+    pub(crate) fn among(self, count: u64) -> u64 {
+        match self {
+            Place::FromStart(index) => index.min(count),
+            Place::FromEnd(back) => count.saturating_sub(back),
+        }
+    }
+}
+
+/// A value that is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A string or bytes, and whether one that isn't there counts as empty.
+    Bytes { value: Vec<u8>, implicit: bool },
+    /// A number as it is on the wire: the varint's value, or the bits of one of `fixed` length; and
+    /// whether one that isn't there counts as 0.
+    Bits {
+        value: u64,
+        fixed: bool,
+        implicit: bool,
+    },
+}
+
+impl PathQuery {
+    /// The path, if the text alone tells it: every step is a field, an index or a key.
+    pub fn as_path(&self) -> Option<FieldPath> {
+        let step = |step: &QueryStep| match &step.pick {
+            Pick::One(select) => Some(Step {
+                field: step.field,
+                select: select.clone(),
+            }),
+            _ => None,
+        };
+        self.steps.iter().map(step).collect()
+    }
+
+    /// All elements of the field at the end of a path.
+    pub(crate) fn all_of(field: &FieldPath) -> PathQuery {
+        let one = |step: &Step| QueryStep {
+            field: step.field,
+            pick: Pick::One(step.select.clone()),
+            end: 0,
+        };
+        let mut steps: Vec<QueryStep> = field.steps().iter().map(one).collect();
+        if let Some(last) = steps.last_mut() {
+            last.pick = Pick::All;
+        }
+        PathQuery {
+            text: format!("{field}[*]"),
+            steps,
+        }
+    }
+
+    /// Whether a step picks several elements by what it says, rather than by what is there: `[*]`
+    /// or `[a:b]`.
+    pub fn is_plural(&self) -> bool {
+        let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
+        self.steps.iter().any(plural)
+    }
+
+    /// The query up to the first `[*]` or `[a:b]`, without that, and the text of the rest.
+    pub fn singular(&self) -> (PathQuery, &str) {
+        let plural = |step: &QueryStep| matches!(step.pick, Pick::All | Pick::Range(..));
+        let count = self.steps.iter().position(plural);
+        let steps = &self.steps[..count.unwrap_or(self.steps.len())];
+        let end = steps.last().map_or(0, |step| step.end);
+        let (front, rest) = self.text.split_at(end.min(self.text.len()));
+        let front = PathQuery {
+            text: front.to_owned(),
+            steps: steps.to_vec(),
+        };
+        (front, rest.trim_start_matches('.'))
+    }
+
+    /// The query up to each step that says a name or a string key, with all elements instead, and
+    /// what it says.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {
+        self.steps.iter().enumerate().filter_map(|(at, step)| {
+            let name = match &step.pick {
+                Pick::Named(name) | Pick::One(Select::Key(MapKey::String(name))) => name,
+                _ => return None,
+            };
+            let mut steps = self.steps[..=at].to_vec();
+            steps[at].pick = Pick::All;
+            let text = self.text.clone();
+            Some((PathQuery { text, steps }, name.as_str()))
+        })
+    }
+
+    /// The text that it was read from.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn steps(&self) -> &[QueryStep] {
+        &self.steps
+    }
+
+    /// The path, where only a path will do.
+    pub(super) fn into_path(self) -> Result<FieldPath> {
+        self.as_path().ok_or_else(|| {
+            let message = "the path has to say by an index or key which element it means";
+            Error::new(ErrorKind::InvalidPath, message).at_path(self.text)
+        })
+    }
+}
+
+/// The value that a text in a query stands for, as the field's kind has it on the wire.
+pub(super) fn expected(text: &str, quoted: bool, kind: &Kind, implicit: bool) -> Option<Expected> {
+    let signed = |value: i64| u64::from_ne_bytes(value.to_ne_bytes());
+    let fixed = matches!(
+        kind,
+        Kind::Fixed32
+            | Kind::Fixed64
+            | Kind::Sfixed32
+            | Kind::Sfixed64
+            | Kind::Float
+            | Kind::Double
+    );
+    let bits = |value| {
+        Some(Expected::Bits {
+            value,
+            fixed,
+            implicit,
+        })
+    };
+    match kind {
+        Kind::String | Kind::Bytes => Some(Expected::Bytes {
+            value: text.as_bytes().to_vec(),
+            implicit,
+        }),
+        Kind::Enum(values) => match values.get_value_by_name(text) {
+            Some(value) => bits(signed(value.number().into())),
+            None => bits(signed(text.parse::<i32>().ok()?.into())),
+        },
+        _ if quoted => None,
+        Kind::Bool => bits(u64::from(text.parse::<bool>().ok()?)),
+        Kind::Int32 => bits(signed(text.parse::<i32>().ok()?.into())),
+        Kind::Int64 | Kind::Sfixed64 => bits(signed(text.parse().ok()?)),
+        Kind::Uint32 | Kind::Fixed32 => bits(text.parse::<u32>().ok()?.into()),
+        Kind::Uint64 | Kind::Fixed64 => bits(text.parse().ok()?),
+        Kind::Sint32 => bits(zigzag(text.parse::<i32>().ok()?.into())),
+        Kind::Sint64 => bits(zigzag(text.parse().ok()?)),
+        Kind::Sfixed32 => {
+            let value: i32 = text.parse().ok()?;
+            bits(u32::from_ne_bytes(value.to_ne_bytes()).into())
+        }
+        Kind::Float => bits(text.parse::<f32>().ok()?.to_bits().into()),
+        Kind::Double => bits(text.parse::<f64>().ok()?.to_bits()),
+        Kind::Message(_) => None,
+    }
+}
+
+fn zigzag(value: i64) -> u64 {
+    u64::from_ne_bytes(((value << 1) ^ (value >> 63)).to_ne_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_reflect::ReflectMessage;
+    use prost_reflect::prost_types::FileDescriptorProto;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<PathQuery> {
+        PathQuery::parse(text, Some(&FileDescriptorProto::default().descriptor()))
+    }
+
+    fn last(text: &str) -> Pick {
+        parse(text).unwrap().steps.pop().unwrap().pick
+    }
+
+    #[test]
+    fn brackets_pick_by_index_name_value_and_range() {
+        let from_start = Place::FromStart;
+        for (text, pick) in [
+            ("message_type[3]", Pick::One(Select::Index(3))),
+            ("message_type[-2]", Pick::FromEnd(2)),
+            ("message_type[*]", Pick::All),
+            (
+                "message_type[1:4]",
+                Pick::Range(from_start(1), Some(from_start(4))),
+            ),
+            ("message_type[1:]", Pick::Range(from_start(1), None)),
+            ("message_type[:]", Pick::Range(from_start(0), None)),
+            (
+                "message_type[-3:-1]",
+                Pick::Range(Place::FromEnd(3), Some(Place::FromEnd(1))),
+            ),
+            ("message_type[\"a].b\"]", Pick::Named("a].b".into())),
+            ("message_type['a\"b']", Pick::Named("a\"b".into())),
+        ] {
+            assert_eq!(last(text), pick, "{text}");
+        }
+        for (text, path, value) in [
+            ("message_type[name=\"a]b\"]", "1", &b"a]b"[..]),
+            ("message_type[name=plain]", "1", b"plain"),
+            ("message_type[options.map_entry=true]", "7.7", b"\x01"),
+        ] {
+            let Pick::Where(at, expected) = last(text) else {
+                panic!("{text}");
+            };
+            assert_eq!(at.to_string(), path);
+            match expected {
+                Expected::Bytes { value: found, .. } => assert_eq!(found, value),
+                Expected::Bits { value: found, .. } => assert_eq!(found, 1),
+            }
+        }
+    }
+
+    #[test]
+    fn an_enum_is_looked_for_by_name_or_number() {
+        let wanted = Expected::Bits {
+            value: 9,
+            fixed: false,
+            implicit: false,
+        };
+        for text in ["TYPE_STRING", "9"] {
+            let text = format!("message_type[0].field[type={text}]");
+            let Pick::Where(_, expected) = last(&text) else {
+                panic!("{text}");
+            };
+            assert_eq!(expected, wanted);
+        }
+    }
+
+    #[test]
+    fn what_a_field_does_not_take_is_refused() {
+        for text in [
+            "name[*]",
+            "name[0:1]",
+            "name[\"x\"]",
+            "message_type[nope=1]",
+            "message_type[name]",
+            "message_type[name=\"x]",
+            "message_type[options=1]",
+            "message_type[0].field[type=NOPE]",
+            "message_type[-0]",
+            "message_type[1:2:3]",
+            "message_type[*",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidPath, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_query_without_picks_is_a_path() {
+        assert_eq!(parse(".").unwrap().as_path(), Some(FieldPath::root()));
+        assert!(
+            parse("message_type[1].field[*]")
+                .unwrap()
+                .as_path()
+                .is_none()
+        );
+        assert!(parse("message_type[1].field[*]").unwrap().is_plural());
+        assert!(!parse("message_type[-1]").unwrap().is_plural());
+        let root = FileDescriptorProto::default().descriptor();
+        assert!(FieldPath::parse("message_type[-1]", &root).is_err());
+    }
+}

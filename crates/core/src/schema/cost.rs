@@ -1,0 +1,170 @@
+//! How much memory a message takes once it is decoded, estimated from its bytes.
+//!
+//! An empty message is two bytes on the wire and hundreds in memory, and a compressed record of a
+//! few hundred bytes can hold millions of them.
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use crate::wire::{WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes that each field takes, known or not.
+const FIELD: u64 = 96;
+
+/// Bytes that a message takes besides its fields.
+const MESSAGE: u64 = 160;
+
+/// Bytes that a number takes that is in a packed run, for each byte of it.
+const PACKED: u64 = 40;
+
+/// How deep `google.protobuf.Any` may lie in another. Each is decoded and shown by a function that
+/// calls itself, and none holds more than the one it is in.
+const DEEPEST_ANY: u32 = 16;
+
+/// What a walk over a message takes into account.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    /// The most that all of it may cost, in bytes.
+    pub(crate) most: u64,
+    /// How many bytes a message costs more than [`MESSAGE`].
+    pub(crate) each_message: u64,
+    /// Whether the message in an `Any` is decoded, too.
+    pub(crate) opens_any: bool,
+}
+
+impl Costs {
+    /// Fails if so many bytes are more than it may cost.
+    fn check(&self, cost: u64) -> Result<()> {
+        if cost <= self.most {
+            return Ok(());
+        }
+        let message = format!("it would take more than {} bytes of memory", self.most);
+        Err(Error::new(ErrorKind::LimitExceeded, message))
+    }
+}
+
+/// Fails if a serialized message would take more memory than it may.
+///
+/// # Errors
+///
+/// [`ErrorKind::LimitExceeded`] if it does, [`ErrorKind::InvalidMessage`] if it is no message.
+pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs) -> Result<()> {
+    let mut cost = 0u64;
+    let mut open = vec![(descriptor.clone(), 0..message.len() as u64, 0)];
+    let mut cursor = WireCursor::new(message);
+    while let Some((descriptor, range, any_depth)) = open.pop() {
+        if any_depth > DEEPEST_ANY {
+            let message = format!("google.protobuf.Any nests deeper than {DEEPEST_ANY}");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        // Here too: an empty message has no field to be checked at.
+        cost = cost.saturating_add(MESSAGE + costs.each_message);
+        costs.check(cost)?;
+        let is_any = costs.opens_any && descriptor.full_name() == "google.protobuf.Any";
+        let (mut name, mut value) = (None, None);
+        cursor.set_range(range);
+        while let Some(field) = cursor.next()? {
+            let len = field.value.end - field.value.start;
+            cost = cost.saturating_add(FIELD);
+            let is_len = field.wire_type == WireType::Len;
+            let known = descriptor
+                .get_field(field.number.0)
+                .map(|field| field.kind());
+            let extension = || {
+                let extension = descriptor.get_extension(field.number.0);
+                extension.map(|extension| extension.kind())
+            };
+            match known.or_else(extension) {
+                Some(Kind::Message(inner)) => open.push((inner, field.value.clone(), any_depth)),
+                Some(Kind::String | Kind::Bytes) | None => {
+                    // What isn't known may be groups of fields that are all kept.
+                    let each = if is_len { 1 } else { FIELD / 2 };
+                    cost = cost.saturating_add(len.saturating_mul(each));
+                    if is_any && is_len {
+                        match field.number.0 {
+                            1 => name = Some(field.value),
+                            2 => value = Some(field.value),
+                            _ => {}
+                        }
+                    }
+                }
+                Some(_) if is_len => cost = cost.saturating_add(len.saturating_mul(PACKED)),
+                Some(_) => {}
+            }
+            costs.check(cost)?;
+        }
+        if let (Some(name), Some(value)) = (name, value)
+            && let Some(inner) = named(&descriptor, message, &name)
+        {
+            open.push((inner, value, any_depth + 1));
+        }
+    }
+    Ok(())
+}
+
+/// The type that an `Any` names, if it is known.
+fn named(
+    any: &MessageDescriptor,
+    message: &[u8],
+    name: &std::ops::Range<u64>,
+) -> Option<MessageDescriptor> {
+    let [start, end] = [name.start, name.end].map(|at| usize::try_from(at).ok());
+    let name = std::str::from_utf8(message.get(start?..end?)?).ok()?;
+    let (_, name) = name.rsplit_once('/')?;
+    any.parent_pool().get_message_by_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use prost_reflect::prost_types::{Any, FileDescriptorProto};
+    use prost_reflect::{DescriptorPool, ReflectMessage};
+
+    use super::*;
+
+    const COSTS: Costs = Costs {
+        most: 1 << 20,
+        each_message: 0,
+        opens_any: true,
+    };
+
+    #[test]
+    fn many_empty_messages_are_refused_before_they_take_memory() {
+        let descriptor = FileDescriptorProto::default().descriptor();
+        let (few, many) = (b"\x22\x00".repeat(1000), b"\x22\x00".repeat(100_000));
+        check(&few, &descriptor, COSTS).unwrap();
+        let error = check(&many, &descriptor, COSTS).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn what_is_not_known_and_packed_numbers_count() {
+        let descriptor = FileDescriptorProto::default().descriptor();
+        // Field 10, `public_dependency`, in a packed run of 100,000 bytes; field 1000 as often.
+        let packed = [b"\x52\xa0\x8d\x06".as_slice(), &[1; 100_000]].concat();
+        let unknown = b"\xc0\x3e\x01".repeat(100_000);
+        for message in [packed, unknown] {
+            let error = check(&message, &descriptor, COSTS).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+        }
+    }
+
+    #[test]
+    fn any_in_any_ends_somewhere() {
+        let descriptor = DescriptorPool::global()
+            .get_message_by_name("google.protobuf.Any")
+            .unwrap();
+        let mut any = Any {
+            type_url: "a/type.nobody.Knows".into(),
+            value: vec![1],
+        };
+        for depth in 0..40 {
+            let checked = check(&any.encode_to_vec(), &descriptor, COSTS);
+            assert_eq!(checked.is_ok(), depth <= DEEPEST_ANY, "{depth}");
+            any = Any {
+                type_url: "type.googleapis.com/google.protobuf.Any".into(),
+                value: any.encode_to_vec(),
+            };
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What takes up space in a message: sizes by field path, without loading it.
+//!
+//! [`measure`] walks a message, hopping over every value
+//! that is no message, and sums what it meets by field path: all elements of `graph_def.node` are
+//! one [`TreeNode`], and so are the `name`s of all of them. Of repeated fields and maps the largest
+//! members are kept besides, and called by a name that means something.
+//!
+//! Sizes are bytes on the wire, tags and lengths included, so the sizes of a message's fields add
+//! up to its own; what is left over, the message's tag and length, is [`own`](TreeNode::own).
+//! Nothing grows with the number of elements.
+//!
+//! ```
+//! use proto_splitter_core::view::MessageView;
+//! use proto_splitter_core::merge::MergeOptions;
+//! use proto_splitter_core::path::FieldPath;
+//! use proto_splitter_core::size_tree::{Guessed, TreeOptions, measure};
+//!
+//! // Field 3 is a message twice, with the strings "testing" and "it" in field 1.
+//! let message = b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it".to_vec();
+//! let view = MessageView::of_plain(&message, MergeOptions::new())?;
+//! let tree = measure(&view, &FieldPath::root(), &TreeOptions::new())?;
+//!
+//! let field = &tree.root.children[0];
+//! assert_eq!((field.label().as_str(), field.count, field.size), ("3[*]", 2, 17));
+//! assert_eq!(field.guessed, Some(Guessed::Message));
+//! assert_eq!(field.members[0].text, "3[0]");
+//! assert_eq!(field.members[0].name.name.as_deref(), Some("testing"));
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
+
+mod arena;
+mod build;
+mod chunks;
+mod diff;
+mod measure;
+mod node;
+mod options;
+mod place;
+mod schemaless;
+mod walk;
+
+pub use chunks::ChunkSet;
+pub use diff::{MemberChange, Sum, TreeChange, TreeDiff};
+pub use measure::measure;
+pub use node::{Guessed, Member, SizeTree, TreeNode};
+pub use options::{DEFAULT_TOP, TreeOptions};
+pub use place::TreePlace;
+
+pub use crate::member_names::{MemberFields, MemberName, NameRule};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! What changed between two trees.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::node::{Member, SizeTree, TreeNode};
+use crate::member_names::MemberName;
+
+/// What grew, shrank, appeared and went between two messages of one type, by field path.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TreeDiff {
+    /// The message itself.
+    pub root: TreeChange,
+}
+
+/// How often a field is written, and its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sum {
+    /// How often it is written.
+    pub count: u64,
+    /// Bytes of all of them.
+    pub size: u64,
+}
+
+/// The values at one path, before and now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct TreeChange {
+    /// Its step in a path, as [`TreeNode::label`] has it.
+    pub label: String,
+    /// Before; `None` if it appeared.
+    pub old: Option<Sum>,
+    /// Now; `None` if it went.
+    pub new: Option<Sum>,
+    /// The members of which one can tell that they changed, most first.
+    pub members: Vec<MemberChange>,
+    /// The fields below that changed, most first.
+    pub children: Vec<TreeChange>,
+}
+
+/// A member, before and now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MemberChange {
+    /// What it is called.
+    pub name: MemberName,
+    /// Where it is: now, or if it went, where it was.
+    pub text: String,
+    /// The end of that path that tells it from other members.
+    pub short: String,
+    /// Its bytes before.
+    pub old: Option<u64>,
+    /// Its bytes now.
+    pub new: Option<u64>,
+    /// The side on which it is not met may have it, but no larger than this: only the largest were
+    /// kept there.
+    pub unseen_up_to: Option<u64>,
+}
+
+impl TreeChange {
+    /// By how many bytes it grew.
+    pub fn change(&self) -> i64 {
+        change(self.old.map(|sum| sum.size), self.new.map(|sum| sum.size))
+    }
+}
+
+impl MemberChange {
+    /// By how many bytes it grew: at least so many, if it may be there unseen.
+    pub fn change(&self) -> i64 {
+        let unseen = self.unseen_up_to;
+        change(self.old.or(unseen), self.new.or(unseen))
+    }
+}
+
+fn change(old: Option<u64>, new: Option<u64>) -> i64 {
+    let signed = |size: Option<u64>| i64::try_from(size.unwrap_or(0)).unwrap_or(i64::MAX);
+    signed(new).saturating_sub(signed(old))
+}
+
+impl TreeDiff {
+    /// Compares two trees.
+    ///
+    /// Members are matched by what they are called, and those without a name by their path; several
+    /// of one name one after the other. What trees don't keep can't be compared: let them keep
+    /// more than are to be shown.
+    ///
+    /// ```
+    /// use proto_splitter_core::view::MessageView;
+    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::path::FieldPath;
+    /// use proto_splitter_core::size_tree::{TreeDiff, TreeOptions, measure};
+    ///
+    /// let tree = |message: &'static [u8]| {
+    ///     let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    ///     measure(&view, &FieldPath::root(), &TreeOptions::new())
+    /// };
+    /// let diff = TreeDiff::of(&tree(b"\x08\x01")?, &tree(b"\x08\x01\x12\x04more")?);
+    /// assert_eq!(diff.root.change(), 6);
+    /// assert_eq!(diff.root.children[0].label, "2");
+    /// assert_eq!(diff.root.children[0].old, None);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    pub fn of(old: &SizeTree, new: &SizeTree) -> TreeDiff {
+        TreeDiff {
+            root: node(Some(&old.root), Some(&new.root), false),
+        }
+    }
+}
+
+/// Of which one is there.
+fn node(old: Option<&TreeNode>, new: Option<&TreeNode>, below_several: bool) -> TreeChange {
+    let several = |node: Option<&TreeNode>| node.is_some_and(|node| node.count > 1);
+    let any_several = below_several || several(old) || several(new);
+    let mut children: Vec<TreeChange> = pairs(old, new)
+        .into_iter()
+        .map(|(old, new)| node(old, new, any_several))
+        .filter(TreeChange::is_change)
+        .collect();
+    children.sort_by_key(|child| Reverse(child.change().unsigned_abs()));
+    let sum = |node: &TreeNode| Sum {
+        count: node.count,
+        size: node.size,
+    };
+    TreeChange {
+        label: new.or(old).map(TreeNode::label).unwrap_or_default(),
+        old: old.map(sum),
+        new: new.map(sum),
+        members: members(old, new, below_several),
+        children,
+    }
+}
+
+impl TreeChange {
+    fn is_change(&self) -> bool {
+        self.old != self.new || !self.members.is_empty() || !self.children.is_empty()
+    }
+}
+
+type Pair<'a> = (Option<&'a TreeNode>, Option<&'a TreeNode>);
+
+fn pairs<'a>(old: Option<&'a TreeNode>, new: Option<&'a TreeNode>) -> Vec<Pair<'a>> {
+    let children = |node: Option<&'a TreeNode>| node.map_or(&[][..], |node| &node.children);
+    // A name that the type gives and one that is a number can't be the same.
+    let mut olds: HashMap<&str, &TreeNode> = children(old)
+        .iter()
+        .map(|child| (child.name.as_str(), child))
+        .collect();
+    let mut pairs: Vec<Pair<'a>> = children(new)
+        .iter()
+        .map(|child| (olds.remove(child.name.as_str()), Some(child)))
+        .collect();
+    let gone = children(old)
+        .iter()
+        .filter(|child| olds.contains_key(child.name.as_str()));
+    pairs.extend(gone.map(|child| (Some(child), None)));
+    pairs
+}
+
+fn members(
+    old: Option<&TreeNode>,
+    new: Option<&TreeNode>,
+    below_several: bool,
+) -> Vec<MemberChange> {
+    let (olds, news) = (keyed(old, below_several), keyed(new, below_several));
+    let mut unmatched: HashMap<&Key<'_>, &Member> =
+        olds.iter().map(|(key, member)| (key, *member)).collect();
+    let mut changes = Vec::new();
+    for (key, member) in &news {
+        let before = unmatched.remove(key);
+        changes.push(MemberChange {
+            name: member.name.clone(),
+            text: member.text.clone(),
+            short: member.short.clone(),
+            old: before.map(|before| before.size),
+            new: Some(member.size),
+            unseen_up_to: unseen(old).filter(|_| before.is_none()),
+        });
+    }
+    for (key, member) in &olds {
+        if unmatched.contains_key(key) {
+            changes.push(MemberChange {
+                name: member.name.clone(),
+                text: member.text.clone(),
+                short: member.short.clone(),
+                old: Some(member.size),
+                new: None,
+                unseen_up_to: unseen(new),
+            });
+        }
+    }
+    // Of those that may be unseen some can't be told to have changed.
+    changes.retain(
+        |member| match (member.old, member.new, member.unseen_up_to) {
+            (old, new, None) => old != new,
+            (Some(size), None, Some(most)) | (None, Some(size), Some(most)) => size > most,
+            _ => false,
+        },
+    );
+    changes.sort_by_key(|member| Reverse(member.change().unsigned_abs()));
+    changes
+}
+
+/// How large a member can be that isn't kept; `None` if all are.
+fn unseen(node: Option<&TreeNode>) -> Option<u64> {
+    let node = node?;
+    let kept = node.members.len() as u64;
+    let least = node.members.last().map(|member| member.size);
+    (kept < node.count).then(|| least.unwrap_or(u64::MAX))
+}
+
+/// What makes a member the same in two messages, and which of those of one name it is.
+type Key<'a> = (&'a str, usize);
+
+fn keyed(node: Option<&TreeNode>, below_several: bool) -> Vec<(Key<'_>, &Member)> {
+    let mut members: Vec<&Member> = node.map_or(Vec::new(), |node| node.members.iter().collect());
+    // In the order in which they stand, so that those of one name are told apart by it.
+    members.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let mut keyed = Vec::with_capacity(members.len());
+    for member in members {
+        let key = match &member.name.name {
+            Some(name) if !ends_with_key(member) => name.as_str(),
+            // An index says nothing once elements came or went before it.
+            _ if below_several => continue,
+            _ => member.text.as_str(),
+        };
+        let nth = seen.entry(key).or_insert(0);
+        keyed.push(((key, *nth), member));
+        *nth += 1;
+    }
+    keyed
+}
+
+fn ends_with_key(member: &Member) -> bool {
+    let last = member.path.steps().last();
+    last.is_some_and(|step| matches!(step.select, crate::path::Select::Key(_)))
+}

@@ -1,0 +1,154 @@
+//! Which part of a tree is asked for.
+
+use prost_reflect::MessageDescriptor;
+
+use super::node::SizeTree;
+use crate::path::FieldPath;
+use crate::{Error, ErrorKind, Result};
+
+/// What a tree is made of: one value, and below it a sum over fields that repeat.
+///
+/// ```
+/// use proto_splitter_core::size_tree::TreePlace;
+///
+/// let place = TreePlace::parse("2[0].2.1[*].5", None)?;
+/// assert_eq!(place.path.to_string(), "2[0].2");
+/// assert_eq!(place.below, ["1", "5"]);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TreePlace {
+    /// The value, of which all is measured.
+    pub path: FieldPath,
+    /// The fields from there to the sum that is shown.
+    pub below: Vec<String>,
+}
+
+impl TreePlace {
+    /// Reads a path as a tree shows it: with `[*]` behind the fields over which a sum goes, or
+    /// behind none of them for one value. The last field may be a whole repeated one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if it is no path, leads nowhere in the type, or has an index or
+    /// key behind a `[*]`.
+    pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<TreePlace> {
+        let steps = steps(text);
+        let summed = steps.iter().position(|step| step.ends_with("[*]"));
+        let (front, rest) = steps.split_at(summed.unwrap_or(steps.len()));
+        let mut path = parse_path(&front.join("."), root)?;
+        let mut below: Vec<String> = Vec::new();
+        if let Some(root) = root
+            && !path.is_root()
+            && rest.is_empty()
+            && path.resolve(root)?.whole_field
+        {
+            path.pop();
+            below.push(steps[steps.len() - 1].to_owned());
+        }
+        for step in rest {
+            let name = step.strip_suffix("[*]").unwrap_or(step);
+            if name.contains('[') {
+                let message = format!("{step} is one value, but stands behind a [*]");
+                return Err(Error::new(ErrorKind::InvalidPath, message).at_path(text));
+            }
+            below.push(name.to_owned());
+        }
+        Ok(TreePlace { path, below })
+    }
+}
+
+fn parse_path(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath> {
+    match root {
+        Some(root) => FieldPath::parse(text, root),
+        None => text.parse(),
+    }
+}
+
+/// The steps of a path: what stands between its dots, but for those in keys and in names of
+/// extensions.
+fn steps(text: &str) -> Vec<&str> {
+    let (mut steps, mut start) = (Vec::new(), 0);
+    let (mut quoted, mut escaped, mut open) = (false, false, 0u32);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '(' | '[' => open += 1,
+            ')' | ']' => open = open.saturating_sub(1),
+            '.' if open == 0 => {
+                steps.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if start < text.len() || !steps.is_empty() {
+        steps.push(&text[start..]);
+    }
+    steps
+}
+
+impl SizeTree {
+    /// The part of the tree below these fields.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if the message has no such field, with those that it has.
+    pub fn focus(mut self, below: &[String]) -> Result<SizeTree> {
+        for name in below {
+            let path = match self.root.name.as_str() {
+                "" => String::new(),
+                path => format!("{path}."),
+            };
+            let known = self.root.children.iter().map(|child| child.name.as_str());
+            let known: Vec<&str> = known.take(10).collect();
+            let known = known.join(", ");
+            let field = self
+                .root
+                .children
+                .into_iter()
+                .find(|child| child.name == *name);
+            let Some(field) = field else {
+                let message = format!("the message has no {name} there; it has {known}");
+                return Err(Error::new(ErrorKind::InvalidPath, message).at_path(path + name));
+            };
+            let label = field.label();
+            self.root = field;
+            self.root.name = path + &label;
+            self.root.repeated = false;
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dots_in_keys_and_extensions_part_no_steps() {
+        for (text, expected) in [
+            ("", vec![]),
+            ("a", vec!["a"]),
+            ("a[*].b", vec!["a[*]", "b"]),
+            (r#"a["x.\"y]."].b"#, vec![r#"a["x.\"y]."]"#, "b"]),
+            ("(pkg.ext).b", vec!["(pkg.ext)", "b"]),
+            ("a.", vec!["a", ""]),
+        ] {
+            assert_eq!(steps(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn one_value_behind_a_sum_is_refused() {
+        let error = TreePlace::parse("1[*].2[3]", None).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "1[*].2[3]: 2[3] is one value, but stands behind a [*]"
+        );
+    }
+}

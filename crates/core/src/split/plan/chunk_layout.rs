@@ -1,0 +1,252 @@
+//! From marks to chunks: every byte of the source goes to the chunk of the innermost span that
+//! takes it.
+
+use std::ops::Range;
+
+use super::cuts::{ChunkId, Decided, Mark, Marks};
+use super::split_plan::{Content, PlannedChunk, Segment};
+use crate::Result;
+use crate::container::ChunkKind;
+use crate::path::FieldPath;
+use crate::split::read::source::Source;
+use crate::wire::{Field, WireCursor, WireType, put_varint, tag, varint_len};
+
+/// The chunks that the marks make of the source, the base first, and the bytes that stand in no
+/// source.
+#[derive(Debug)]
+pub(crate) struct Emitted {
+    pub(crate) chunks: Vec<PlannedChunk>,
+    pub(crate) literals: Vec<u8>,
+    pub(crate) byte_exact: bool,
+}
+
+/// `most`: the bytes of a value that one chunk holds; what is over goes to more chunks, one behind
+/// the other.
+pub(crate) fn emit(source: &Source, marks: &Marks, most: Option<u64>) -> Result<Emitted> {
+    let mut emitter = Emitter {
+        source,
+        marks,
+        most,
+        spans: marks.spans().collect(),
+        next: 0,
+        chunks: Vec::new(),
+        index_of: vec![None; marks.chunk_count()],
+        literals: Vec::new(),
+        minimal: true,
+    };
+    emitter.open_base();
+    emitter.content(0..source.size(), 0)?;
+    let chunks = emitter.chunks.into_iter().map(Draft::into_chunk).collect();
+    let byte_exact = emitter.minimal && !marks.reordered;
+    Ok(Emitted {
+        chunks,
+        literals: emitter.literals,
+        byte_exact,
+    })
+}
+
+struct Emitter<'a> {
+    source: &'a Source,
+    marks: &'a Marks,
+    most: Option<u64>,
+    spans: Vec<(Range<u64>, &'a Mark)>,
+    /// The next span to come, in the order of the source.
+    next: usize,
+    chunks: Vec<Draft>,
+    index_of: Vec<Option<usize>>,
+    literals: Vec<u8>,
+    minimal: bool,
+}
+
+struct Draft {
+    decided: Decided,
+    parent: Option<usize>,
+    size: u64,
+    segments: Vec<Segment>,
+}
+
+impl Draft {
+    fn into_chunk(self) -> PlannedChunk {
+        let Decided {
+            kind,
+            path,
+            slice_of,
+            packed,
+        } = self.decided;
+        let content = Content::Segments(self.segments);
+        PlannedChunk {
+            kind,
+            path,
+            slice_of,
+            packed,
+            parent: self.parent,
+            size: self.size,
+            content,
+        }
+    }
+}
+
+impl Emitter<'_> {
+    fn open_base(&mut self) {
+        let (path, kind) = (FieldPath::root(), ChunkKind::Message);
+        self.draft(
+            Decided {
+                path,
+                kind,
+                slice_of: None,
+                packed: false,
+            },
+            None,
+        );
+    }
+
+    /// The index of a chunk: chunks are numbered as the source first has something for them.
+    fn open(&mut self, id: ChunkId, parent: usize) -> usize {
+        if let Some(index) = self.index_of[id.0] {
+            return index;
+        }
+        let index = self.draft(self.marks.chunk(id).clone(), Some(parent));
+        self.index_of[id.0] = Some(index);
+        index
+    }
+
+    fn draft(&mut self, decided: Decided, parent: Option<usize>) -> usize {
+        self.chunks.push(Draft {
+            decided,
+            parent,
+            size: 0,
+            segments: Vec::new(),
+        });
+        self.chunks.len() - 1
+    }
+
+    /// Gives the bytes of `range` to chunk `to`, but for what the spans inside take.
+    fn content(&mut self, range: Range<u64>, to: usize) -> Result<()> {
+        let mut position = range.start;
+        while let Some((place, mark)) = self.spans.get(self.next).cloned() {
+            if place.start >= range.end {
+                break;
+            }
+            self.next += 1;
+            self.copy(position..place.start, to);
+            position = place.end;
+            match mark {
+                Mark::Slice(id) => {
+                    let chunk = self.open(*id, to);
+                    self.content(place, chunk)?;
+                }
+                Mark::PackedSlice(field, id) => {
+                    let chunk = self.open(*id, to);
+                    self.tag(field, chunk)?;
+                    self.length(place.end - place.start, chunk);
+                    self.copy(place, chunk);
+                }
+                Mark::Cut(field, id) => {
+                    self.tag(field, to)?;
+                    if field.wire_type == WireType::Len {
+                        self.length(0, to);
+                        self.check_length(field);
+                    }
+                    let value = self.pieces(field, *id, to);
+                    let chunk = self.open(*id, to);
+                    self.content(value, chunk)?;
+                    self.copy(field.value.end..field.end, to);
+                }
+                Mark::Enclose(field) => self.enclosed(field, to)?,
+            }
+        }
+        self.copy(position..range.end, to);
+        Ok(())
+    }
+
+    /// Gives the front of a bytes value that is too large for one chunk to chunks of its own. What
+    /// is left is the last's.
+    fn pieces(&mut self, field: &Field, id: ChunkId, to: usize) -> Range<u64> {
+        let mut value = field.value.clone();
+        let decided = self.marks.chunk(id);
+        let Some(most) = self.most.filter(|_| decided.kind == ChunkKind::Bytes) else {
+            return value;
+        };
+        while value.end - value.start > most {
+            let piece = self.draft(decided.clone(), Some(to));
+            self.copy(value.start..value.start + most, piece);
+            value.start += most;
+        }
+        value
+    }
+
+    fn enclosed(&mut self, field: &Field, to: usize) -> Result<()> {
+        self.tag(field, to)?;
+        if field.wire_type != WireType::Len {
+            self.content(field.value.clone(), to)?;
+            self.copy(field.value.end..field.end, to);
+            return Ok(());
+        }
+        self.check_length(field);
+        // The length is known once the content is; its place is kept by an empty literal.
+        let place = self.chunks[to].segments.len();
+        self.chunks[to].segments.push(Segment::Literal(0..0));
+        let before = self.chunks[to].size;
+        self.content(field.value.clone(), to)?;
+        let length = self.chunks[to].size - before;
+        let at = self.literals.len();
+        put_varint(&mut self.literals, length);
+        let literal = Segment::Literal(at..self.literals.len());
+        self.chunks[to].size += varint_len(length) as u64;
+        self.chunks[to].segments[place] = literal;
+        Ok(())
+    }
+
+    fn check_length(&mut self, field: &Field) {
+        let written = field.value.start - field.tag_end;
+        let minimal = varint_len(field.value.end - field.value.start) as u64;
+        self.minimal &= written == minimal;
+    }
+
+    fn tag(&mut self, field: &Field, to: usize) -> Result<()> {
+        let minimal = tag(field.number, field.wire_type);
+        let at = self.literals.len();
+        if field.tag_end - field.start == varint_len(minimal) as u64 {
+            put_varint(&mut self.literals, minimal);
+        } else {
+            let mut cursor = WireCursor::new(self.source.input());
+            let written = cursor.bytes(field.start..field.tag_end)?;
+            self.literals.extend_from_slice(written);
+        }
+        self.literal(at, to);
+        Ok(())
+    }
+
+    fn length(&mut self, length: u64, to: usize) {
+        let at = self.literals.len();
+        put_varint(&mut self.literals, length);
+        self.literal(at, to);
+    }
+
+    fn literal(&mut self, from: usize, to: usize) {
+        let end = self.literals.len();
+        self.chunks[to].size += (end - from) as u64;
+        if let Some(Segment::Literal(last)) = self.chunks[to].segments.last_mut()
+            && last.end == from
+            && last.start != last.end
+        {
+            last.end = end;
+            return;
+        }
+        self.chunks[to].segments.push(Segment::Literal(from..end));
+    }
+
+    fn copy(&mut self, range: Range<u64>, to: usize) {
+        if range.is_empty() {
+            return;
+        }
+        self.chunks[to].size += range.end - range.start;
+        if let Some(Segment::Source(last)) = self.chunks[to].segments.last_mut()
+            && last.end == range.start
+        {
+            last.end = range.end;
+            return;
+        }
+        self.chunks[to].segments.push(Segment::Source(range));
+    }
+}

@@ -1,0 +1,78 @@
+//! What splitters have decided so far.
+
+use bytes::Bytes;
+
+use super::cuts::Marks;
+use super::size_requests::Fits;
+use super::slice_requests::Slices;
+use super::split_plan::{Content, PlannedChunk};
+use crate::container::ChunkKind;
+use crate::split::options::SplitOptions;
+use crate::split::read::source::Source;
+
+/// A chunk that is no span of the source; see [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum AddedChunk {
+    /// A serialized message, to be merged into what is at its path.
+    Message(Bytes),
+    /// The value of the bytes or string field at its path.
+    Bytes(Bytes),
+}
+
+/// Chunks that were added, with their place among the others.
+#[derive(Debug)]
+pub(in crate::split) struct Added {
+    pub(in crate::split) chunk: PlannedChunk,
+    pub(in crate::split) index: Option<usize>,
+}
+
+impl Added {
+    /// A value that is too large for one chunk in several, one behind the other.
+    pub(in crate::split) fn pieces(self, most: Option<u64>) -> Vec<Added> {
+        let Added { chunk, index } = self;
+        let most = most.and_then(|most| usize::try_from(most).ok());
+        let (Content::Added(bytes), ChunkKind::Bytes, Some(most)) =
+            (&chunk.content, chunk.kind, most)
+        else {
+            return vec![Added { chunk, index }];
+        };
+        let count = bytes.len().div_ceil(most).max(1);
+        let piece = |at: usize| {
+            let piece = bytes.slice(at * most..bytes.len().min((at + 1) * most));
+            Added {
+                index: index.map(|index| index.saturating_add(at)),
+                chunk: PlannedChunk {
+                    size: piece.len() as u64,
+                    content: Content::Added(piece),
+                    ..chunk.clone()
+                },
+            }
+        };
+        (0..count).map(piece).collect()
+    }
+
+    /// Puts the chunk to its place; the base stays the first.
+    pub(in crate::split) fn insert_into(self, chunks: &mut Vec<PlannedChunk>) {
+        let last = chunks.len();
+        let place = self.index.unwrap_or(last).clamp(1, last);
+        if place < last {
+            let parents = chunks.iter_mut().filter_map(|chunk| chunk.parent.as_mut());
+            parents
+                .filter(|parent| **parent >= place)
+                .for_each(|parent| *parent += 1);
+        }
+        chunks.insert(place, self.chunk);
+    }
+}
+
+/// What all splitters of one message work on.
+#[derive(Debug)]
+pub(in crate::split) struct Decisions {
+    pub(in crate::split) source: Source,
+    pub(in crate::split) options: SplitOptions,
+    pub(in crate::split) marks: Marks,
+    pub(in crate::split) fits: Fits,
+    pub(in crate::split) slices: Slices,
+    pub(in crate::split) added: Vec<Added>,
+}

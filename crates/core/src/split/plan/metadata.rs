@@ -1,0 +1,168 @@
+//! From a plan to the trailer: `ChunkMetadata`.
+
+use std::collections::BTreeSet;
+
+use super::split_plan::{PlannedChunk, SplitPlan};
+use crate::container::{ChunkKind, Profile};
+use crate::path::{FieldPath, Step};
+use crate::proto::chunk_info::Type;
+use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef};
+use crate::wire::FieldNumber;
+
+/// The number of a field that no type has: protobuf's largest. TensorFlow's Merger, which doesn't
+/// look at versions, refuses what belongs there.
+const NO_FIELD: u32 = 536_870_911;
+
+/// The join version of files that are for these readers.
+fn join_version(profile: Profile) -> i32 {
+    match profile {
+        Profile::TensorFlow => 0,
+        Profile::Extended => 1,
+    }
+}
+
+/// What stands in the place of the ChunkedMessage of an extended file.
+pub(in crate::split) fn refused_message() -> ChunkedMessage {
+    ChunkedMessage {
+        chunk_index: None,
+        chunked_fields: vec![ChunkedField {
+            field_tag: FieldPath::from_iter([Step::field(NO_FIELD)]).to_tags(),
+            message: Some(ChunkedMessage {
+                chunk_index: Some(0),
+                chunked_fields: Vec::new(),
+            }),
+            ..Default::default()
+        }],
+    }
+}
+
+/// What is known of a chunk once it is written.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::split) struct WrittenInfo {
+    /// Which file it is in: 0 is the main one.
+    pub(in crate::split) file: u32,
+    pub(in crate::split) offset: u64,
+    pub(in crate::split) crc32c: u32,
+}
+
+pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
+    let mut fields: Vec<Place> = plan
+        .chunks
+        .iter()
+        .enumerate()
+        .skip(1)
+        .map(|(index, chunk)| Place {
+            path: &chunk.path,
+            index: index as u64,
+            packed: chunk.packed,
+            slice_of: chunk.slice_of,
+        })
+        .collect();
+    fields.sort();
+    let chunked_fields = nest(&FieldPath::root(), &fields, &plan.nested);
+    ChunkedMessage {
+        chunk_index: Some(0),
+        chunked_fields,
+    }
+}
+
+/// Sorts as chunks are merged: by path, then by index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<'a> {
+    path: &'a FieldPath,
+    index: u64,
+    packed: bool,
+    slice_of: Option<FieldNumber>,
+}
+
+/// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value
+/// at that key, and holds the others.
+fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) -> Vec<ChunkedField> {
+    let mut fields = Vec::new();
+    let mut rest = places;
+    while let Some((first, others)) = rest.split_first() {
+        let relative = first.path.strip_prefix(base).unwrap_or_default();
+        let holder = first.path != base && nested.contains(first.path);
+        let held = if holder {
+            others
+                .iter()
+                .take_while(|other| other.path.strip_prefix(first.path).is_some())
+                .count()
+        } else {
+            0
+        };
+        let chunked_fields = nest(first.path, &others[..held], nested);
+        fields.push(ChunkedField {
+            field_tag: relative.to_tags(),
+            message: Some(ChunkedMessage {
+                chunk_index: Some(first.index),
+                chunked_fields,
+            }),
+            packed: first.packed,
+            slice_of: first.slice_of.map_or(0, |number| number.0),
+        });
+        rest = &others[held..];
+    }
+    fields
+}
+
+pub(in crate::split) fn metadata(
+    plan: &SplitPlan,
+    written: &[WrittenInfo],
+    source_crc32c: u32,
+) -> ChunkMetadata {
+    let marked = plan.is_marked();
+    let message = chunked_message(plan);
+    let (message, extended_message) = match plan.profile {
+        Profile::TensorFlow => (message, None),
+        Profile::Extended => (refused_message(), Some(message)),
+    };
+    ChunkMetadata {
+        version: Some(VersionDef {
+            splitter_version: plan.splitter_version,
+            join_version: join_version(plan.profile),
+            bad_consumers: Vec::new(),
+        }),
+        chunks: plan
+            .chunks
+            .iter()
+            .zip(written)
+            .map(|(chunk, written)| chunk_info(chunk, written))
+            .collect(),
+        message: Some(message),
+        extended_message,
+        source_size: marked.then_some(plan.source_size),
+        source_crc32c: marked.then_some(source_crc32c),
+        splice_marker: marked,
+        byte_exact: marked && plan.byte_exact,
+        message_type: plan.descriptor.full_name().to_owned(),
+        ..Default::default()
+    }
+}
+
+pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) -> ChunkInfo {
+    ChunkInfo {
+        r#type: match chunk.kind {
+            ChunkKind::Message => Type::Message.into(),
+            ChunkKind::Bytes => Type::Bytes.into(),
+        },
+        size: chunk.size,
+        offset: written.offset,
+        crc32c: Some(written.crc32c),
+        file: written.file,
+    }
+}
+
+/// The last record of a file that has chunks of a message whose trailer is in another.
+pub(in crate::split) fn part_metadata(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
+    ChunkMetadata {
+        version: Some(VersionDef {
+            join_version: join_version(Profile::Extended),
+            ..Default::default()
+        }),
+        chunks,
+        message: Some(refused_message()),
+        is_part: true,
+        ..Default::default()
+    }
+}

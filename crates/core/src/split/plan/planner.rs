@@ -1,0 +1,95 @@
+//! From a splitter and a source to the plan.
+
+use std::collections::BTreeSet;
+
+use super::chunk_layout::emit;
+use super::cuts::Marks;
+use super::decisions::Decisions;
+use super::readable::check_readable;
+use super::size_requests::Fits;
+use super::slice_requests::Slices;
+use super::split_plan::{PlannedChunk, SplitPlan};
+use super::splitter::{ComposableSplitter, SplitContext};
+use crate::container::{ChunkKind, Profile};
+use crate::split::options::SplitOptions;
+use crate::split::read::source::Source;
+use crate::split::read::source_view::View;
+use crate::{Error, ErrorKind, Result};
+
+/// Runs a splitter over a source, and makes the plan of what it decided.
+pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
+    splitter: &P,
+    source: &Source,
+    options: &SplitOptions,
+) -> Result<SplitPlan> {
+    options.validate()?;
+    let _span = tracing::debug_span!("plan", bytes = source.size()).entered();
+    let mut decisions = Decisions {
+        source: source.clone(),
+        options: options.clone(),
+        marks: Marks::default(),
+        fits: Fits::default(),
+        slices: Slices::default(),
+        added: Vec::new(),
+    };
+    let view = View::root(source, options.get_profile());
+    splitter.build_chunks(&mut SplitContext {
+        decisions: &mut decisions,
+        view,
+    })?;
+    let Decisions {
+        mut marks,
+        fits,
+        slices,
+        added,
+        ..
+    } = decisions;
+    slices.check_apart_from(&fits, source, options)?;
+    slices.mark(source, options, &mut marks)?;
+    fits.run(source, options, &mut marks)?;
+    let profile = options.get_profile();
+    let (nested, most) = match profile {
+        Profile::TensorFlow => (marks.nest_at_keys(), None),
+        // TensorFlow's sorting of keys is no matter here.
+        Profile::Extended => (BTreeSet::new(), options.get_max_value_size()),
+    };
+    let emitted = emit(source, &marks, most)?;
+    let mut chunks = emitted.chunks;
+    for added in added.into_iter().flat_map(|added| added.pieces(most)) {
+        added.insert_into(&mut chunks);
+    }
+    for chunk in &chunks {
+        check_size(chunk, options)
+            .map_err(|error| error.at_path(chunk.path.display(Some(source.descriptor()))))?;
+    }
+    let plan = SplitPlan {
+        descriptor: source.descriptor().clone(),
+        source_size: source.size(),
+        chunks,
+        literals: emitted.literals,
+        nested,
+        byte_exact: emitted.byte_exact,
+        splitter_version: splitter.version(),
+        profile,
+        always_chunked: options.get_always_chunked(),
+    };
+    check_readable(&plan, options)?;
+    Ok(plan)
+}
+
+/// Fails if a chunk is larger than the options let it be.
+fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
+    let PlannedChunk { kind, size, .. } = *chunk;
+    let max = options.get_max_chunk_size();
+    let message = match (kind, options.get_max_value_size()) {
+        (ChunkKind::Message, _) if size > max => format!(
+            "the splitter leaves {size} bytes here, over the maximum chunk size of {max} bytes"
+        ),
+        (ChunkKind::Bytes, Some(most)) if size > most => format!(
+            "a value of {size} bytes, over the maximum value size of {most} bytes{}",
+            options.hint()
+        ),
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::Uncuttable, message))
+}

@@ -1,0 +1,248 @@
+//! The members of a group that are large: where they are, what their path is, and whether it may be
+//! used.
+
+use std::collections::HashMap;
+
+use prost_reflect::MessageDescriptor;
+
+use super::engine::Engine;
+use super::tree::{Child, Class, Cut, Group, Node, Siblings, mark_node};
+use crate::Result;
+use crate::container::key_is_addressable;
+use crate::path::{MapKey, Step, parse_entry};
+use crate::split::read::source_view::occurrence;
+use crate::wire::{Field, FieldNumber, WireCursor};
+
+impl Engine<'_> {
+    /// The members of a group as children, with what is inside them already reduced.
+    pub(super) fn children(
+        &self,
+        node: &Node,
+        at: usize,
+        held: Vec<(u64, Field)>,
+    ) -> Result<Vec<Child>> {
+        let group = &node.groups[at];
+        let keys = match &group.class {
+            Class::Map { entry, .. } => self.last_keys(group, entry, &held)?,
+            _ => HashMap::new(),
+        };
+        let siblings = match &group.class {
+            Class::Message {
+                repeated: false, ..
+            } if group.count > 1 && group.addressable => self.pieces(group)?,
+            _ => Vec::new(),
+        };
+        let mut children = Vec::with_capacity(held.len());
+        for (ordinal, field) in held {
+            let piece = usize::try_from(ordinal)
+                .ok()
+                .and_then(|at| siblings.get(at));
+            let siblings = piece.cloned().unwrap_or_default();
+            let child = self.child(node, group, ordinal, field, &keys, siblings)?;
+            children.extend(child);
+        }
+        Ok(children)
+    }
+
+    fn child(
+        &self,
+        node: &Node,
+        group: &Group,
+        ordinal: u64,
+        field: Field,
+        keys: &HashMap<MapKey, u64>,
+        siblings: Siblings,
+    ) -> Result<Option<Child>> {
+        let number = group.number.0;
+        let index = node.siblings.before(group.number) + ordinal;
+        let chain = occurrence(field.clone(), &node.chain);
+        let mut child = Child {
+            ordinal,
+            path: node.path.join(Step::field(number)),
+            content: field.value.end - field.value.start,
+            chain,
+            field,
+            entry: None,
+            siblings,
+            node: None,
+            inside: 0,
+            message: false,
+            cut: Cut::No,
+            chunkable: group.addressable,
+            enterable: false,
+        };
+        let below = match &group.class {
+            Class::Message {
+                descriptor,
+                repeated,
+                ..
+            } => {
+                if *repeated {
+                    child.path = node.path.join(Step::index(number, index));
+                }
+                child.chunkable &= *repeated || group.count == 1;
+                Some(descriptor.clone())
+            }
+            Class::Value => {
+                child.chunkable &= ordinal + 1 == group.count;
+                None
+            }
+            Class::Map { entry, value } => {
+                let mut cursor = WireCursor::new(self.source.input());
+                let parsed = parse_entry(&mut cursor, child.field.value.clone(), entry)?;
+                let Some((key, at)) = parsed.and_then(|entry| Some((entry.key, entry.value?)))
+                else {
+                    return Ok(None);
+                };
+                let kind = entry.map_entry_key_field().kind();
+                let profile = self.options.get_profile();
+                child.chunkable &= (value.is_some() || self.cuts_elements())
+                    && key_is_addressable(&key, &kind, profile)
+                    && keys.get(&key) == Some(&ordinal);
+                child.path = node.path.join(Step::key(number, key));
+                child.chain = occurrence(at.clone(), &child.chain);
+                child.content = at.value.end - at.value.start;
+                child.entry = Some(std::mem::replace(&mut child.field, at));
+                value.clone()
+            }
+            Class::Values | Class::Numbers { .. } | Class::Unknown | Class::Scalar => {
+                child.path = node.path.join(Step::index(number, index));
+                let is_value = matches!(group.class, Class::Values | Class::Unknown);
+                child.chunkable &= is_value && self.cuts_elements();
+                None
+            }
+        };
+        if let Some(below) = below {
+            // A path must be able to lead through it; that it may not leave as a whole is another
+            // matter.
+            child.message = true;
+            let reachable = group.addressable && node.depth < self.options.get_depth_limit();
+            child.enterable = match &group.class {
+                Class::Map { .. } => child.chunkable && reachable,
+                _ => reachable,
+            };
+            child.chunkable &= !self.rules.keeps_whole(below.full_name());
+            if child.enterable && self.is_held(&child.field) {
+                self.enter(&mut child, &below, node.depth + 1)?;
+            }
+        } else if child.chunkable
+            && self
+                .options
+                .get_value_chunk_size()
+                .is_some_and(|size| child.content >= size.max(1))
+        {
+            child.cut = Cut::Always;
+        }
+        if self.marks.cut_at(&child.field).is_some() {
+            child.cut = Cut::Already;
+        }
+        Ok(Some(child))
+    }
+
+    /// Scans and reduces what is inside a child.
+    pub(super) fn enter(
+        &self,
+        child: &mut Child,
+        descriptor: &MessageDescriptor,
+        depth: u32,
+    ) -> Result<()> {
+        let siblings = child.siblings.clone();
+        let mut inner = self.scan(
+            &child.chain,
+            descriptor,
+            &child.path,
+            depth,
+            siblings,
+            false,
+        )?;
+        self.reduce(&mut inner, self.max())?;
+        child.content = inner.size;
+        // More than one chunk under a map key need the value as a chunk of their own to hang below;
+        // see `Marks`.
+        child.inside = inner.chunk_count();
+        let nests = child.entry.is_some() && !self.cuts_elements();
+        if nests && child.chunkable && child.inside > 1 {
+            child.cut = Cut::Always;
+        }
+        // Only what may not leave as a whole is ever reduced again. All else is done with:
+        // remembering it would cost more than what leaves it.
+        if child.chunkable && inner.size <= self.max() {
+            mark_node(&inner, &mut self.decided.borrow_mut());
+            return Ok(());
+        }
+        child.node = Some(Box::new(inner));
+        Ok(())
+    }
+
+    /// For the keys of the members that are held: the last occurrence that has it, which is the one
+    /// that counts.
+    fn last_keys(
+        &self,
+        group: &Group,
+        entry: &MessageDescriptor,
+        held: &[(u64, Field)],
+    ) -> Result<HashMap<MapKey, u64>> {
+        let mut cursor = WireCursor::new(self.source.input());
+        // Each key with its last occurrence, and whether that one is empty; none once an empty one
+        // was superseded, since there would be two placeholders.
+        let mut last: HashMap<MapKey, Option<(u64, bool)>> = HashMap::new();
+        for (_, field) in held {
+            if let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? {
+                last.insert(parsed.key, Some((u64::MAX, false)));
+            }
+        }
+        let mut ordinal = 0;
+        let mut fields = WireCursor::new(self.source.input());
+        for run in &group.runs {
+            fields.set_range(run.clone());
+            while let Some(field) = fields.next()? {
+                // An entry whose key can't be told may have any.
+                let Some(parsed) = parse_entry(&mut cursor, field.value, entry)? else {
+                    return Ok(HashMap::new());
+                };
+                if let Some(place) = last.get_mut(&parsed.key) {
+                    let empty = parsed.value.is_none_or(|value| value.value.is_empty());
+                    *place = place.filter(|(_, empty)| !empty).map(|_| (ordinal, empty));
+                }
+                ordinal += 1;
+            }
+        }
+        let named = last
+            .into_iter()
+            .filter_map(|(key, last)| Some((key, last?.0)));
+        Ok(named.collect())
+    }
+
+    /// For each piece of a singular submessage, what the other pieces hold.
+    fn pieces(&self, group: &Group) -> Result<Vec<Siblings>> {
+        let mut counts: Vec<HashMap<FieldNumber, u64>> = Vec::new();
+        let mut pieces = WireCursor::new(self.source.input());
+        let mut cursor = WireCursor::new(self.source.input());
+        for run in &group.runs {
+            pieces.set_range(run.clone());
+            while let Some(piece) = pieces.next()? {
+                let mut occurs = HashMap::new();
+                cursor.set_range(piece.value);
+                while let Some(field) = cursor.next()? {
+                    *occurs.entry(field.number).or_insert(0) += 1;
+                }
+                counts.push(occurs);
+            }
+        }
+        let any_empty = counts.iter().any(HashMap::is_empty);
+        let siblings = (0..counts.len()).map(|at| {
+            let mut before = HashMap::new();
+            for (number, count) in counts[..at].iter().flatten() {
+                *before.entry(*number).or_insert(0) += count;
+            }
+            let later = counts[at + 1..].iter();
+            let after = later.flat_map(|occurs| occurs.keys().copied()).collect();
+            Siblings {
+                before,
+                after,
+                any_empty,
+            }
+        });
+        Ok(siblings.collect())
+    }
+}

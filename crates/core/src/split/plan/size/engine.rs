@@ -1,0 +1,152 @@
+//! What the engine works with, and its way through a message.
+
+use std::cell::RefCell;
+
+use prost_reflect::MessageDescriptor;
+
+use super::tree::{Cut, Node, Siblings, mark_node};
+use crate::container::Profile;
+use crate::path::{FieldPath, Select, Step};
+use crate::split::options::{SizeRules, SplitOptions};
+use crate::split::plan::cuts::Marks;
+use crate::split::read::source::Source;
+use crate::split::read::source_view::Chain;
+use crate::{Error, ErrorKind, Result};
+
+/// What the engine works with.
+pub(crate) struct Engine<'a> {
+    pub(super) source: &'a Source,
+    pub(super) options: &'a SplitOptions,
+    pub(super) rules: &'a SizeRules,
+    /// What splitters have cut already: it is gone from its parent.
+    pub(super) marks: &'a Marks,
+    /// What leaves the messages that are done with.
+    pub(super) decided: RefCell<Marks>,
+}
+
+impl<'a> Engine<'a> {
+    pub(crate) fn new(
+        source: &'a Source,
+        options: &'a SplitOptions,
+        rules: &'a SizeRules,
+        marks: &'a Marks,
+    ) -> Self {
+        Engine {
+            source,
+            options,
+            rules,
+            marks,
+            decided: RefCell::default(),
+        }
+    }
+
+    /// Reduces the message at `chain` until its content is within the maximum, and marks what
+    /// leaves.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] with the path and size of what can't be cut.
+    pub(crate) fn fit(
+        self,
+        chain: &Chain,
+        descriptor: &MessageDescriptor,
+        path: &FieldPath,
+    ) -> Result<Marks> {
+        let siblings = Siblings::default();
+        let depth = 0;
+        // Whatever becomes of a root: what is a message of another type is refused.
+        let check = path.is_root();
+        let mut node = self.scan(chain, descriptor, path, depth, siblings, check)?;
+        let max = self.options.get_max_chunk_size();
+        self.reduce(&mut node, max)?;
+        if node.size > max {
+            return Err(self.uncuttable(&node));
+        }
+        let mut marks = self.decided.into_inner();
+        mark_node(&node, &mut marks);
+        Ok(marks)
+    }
+
+    /// Whether a value may be cut that only the extended profile has paths for: an element, or one
+    /// in a map.
+    pub(super) fn cuts_elements(&self) -> bool {
+        self.options.get_profile() == Profile::Extended
+    }
+
+    pub(super) fn max(&self) -> u64 {
+        self.options.get_max_chunk_size()
+    }
+
+    /// Names the largest thing that stays in a node that is too large: by itself, or beside the
+    /// rest.
+    pub(super) fn uncuttable(&self, node: &Node) -> Error {
+        let largest = largest_kept(node);
+        if largest.whole > self.max() {
+            return self.uncuttable_value(&largest.path, largest.content, largest.whole);
+        }
+        let root = Some(self.source.descriptor());
+        let message = format!(
+            "{} bytes stay in one chunk, over the maximum chunk size of {} bytes; the largest part that can't be cut is {} with {}{}",
+            node.size,
+            self.max(),
+            largest.path.display(root),
+            largest.whole,
+            self.options.hint(),
+        );
+        Error::new(ErrorKind::Uncuttable, message).at_path(node.path.display(root))
+    }
+
+    /// Names a value that is too large for a chunk, at the latest with its tag and length.
+    #[cold]
+    pub(super) fn uncuttable_value(&self, path: &FieldPath, content: u64, whole: u64) -> Error {
+        let (hint, max) = (self.options.hint(), self.max());
+        let bytes = if content > max {
+            format!("{content} bytes")
+        } else {
+            format!("{whole} bytes with tag and length")
+        };
+        let message =
+            format!("{bytes} that can't be cut, over the maximum chunk size of {max} bytes{hint}");
+        let root = Some(self.source.descriptor());
+        Error::new(ErrorKind::Uncuttable, message).at_path(path.display(root))
+    }
+}
+
+/// What stays in a message.
+pub(super) struct Kept {
+    pub(super) path: FieldPath,
+    /// Bytes of its values, as far as they are known apart from their tags and lengths.
+    pub(super) content: u64,
+    /// Bytes with tags and lengths.
+    pub(super) whole: u64,
+}
+
+/// The largest thing that stays in a node.
+pub(super) fn largest_kept(node: &Node) -> Kept {
+    let kept = |path, content, whole| Kept {
+        path,
+        content,
+        whole,
+    };
+    let Some(group) = node.groups.iter().max_by_key(|group| group.total) else {
+        return kept(node.path.clone(), node.size, node.size);
+    };
+    let children = group.children.iter();
+    let largest = children
+        .filter(|child| child.ordinal < group.kept)
+        .max_by_key(|child| child.outer())
+        .filter(|child| child.outer() > group.total / 2);
+    match largest {
+        Some(child) => match &child.node {
+            Some(inner) if child.cut == Cut::No => largest_kept(inner),
+            _ => kept(child.path.clone(), child.content, child.outer()),
+        },
+        None => {
+            let path = node.path.join(Step {
+                field: group.number,
+                select: Select::Field,
+            });
+            kept(path, group.total, group.total)
+        }
+    }
+}

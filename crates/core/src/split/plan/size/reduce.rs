@@ -1,0 +1,274 @@
+//! Deciding what leaves a message that is too large.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+
+use super::Engine;
+use super::tree::{Child, Class, Cut, Group, Node};
+use crate::Result;
+use crate::wire::WireType;
+
+/// Something that could leave a node: the value of a child, or the tail of a repeated field. They
+/// order by what is gained; of equals what comes first in the source is the greater.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    gain: u64,
+    start: Reverse<u64>,
+    group: usize,
+    child: usize,
+}
+
+impl Engine<'_> {
+    /// Lets the largest things leave until the content is at most `limit`, as far as that goes.
+    pub(super) fn reduce(&self, node: &mut Node, limit: u64) -> Result<()> {
+        if node.size <= limit {
+            return Ok(());
+        }
+        self.complete(node)?;
+        if node.sliceable {
+            for at in 0..node.groups.len() {
+                if node.groups[at].class.repeats() {
+                    self.hold_first(node, at)?;
+                }
+            }
+        }
+        let mut queue = BinaryHeap::new();
+        (0..node.groups.len()).for_each(|at| self.queue(node, at, &mut queue));
+        let mut tails: BinaryHeap<_> = (0..node.groups.len())
+            .filter_map(|at| tail(node, at))
+            .collect();
+        while node.size > limit {
+            let tail = best_tail(node, &mut tails);
+            // What slices have taken along, or is cut already, is no candidate any more.
+            while queue.peek().is_some_and(|best| !self.may_leave(node, best)) {
+                queue.pop();
+            }
+            match (queue.peek(), tail) {
+                (Some(value), tail) if tail.as_ref().is_none_or(|tail| value > tail) => {
+                    self.cut(node, value.group, value.child);
+                }
+                (_, Some(tail)) => {
+                    self.take_back(node, tail.group);
+                    self.slice(node, tail.group, limit)?;
+                    self.queue(node, tail.group, &mut queue);
+                    tails.extend(self::tail(node, tail.group));
+                }
+                _ => break,
+            }
+        }
+        if node.size > limit {
+            self.squeeze(node, limit)?;
+        }
+        if node.size <= limit {
+            self.give_back(node, limit)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the children of a group that could leave.
+    fn queue(&self, node: &Node, at: usize, queue: &mut BinaryHeap<Candidate>) {
+        for (place, child) in node.groups[at].children.iter().enumerate() {
+            let candidate = Candidate {
+                gain: child.gain(),
+                start: Reverse(child.field.start),
+                group: at,
+                child: place,
+            };
+            if candidate.gain > 0 && self.may_leave(node, &candidate) {
+                queue.push(candidate);
+            }
+        }
+    }
+
+    fn may_leave(&self, node: &Node, candidate: &Candidate) -> bool {
+        let group = &node.groups[candidate.group];
+        let child = &group.children[candidate.child];
+        child.cut == Cut::No
+            && child.chunkable
+            && child.ordinal < group.kept
+            && (!child.message || child.content <= self.max())
+    }
+
+    /// Lets the value of a child that stays leave.
+    fn cut(&self, node: &mut Node, at: usize, place: usize) {
+        let group = &mut node.groups[at];
+        let child = &mut group.children[place];
+        let before = child.outer();
+        child.cut = Cut::Needed;
+        let gain = before.saturating_sub(child.outer());
+        group.total -= gain;
+        node.size -= gain;
+    }
+
+    /// Puts back what left a group one by one; slices will take it along. What is over the maximum
+    /// by itself stays cut.
+    fn take_back(&self, node: &mut Node, at: usize) {
+        let max = self.max();
+        for child in &mut node.groups[at].children {
+            if child.cut == Cut::Needed
+                && child.ordinal > 0
+                && child.outer_with(child.content) <= max
+            {
+                child.cut = Cut::No;
+            }
+        }
+        self.settle(node, at);
+    }
+
+    /// Leaves as many members as fit into `limit`, at least the first, and puts the others into
+    /// slices.
+    fn slice(&self, node: &mut Node, at: usize, limit: u64) -> Result<()> {
+        let max = self.max();
+        for child in &mut node.groups[at].children {
+            if child.outer() > max && child.chunkable && (!child.message || child.content <= max) {
+                child.cut = Cut::Needed;
+            }
+        }
+        self.settle(node, at);
+        let others = node.size - node.groups[at].total;
+        let packed = self.pack(node, at, limit.saturating_sub(others))?;
+        let group = &mut node.groups[at];
+        group.kept = packed.kept;
+        group.kept_raw = packed.kept_raw;
+        group.slices = packed.slices;
+        self.settle(node, at);
+        Ok(())
+    }
+
+    /// Reduces inside the children that may not leave as a whole.
+    fn squeeze(&self, node: &mut Node, limit: u64) -> Result<()> {
+        let mut tried = HashSet::new();
+        while node.size > limit {
+            let children = node.groups.iter().enumerate().flat_map(|(at, group)| {
+                let stays = move |child: &&Child| {
+                    child.cut == Cut::No
+                        && child.enterable
+                        && !child.chunkable
+                        && child.ordinal < group.kept
+                };
+                let places = group.children.iter().enumerate();
+                places
+                    .filter(move |(_, child)| stays(child))
+                    .map(move |(place, child)| {
+                        (child.outer(), Reverse(child.field.start), at, place)
+                    })
+            });
+            let Some((_, start, at, place)) = children
+                .filter(|(_, start, ..)| !tried.contains(start))
+                .max()
+            else {
+                return Ok(());
+            };
+            tried.insert(start);
+            let excess = node.size - limit;
+            let below = match &node.groups[at].class {
+                Class::Message { descriptor, .. } => Some(descriptor.clone()),
+                Class::Map { value, .. } => value.clone(),
+                _ => None,
+            };
+            let depth = node.depth + 1;
+            let child = &mut node.groups[at].children[place];
+            if let (None, Some(below)) = (&child.node, below) {
+                self.enter(child, &below, depth)?;
+            }
+            let target = child.content.saturating_sub(excess);
+            if let Some(inner) = &mut child.node {
+                self.reduce(inner, target)?;
+                child.content = inner.size;
+            }
+            self.settle(node, at);
+        }
+        Ok(())
+    }
+
+    /// Puts back what turns out to fit, now that larger things have left.
+    fn give_back(&self, node: &mut Node, limit: u64) -> Result<()> {
+        for at in 0..node.groups.len() {
+            if !node.groups[at].slices.is_empty() {
+                self.slice(node, at, limit)?;
+            }
+            let mut needed: Vec<usize> = (0..node.groups[at].children.len())
+                .filter(|&place| {
+                    let child = &node.groups[at].children[place];
+                    child.cut == Cut::Needed && child.ordinal < node.groups[at].kept
+                })
+                .collect();
+            needed.sort_by_key(|&place| Reverse(node.groups[at].children[place].gain()));
+            for place in needed {
+                let group = &mut node.groups[at];
+                let child = &mut group.children[place];
+                let gain = child
+                    .outer_with(child.content)
+                    .saturating_sub(child.outer());
+                if node.size + gain <= limit {
+                    child.cut = Cut::No;
+                    group.total += gain;
+                    node.size += gain;
+                }
+            }
+            for place in 0..node.groups[at].children.len() {
+                let group = &mut node.groups[at];
+                // Less what the lengths around it could grow by.
+                let slack = (limit - node.size).saturating_sub(10);
+                let child = &mut group.children[place];
+                let squeezed =
+                    child.cut == Cut::No && !child.chunkable && child.ordinal < group.kept;
+                if let (true, Some(inner)) = (squeezed, &mut child.node) {
+                    self.give_back(inner, inner.size + slack)?;
+                    child.content = inner.size;
+                    self.settle(node, at);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tail of a repeated field, if something is gained by its leaving.
+fn tail(node: &Node, at: usize) -> Option<Candidate> {
+    let group = &node.groups[at];
+    let sliceable = group.class.repeats() && node.sliceable;
+    if !sliceable || node.siblings.after.contains(&group.number) {
+        return None;
+    }
+    let gain = group.total - first_size(group);
+    let start = Reverse(group.runs.first()?.start);
+    (gain > 0).then_some(Candidate {
+        gain,
+        start,
+        group: at,
+        child: usize::MAX,
+    })
+}
+
+/// The tail that gains most by leaving. What is gained gets less as members leave by themselves, so
+/// what stood in the queue before is looked at again once it is first.
+fn best_tail(node: &Node, tails: &mut BinaryHeap<Candidate>) -> Option<Candidate> {
+    loop {
+        let first = *tails.peek()?;
+        let now = tail(node, first.group);
+        if now == Some(first) {
+            return now;
+        }
+        tails.pop();
+        tails.extend(now);
+    }
+}
+
+/// Bytes of a group's first member: what a slice leaves at the least. A packed run can be left
+/// empty.
+fn first_size(group: &Group) -> u64 {
+    let size = match group.children.first() {
+        Some(run) if is_packed_run(group, run) => run.outer_with(0),
+        Some(first) if first.ordinal == 0 => first.outer(),
+        // Its value can't leave, or it is no field with a value inside.
+        _ => group.first,
+    };
+    size.min(group.total)
+}
+
+fn is_packed_run(group: &Group, child: &Child) -> bool {
+    child.ordinal == 0
+        && matches!(group.class, Class::Numbers { .. })
+        && child.field.wire_type == WireType::Len
+}

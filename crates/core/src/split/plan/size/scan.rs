@@ -1,0 +1,425 @@
+//! Finding what is large, by hopping over the fields of a message.
+
+use std::collections::{HashMap, HashSet};
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::Engine;
+use super::skip_index::{Spare, Stops};
+use super::tree::{Class, Group, Node, Siblings};
+use crate::path::{FieldPath, FieldRef, check_field};
+use crate::split::read::source_view::{Chain, content};
+use crate::wire::{Field, FieldNumber, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// The most that the tag and length of a field take.
+const HEADER: u64 = 20;
+
+/// In how many pieces a singular submessage may be written for cuts to go inside. One is what
+/// writers make; what each piece needs to know of all others is held for each.
+const MOST_PIECES: u64 = 16;
+
+/// How many different field numbers a message may have that is to be cut. Types have hundreds at
+/// most; hostile bytes can have millions.
+const MOST_NUMBERS: usize = 1 << 16;
+
+/// Which members of its groups a hop holds.
+#[derive(Clone, Copy)]
+enum Hold {
+    /// Those that are large enough to matter from the first.
+    Large,
+    /// Every one that could leave, of those groups that can't be sliced.
+    All,
+}
+
+/// After how many steps of a hop is asked whether it was cancelled.
+const CHECK_EVERY: u32 = 1 << 10;
+
+/// What a hop over a message's fields finds.
+#[derive(Default)]
+struct Found {
+    groups: Vec<Group>,
+    /// The place of each number's group.
+    places: HashMap<FieldNumber, usize>,
+    /// For each group: its members to be held, with their ordinal.
+    held: Vec<Vec<(u64, Field)>>,
+    /// For each group: how many members had an unexpected wire type.
+    odd: Vec<u64>,
+    /// For each group: how many members were empty.
+    empties: Vec<u64>,
+    /// For each group: the oneof it is a member of, by its place in `winners`.
+    oneofs: Vec<Option<usize>>,
+    /// Each oneof, with the member that occurred last.
+    winners: Vec<(String, FieldNumber)>,
+    /// Members of oneofs that another one followed.
+    superseded: HashSet<FieldNumber>,
+}
+
+impl Engine<'_> {
+    /// Hops over the fields of a message, and goes into those that may hold something that leaves.
+    pub(super) fn scan(
+        &self,
+        chain: &Chain,
+        descriptor: &MessageDescriptor,
+        path: &FieldPath,
+        depth: u32,
+        siblings: Siblings,
+        check: bool,
+    ) -> Result<Node> {
+        let range = content(chain, self.source);
+        let mut node = Node {
+            path: path.clone(),
+            descriptor: descriptor.clone(),
+            chain: chain.clone(),
+            depth,
+            size: range.end - range.start,
+            groups: Vec::new(),
+            sliceable: !self.rules.keeps_whole(descriptor.full_name()) && !siblings.any_empty,
+            complete: false,
+            siblings,
+        };
+        let found = self.hop(&node, Hold::Large, check)?;
+        self.adopt(&mut node, found)?;
+        Ok(node)
+    }
+
+    /// Whether a field is large enough to be held from the first.
+    pub(super) fn is_held(&self, field: &Field) -> bool {
+        let len = field.value.end - field.value.start;
+        let nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+        nested && (len >= self.held_from() || self.is_marked(field))
+    }
+
+    /// From how many bytes on a field is held from the first.
+    fn held_from(&self) -> u64 {
+        let large = self.max().saturating_sub(HEADER);
+        let value = self.options.get_value_chunk_size();
+        value.map_or(large, |value| value.min(large)).max(1)
+    }
+
+    fn is_marked(&self, field: &Field) -> bool {
+        !self.marks.is_empty() && self.marks.any_within(&(field.start..field.end))
+    }
+
+    /// Holds every member that could leave, of those groups that can't be sliced.
+    pub(super) fn complete(&self, node: &mut Node) -> Result<()> {
+        if node.complete {
+            return Ok(());
+        }
+        node.complete = true;
+        let held = if node.groups.iter().all(|group| group.spare.is_complete()) {
+            node.groups
+                .iter_mut()
+                .map(|group| group.spare.take())
+                .collect()
+        } else {
+            self.hop(node, Hold::All, false)?.held
+        };
+        for (at, held) in held.into_iter().enumerate() {
+            let known = node.groups[at].children.iter();
+            let known: HashSet<u64> = known.map(|child| child.ordinal).collect();
+            let more = held
+                .into_iter()
+                .filter(|(ordinal, _)| !known.contains(ordinal))
+                .collect();
+            let more = self.children(node, at, more)?;
+            let group = &mut node.groups[at];
+            group.children.extend(more);
+            group.children.sort_by_key(|child| child.ordinal);
+        }
+        Ok(())
+    }
+
+    /// Holds the first member of a group: it stays when the others leave in slices, unless its
+    /// value leaves too.
+    pub(super) fn hold_first(&self, node: &mut Node, at: usize) -> Result<()> {
+        let group = &node.groups[at];
+        if group
+            .children
+            .first()
+            .is_some_and(|child| child.ordinal == 0)
+        {
+            return Ok(());
+        }
+        let Some(run) = group.runs.first() else {
+            return Ok(());
+        };
+        let mut cursor = WireCursor::new(self.source.input());
+        cursor.set_range(run.clone());
+        let Some(first) = cursor.next()? else {
+            return Ok(());
+        };
+        let first = self.children(node, at, vec![(0, first)])?;
+        node.groups[at].children.splice(0..0, first);
+        Ok(())
+    }
+
+    /// Hops over a message's fields, and sorts them by number. With `check`, a field that its type
+    /// has, but writes otherwise, is an error.
+    fn hop(&self, node: &Node, hold: Hold, check: bool) -> Result<Found> {
+        let mut found = Found::default();
+        let mut cursor = WireCursor::new(self.source.input());
+        cursor.set_range(content(&node.chain, self.source));
+        let here = |error: Error| error.at_path(node.path.display(Some(self.source.descriptor())));
+        let large = self.held_from();
+        let marked = !self.marks.is_empty();
+        let mut at = 0;
+        let mut previous = None;
+        // What holds for all fields of that number and wire type.
+        let (mut nested, mut odd, mut spare) = (false, false, false);
+        let mut steps = 0u32;
+        while let Some(field) = cursor.next().map_err(here)? {
+            steps = steps.wrapping_add(1);
+            if steps % CHECK_EVERY == 1 {
+                self.options.get_progress().check()?;
+            }
+            if previous != Some((field.number, field.wire_type)) {
+                previous = Some((field.number, field.wire_type));
+                at = found.place(&node.descriptor, field.number).map_err(here)?;
+                found.chosen(at);
+                let class = &found.groups[at].class;
+                // Of an unknown field, as of a repeated one, an index counts the values of one wire
+                // type.
+                let uncounted = *class == Class::Unknown && field.wire_type != WireType::Len;
+                odd = uncounted || !fits(class, field.wire_type);
+                if check {
+                    check_field(&node.descriptor, &field).map_err(here)?;
+                }
+                nested = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+                spare = nested && !(class.repeats() && node.sliceable);
+            }
+            let group = &mut found.groups[at];
+            found.odd[at] += u64::from(odd);
+            let len = field.value.end - field.value.start;
+            found.empties[at] += u64::from(len == 0);
+            let is_large = nested && (len >= large || (marked && self.is_marked(&field)));
+            match hold {
+                Hold::Large if is_large => found.held[at].push((group.count, field.clone())),
+                Hold::Large if spare => group.spare.add(group.count, &field),
+                Hold::All if spare => found.held[at].push((group.count, field.clone())),
+                _ => {}
+            }
+            if group.count == 0 {
+                group.first = field.end - field.start;
+            }
+            group.stops.pass(group.count, field.start);
+            group.count += 1;
+            group.total += field.end - field.start;
+            match group.runs.last_mut() {
+                Some(run) if run.end == field.start => run.end = field.end,
+                _ => group.runs.push(field.start..field.end),
+            }
+            if nested && !spare && !marked {
+                let (ordinal, start) = (group.count, cursor.position());
+                let empties = &mut found.empties[at];
+                let pass = |start, len| {
+                    group.stops.pass(group.count, start);
+                    group.count += 1;
+                    *empties += u64::from(len == 0);
+                };
+                cursor.hop_alike(&field, large, pass).map_err(here)?;
+                if group.count > ordinal {
+                    found.odd[at] += u64::from(odd) * (group.count - ordinal);
+                    group.total += cursor.position() - start;
+                    if let Some(run) = group.runs.last_mut() {
+                        run.end = cursor.position();
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn adopt(&self, node: &mut Node, found: Found) -> Result<()> {
+        let Found {
+            groups,
+            held,
+            odd,
+            empties,
+            superseded,
+            ..
+        } = found;
+        node.groups = groups;
+        for (at, group) in node.groups.iter_mut().enumerate() {
+            group.kept = u64::MAX;
+            group.addressable = odd[at] == 0 && !superseded.contains(&group.number);
+            group.addressable &= !rivals(&node.descriptor, group.number)
+                .any(|rival| node.siblings.after.contains(&rival));
+            match group.class {
+                // Of a value that is there more than once the last counts. Were an earlier one
+                // empty, there would be two placeholders.
+                Class::Value => {
+                    group.addressable &= empties[at] == 0 || group.count == 1;
+                    group.addressable &= node.siblings.before(group.number) == 0;
+                    group.addressable &= !node.siblings.after.contains(&group.number);
+                }
+                // Pieces of pieces are left alone, and so are very many.
+                Class::Message {
+                    repeated: false, ..
+                } => {
+                    group.addressable &= group.count <= MOST_PIECES;
+                    group.addressable &= node.siblings.before(group.number) == 0;
+                    group.addressable &= !node.siblings.after.contains(&group.number);
+                }
+                Class::Map { .. } => {
+                    group.addressable &= node.siblings.before(group.number) == 0;
+                    group.addressable &= !node.siblings.after.contains(&group.number);
+                }
+                _ => {}
+            }
+        }
+        for (at, held) in held.into_iter().enumerate() {
+            if held.is_empty() {
+                continue;
+            }
+            let children = self.children(node, at, held)?;
+            node.groups[at].children = children;
+        }
+        for at in 0..node.groups.len() {
+            self.settle(node, at);
+        }
+        Ok(())
+    }
+
+    /// Brings a group's total, and the node's size, up to date with its children.
+    pub(super) fn settle(&self, node: &mut Node, at: usize) {
+        let group = &mut node.groups[at];
+        let kept = group
+            .children
+            .iter()
+            .filter(|child| child.ordinal < group.kept);
+        let saved: u64 = kept
+            .map(|child| child.raw().saturating_sub(child.outer()))
+            .sum();
+        let raw = group
+            .kept_raw
+            .unwrap_or_else(|| group.runs.iter().map(|run| run.end - run.start).sum());
+        let total = raw - saved;
+        node.size = node.size - group.total + total;
+        group.total = total;
+    }
+}
+
+impl Found {
+    /// The place of the group with this number, which is made if there is none.
+    fn place(&mut self, descriptor: &MessageDescriptor, number: FieldNumber) -> Result<usize> {
+        if let Some(&at) = self.places.get(&number) {
+            return Ok(at);
+        }
+        if self.groups.len() >= MOST_NUMBERS {
+            let message = format!("more than {MOST_NUMBERS} different fields in one message");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let at = self.groups.len();
+        self.places.insert(number, at);
+        self.groups.push(Group {
+            number,
+            class: classify(descriptor, number),
+            count: 0,
+            first: 0,
+            total: 0,
+            kept_raw: None,
+            runs: Vec::new(),
+            stops: Stops::default(),
+            spare: Spare::default(),
+            children: Vec::new(),
+            slices: Vec::new(),
+            kept: u64::MAX,
+            addressable: false,
+        });
+        let oneof = oneof_of(descriptor, number).map(|name| {
+            let known = self.winners.iter().position(|(known, _)| *known == name);
+            known.unwrap_or_else(|| {
+                self.winners.push((name, number));
+                self.winners.len() - 1
+            })
+        });
+        self.oneofs.push(oneof);
+        self.held.push(Vec::new());
+        self.odd.push(0);
+        self.empties.push(0);
+        Ok(at)
+    }
+
+    /// Of a oneof, the member that comes last wins; those before are superseded, and so are earlier
+    /// pieces of the winner.
+    fn chosen(&mut self, at: usize) {
+        let number = self.groups[at].number;
+        if let Some(oneof) = self.oneofs[at] {
+            let winner = &mut self.winners[oneof].1;
+            if *winner != number {
+                self.superseded.insert(*winner);
+                *winner = number;
+            }
+        }
+    }
+}
+
+/// The other members of a field's oneof.
+fn rivals(
+    descriptor: &MessageDescriptor,
+    number: FieldNumber,
+) -> impl Iterator<Item = FieldNumber> {
+    let oneof = FieldRef::by_number(descriptor, number.0).and_then(|field| field.oneof());
+    let members: Vec<_> = oneof
+        .iter()
+        .flat_map(|oneof| oneof.fields())
+        .map(|f| FieldNumber(f.number()))
+        .collect();
+    members.into_iter().filter(move |member| *member != number)
+}
+
+fn oneof_of(descriptor: &MessageDescriptor, number: FieldNumber) -> Option<String> {
+    let oneof = FieldRef::by_number(descriptor, number.0)?.oneof()?;
+    Some(oneof.full_name().to_owned())
+}
+
+fn classify(descriptor: &MessageDescriptor, number: FieldNumber) -> Class {
+    let Some(field) = FieldRef::by_number(descriptor, number.0) else {
+        return Class::Unknown;
+    };
+    match field.kind() {
+        Kind::Message(entry) if field.is_map() => {
+            let value = match entry.map_entry_value_field().kind() {
+                Kind::Message(value) => Some(value),
+                _ => None,
+            };
+            Class::Map { entry, value }
+        }
+        Kind::Message(descriptor) => Class::Message {
+            descriptor,
+            repeated: field.is_list(),
+            group: field.is_group(),
+        },
+        Kind::Bytes | Kind::String if field.is_list() => Class::Values,
+        Kind::Bytes | Kind::String => Class::Value,
+        kind if field.is_list() => Class::Numbers {
+            width: match kind {
+                Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => Some(8),
+                Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => Some(4),
+                _ => None,
+            },
+        },
+        _ => Class::Scalar,
+    }
+}
+
+/// Whether a field of this class can be written so.
+fn fits(class: &Class, wire_type: WireType) -> bool {
+    match class {
+        Class::Message { group: true, .. } => wire_type == WireType::StartGroup,
+        Class::Message { .. } | Class::Value | Class::Values | Class::Map { .. } => {
+            wire_type == WireType::Len
+        }
+        Class::Numbers { width } => {
+            wire_type == WireType::Len
+                || wire_type
+                    == match width {
+                        None => WireType::Varint,
+                        Some(8) => WireType::Fixed64,
+                        Some(_) => WireType::Fixed32,
+                    }
+        }
+        Class::Scalar | Class::Unknown => true,
+    }
+}

@@ -1,0 +1,345 @@
+//! Putting the members of a repeated field into slices.
+
+use std::ops::Range;
+
+use super::Engine;
+use super::tree::{Child, Class, Group, Node, Slice};
+use crate::path::Step;
+use crate::split::read::source_view::occurrence;
+use crate::wire::{Field, MAX_VARINT_LEN, WireCursor, WireType, varint_len};
+use crate::{Error, ErrorKind, Result};
+
+/// How a group is sliced.
+pub(super) struct Packed {
+    /// How many members stay.
+    pub(super) kept: u64,
+    /// Their bytes in the source.
+    pub(super) kept_raw: Option<u64>,
+    pub(super) slices: Vec<Slice>,
+}
+
+/// What is being filled: the parent first, then one slice after the other.
+struct Filling {
+    slices: Vec<Slice>,
+    /// Bytes in the parent or slice that is being filled.
+    used: u64,
+    capacity: u64,
+    in_parent: bool,
+    /// Whether the last slice is complete.
+    closed: bool,
+    /// As [`Packed::kept`], once it isn't the parent any more that is filled.
+    kept: u64,
+    kept_raw: u64,
+    /// How many members were looked at one by one.
+    looked_at: u64,
+}
+
+impl Filling {
+    fn new(budget: u64) -> Self {
+        Filling {
+            slices: Vec::new(),
+            used: 0,
+            capacity: budget,
+            in_parent: true,
+            closed: false,
+            kept: 0,
+            kept_raw: 0,
+            looked_at: 0,
+        }
+    }
+
+    fn room(&self) -> u64 {
+        if self.closed {
+            0
+        } else {
+            self.capacity.saturating_sub(self.used)
+        }
+    }
+
+    /// Whether nothing is in the slice that is being filled.
+    fn is_empty_slice(&self) -> bool {
+        !self.in_parent && !self.closed && self.used == 0
+    }
+
+    fn next_slice(&mut self, max: u64) {
+        self.in_parent = false;
+        self.closed = false;
+        self.used = 0;
+        self.capacity = max;
+        self.slices.push(Slice::Fields(Vec::new()));
+    }
+
+    fn add(&mut self, span: Range<u64>, size: u64) {
+        self.used += size;
+        if self.in_parent || span.is_empty() {
+            return;
+        }
+        if let Some(Slice::Fields(runs)) = self.slices.last_mut() {
+            match runs.last_mut() {
+                Some(run) if run.end == span.start => run.end = span.end,
+                _ => runs.push(span),
+            }
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Leaves `budget` bytes of members in the parent, at least the first, and fills slices with
+    /// the rest, in order.
+    pub(super) fn pack(&self, node: &Node, at: usize, budget: u64) -> Result<Packed> {
+        let group = &node.groups[at];
+        let numbers = matches!(group.class, Class::Numbers { .. });
+        let mut filling = Filling::new(budget);
+        let mut children = group.children.iter().peekable();
+        let mut cursor = WireCursor::new(self.source.input());
+        for run in &group.runs {
+            let mut position = run.start;
+            while position < run.end {
+                let child = children.next_if(|child| child.outer_start() == position);
+                if filling.looked_at == 0 || child.is_some() || numbers {
+                    cursor.set_range(position..run.end);
+                    let Some(field) = cursor.next()? else { break };
+                    self.pack_one(node, group, child, &field, &mut filling)?;
+                    position = field.end;
+                } else {
+                    let next = children.peek().map_or(run.end, |child| child.outer_start());
+                    let members = position..next.min(run.end);
+                    position = self.pack_many(node, group, &members, &mut filling)?;
+                }
+            }
+        }
+        let mut slices = filling.slices;
+        slices.retain(|slice| !matches!(slice, Slice::Fields(runs) if runs.is_empty()));
+        Ok(Packed {
+            kept: if filling.in_parent {
+                group.count
+            } else {
+                filling.kept
+            },
+            kept_raw: (!slices.is_empty()).then_some(filling.kept_raw),
+            slices,
+        })
+    }
+
+    /// Takes as many members that are as they are in the source as there is room for, and begins
+    /// the next slice if there are more. Gives where those that were taken end.
+    fn pack_many(
+        &self,
+        node: &Node,
+        group: &Group,
+        members: &Range<u64>,
+        filling: &mut Filling,
+    ) -> Result<u64> {
+        let room = members.start.saturating_add(filling.room());
+        let end = if members.end <= room {
+            members.end
+        } else {
+            self.last_boundary(group, members.clone(), room)?
+        };
+        if end == members.start && filling.is_empty_slice() {
+            let mut cursor = WireCursor::new(self.source.input());
+            cursor.set_range(members.clone());
+            if let Some(field) = cursor.next()? {
+                return Err(self.too_large(node, group, None, &field));
+            }
+        }
+        let size = end - members.start;
+        filling.add(members.start..end, size);
+        if filling.in_parent {
+            filling.kept_raw += size;
+        }
+        if end < members.end {
+            if filling.in_parent {
+                filling.kept = self.ordinal_at(group, end)?;
+            }
+            filling.next_slice(self.max());
+        }
+        Ok(end)
+    }
+
+    /// Takes one member: the first, one that is smaller than in the source, or a number or run of
+    /// numbers, which may be divided.
+    fn pack_one(
+        &self,
+        node: &Node,
+        group: &Group,
+        child: Option<&Child>,
+        field: &Field,
+        filling: &mut Filling,
+    ) -> Result<()> {
+        let max = self.max();
+        let raw = field.end - field.start;
+        let size = child.map_or(raw, Child::outer);
+        let divisible =
+            field.wire_type == WireType::Len && matches!(group.class, Class::Numbers { .. });
+        let fits = size <= filling.room();
+        // Only of numbers every member is looked at, and the first of any.
+        let before = filling.looked_at;
+        let is_first = before == 0;
+        filling.looked_at += 1;
+        if filling.in_parent {
+            if fits || (is_first && !divisible) {
+                filling.add(field.start..field.end, size);
+                filling.kept_raw += raw;
+                return Ok(());
+            }
+            filling.kept = child.map_or(before, |child| child.ordinal);
+        }
+        if divisible && (is_first || size > max) {
+            if !is_first && filling.room() < field.tag_end - field.start + 1 {
+                filling.next_slice(max);
+            }
+            let head = self.divide(node, group, field, filling)?;
+            if filling.in_parent {
+                filling.kept += 1;
+                filling.kept_raw += head;
+                filling.in_parent = false;
+            }
+            return Ok(());
+        }
+        if filling.in_parent || !fits {
+            filling.next_slice(max);
+        }
+        if size > max {
+            return Err(self.too_large(node, group, child, field));
+        }
+        filling.add(field.start..field.end, size);
+        Ok(())
+    }
+
+    /// Leaves the head of a packed run in what is being filled, and puts the rest into slices of
+    /// its own. Gives the bytes that are left there.
+    fn divide(
+        &self,
+        node: &Node,
+        group: &Group,
+        run: &Field,
+        filling: &mut Filling,
+    ) -> Result<u64> {
+        let max = self.max();
+        let tag = run.tag_end - run.start;
+        let width = match group.class {
+            Class::Numbers { width } => width,
+            _ => None,
+        };
+        let content_in = |room: u64| room.saturating_sub(tag + varint_len(room) as u64);
+        let room = content_in(filling.room());
+        let mut head = self.boundary(&run.value, room, width)?;
+        if head == run.value.end && !run.value.is_empty() {
+            // With a shorter length it would fit. But that is only written anew if something
+            // leaves.
+            let room = run.value.end - run.value.start - 1;
+            head = self.boundary(&run.value, room, width)?;
+        }
+        let left = head - run.value.start;
+        let left_size = tag + varint_len(left) as u64 + left;
+        filling.add(run.start..run.end, left_size);
+        let chain = occurrence(run.clone(), &node.chain);
+        let mut start = head;
+        while start < run.value.end {
+            let rest = start..run.value.end;
+            let end = self.boundary(&rest, content_in(max), width)?;
+            if end == start {
+                let path = node.path.join(Step::field(group.number.0));
+                let element = self.first_element(&rest, width)?;
+                let whole = tag + varint_len(element) as u64 + element;
+                return Err(self.uncuttable_value(&path, element, whole));
+            }
+            filling.slices.push(Slice::Packed {
+                run: chain.clone(),
+                elements: start..end,
+            });
+            start = end;
+        }
+        filling.closed = true;
+        Ok(left_size)
+    }
+
+    /// The end of the last element that ends within the first `room` bytes of `elements`.
+    fn boundary(&self, elements: &Range<u64>, room: u64, width: Option<u64>) -> Result<u64> {
+        if room >= elements.end - elements.start {
+            return Ok(elements.end);
+        }
+        let end = elements.start + room;
+        if let Some(width) = width {
+            return Ok(end - room % width);
+        }
+        let look = room.min(MAX_VARINT_LEN as u64);
+        let mut cursor = WireCursor::new(self.source.input());
+        let tail = cursor.bytes(end - look..end)?;
+        match tail.iter().rposition(|byte| *byte < 0x80) {
+            Some(last) => Ok(end - look + last as u64 + 1),
+            None if look < MAX_VARINT_LEN as u64 => Ok(elements.start),
+            None => Err(
+                Error::new(ErrorKind::InvalidMessage, "a varint of more than ten bytes")
+                    .at_offset(end - look),
+            ),
+        }
+    }
+
+    /// Bytes of the first element of a packed run.
+    fn first_element(&self, elements: &Range<u64>, width: Option<u64>) -> Result<u64> {
+        if let Some(width) = width {
+            return Ok(width);
+        }
+        let look = (elements.end - elements.start).min(MAX_VARINT_LEN as u64);
+        let mut cursor = WireCursor::new(self.source.input());
+        let front = cursor.bytes(elements.start..elements.start + look)?;
+        let last = front.iter().position(|byte| *byte < 0x80);
+        Ok(last.map_or(look, |last| last as u64 + 1))
+    }
+
+    /// Where the last member of `members` ends that ends at or before `limit`; their start if none
+    /// does.
+    fn last_boundary(&self, group: &Group, members: Range<u64>, limit: u64) -> Result<u64> {
+        let stop = group.stops.before(limit).map_or(0, |(_, start)| start);
+        let mut boundary = stop.max(members.start);
+        let mut cursor = WireCursor::new(self.source.input());
+        cursor.set_range(boundary..members.end);
+        while let Some(field) = cursor.next()? {
+            if field.end > limit {
+                break;
+            }
+            boundary = field.end;
+        }
+        Ok(boundary)
+    }
+
+    /// Which occurrence the member that starts at `position` is.
+    fn ordinal_at(&self, group: &Group, position: u64) -> Result<u64> {
+        let Some((mut ordinal, stop)) = group.stops.before(position) else {
+            return Ok(0);
+        };
+        let mut cursor = WireCursor::new(self.source.input());
+        let from = group.runs.partition_point(|run| run.end <= stop);
+        for run in &group.runs[from..] {
+            cursor.set_range(run.start.max(stop)..run.end);
+            while let Some(field) = cursor.next()? {
+                if field.start >= position {
+                    return Ok(ordinal);
+                }
+                ordinal += 1;
+            }
+        }
+        Ok(ordinal)
+    }
+
+    fn too_large(&self, node: &Node, group: &Group, child: Option<&Child>, field: &Field) -> Error {
+        match child {
+            Some(Child {
+                node: Some(inner), ..
+            }) if inner.size > self.max() => self.uncuttable(inner),
+            Some(child) => self.uncuttable_value(&child.path, child.content, child.outer()),
+            None => {
+                let ordinal = match self.ordinal_at(group, field.start) {
+                    Ok(ordinal) => ordinal,
+                    Err(error) => return error,
+                };
+                let index = node.siblings.before(group.number) + ordinal;
+                let path = node.path.join(Step::index(group.number.0, index));
+                let content = field.value.end - field.value.start;
+                self.uncuttable_value(&path, content, field.end - field.start)
+            }
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The messages that are to be reduced, and what is known of them.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use prost_reflect::MessageDescriptor;
+
+use super::skip_index::{Spare, Stops};
+use crate::container::ChunkKind;
+use crate::path::FieldPath;
+use crate::split::plan::cuts::Marks;
+use crate::split::read::source_view::Chain;
+use crate::wire::{Field, FieldNumber, WireType, varint_len};
+
+/// A message that is reduced: one piece of it on the wire.
+pub(super) struct Node {
+    pub(super) path: FieldPath,
+    pub(super) descriptor: MessageDescriptor,
+    pub(super) chain: Chain,
+    pub(super) depth: u32,
+    /// Bytes of content that stay.
+    pub(super) size: u64,
+    pub(super) groups: Vec<Group>,
+    /// Whether its repeated fields may be sliced.
+    pub(super) sliceable: bool,
+    /// Whether all members that could leave are held as children, not only the large ones.
+    pub(super) complete: bool,
+    pub(super) siblings: Siblings,
+}
+
+impl Node {
+    /// How many chunks leave it, and what leaves those.
+    pub(super) fn chunk_count(&self) -> usize {
+        self.groups
+            .iter()
+            .map(|group| {
+                let children = group.children.iter().map(|child| {
+                    let inside = child.node.as_ref().map(|node| node.chunk_count());
+                    usize::from(child.cut != Cut::No) + inside.unwrap_or(child.inside)
+                });
+                group.slices.len() + children.sum::<usize>()
+            })
+            .sum()
+    }
+}
+
+/// What other pieces of the same message hold: a singular submessage may be written in several.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Siblings {
+    /// Occurrences of each field in earlier pieces.
+    pub(super) before: HashMap<FieldNumber, u64>,
+    /// Fields that occur in later pieces.
+    pub(super) after: HashSet<FieldNumber>,
+    /// Whether some piece is empty. It would be taken for the placeholder of a slice at the
+    /// message's path.
+    pub(super) any_empty: bool,
+}
+
+impl Siblings {
+    pub(super) fn before(&self, number: FieldNumber) -> u64 {
+        self.before.get(&number).copied().unwrap_or(0)
+    }
+}
+
+/// All occurrences of a field number in a node.
+pub(super) struct Group {
+    pub(super) number: FieldNumber,
+    pub(super) class: Class,
+    /// Occurrences in this piece.
+    pub(super) count: u64,
+    /// Bytes of the first occurrence in the source.
+    pub(super) first: u64,
+    /// Bytes that stay, tags included.
+    pub(super) total: u64,
+    /// With slices: the bytes of the part that stays, as they are in the source.
+    pub(super) kept_raw: Option<u64>,
+    /// Where the occurrences lie: neighbours are joined.
+    pub(super) runs: Vec<Range<u64>>,
+    /// Some occurrences, so that any can be found without hopping to it from the first.
+    pub(super) stops: Stops,
+    /// Of a group that can't be sliced: its smaller members, which could leave too.
+    pub(super) spare: Spare,
+    pub(super) children: Vec<Child>,
+    pub(super) slices: Vec<Slice>,
+    /// How many occurrences slices have left in the parent, from the first on.
+    pub(super) kept: u64,
+    /// Whether paths can name the members.
+    pub(super) addressable: bool,
+}
+
+/// What the members of a group are.
+#[derive(Clone, PartialEq)]
+pub(super) enum Class {
+    /// A submessage, by itself or repeated.
+    Message {
+        descriptor: MessageDescriptor,
+        repeated: bool,
+        group: bool,
+    },
+    /// A bytes or string field.
+    Value,
+    /// A repeated bytes or string field.
+    Values,
+    /// A map; with the type of its values if they are messages.
+    Map {
+        entry: MessageDescriptor,
+        value: Option<MessageDescriptor>,
+    },
+    /// A repeated scalar: the bytes of each, or none for varints.
+    Numbers { width: Option<u64> },
+    /// A scalar, too small to matter.
+    Scalar,
+    /// Fields that the type doesn't have, or has otherwise.
+    Unknown,
+}
+
+impl Class {
+    pub(super) fn repeats(&self) -> bool {
+        match self {
+            Class::Message { repeated, .. } => *repeated,
+            Class::Values | Class::Map { .. } | Class::Numbers { .. } | Class::Unknown => true,
+            Class::Value | Class::Scalar => false,
+        }
+    }
+}
+
+/// A member of a group that is held, because it is large or all are.
+pub(super) struct Child {
+    /// Which occurrence of its group, in this piece.
+    pub(super) ordinal: u64,
+    pub(super) path: FieldPath,
+    /// The value's field; for a map the one inside the entry.
+    pub(super) chain: Chain,
+    pub(super) field: Field,
+    /// The entry, for a map.
+    pub(super) entry: Option<Field>,
+    /// Bytes of the value that stay in it.
+    pub(super) content: u64,
+    /// What the other pieces hold, if it is one of several.
+    pub(super) siblings: Siblings,
+    pub(super) node: Option<Box<Node>>,
+    /// How many chunks leave it, once it is done with.
+    pub(super) inside: usize,
+    pub(super) cut: Cut,
+    /// Whether its value is a message.
+    pub(super) message: bool,
+    /// Whether its value may leave as a chunk.
+    pub(super) chunkable: bool,
+    /// Whether something inside it may leave.
+    pub(super) enterable: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It stays.
+    No,
+    /// It leaves because something had to.
+    Needed,
+    /// It leaves whatever else does: it is a large value.
+    Always,
+    /// A splitter has cut it already.
+    Already,
+}
+
+impl Child {
+    /// Bytes it takes in its parent with `content` bytes inside.
+    pub(super) fn outer_with(&self, content: u64) -> u64 {
+        let field = field_size(&self.field, content);
+        match &self.entry {
+            None => field,
+            Some(entry) => {
+                let others =
+                    (entry.value.end - entry.value.start) - (self.field.end - self.field.start);
+                field_size(entry, others + field)
+            }
+        }
+    }
+
+    /// Bytes it takes in its parent now.
+    pub(super) fn outer(&self) -> u64 {
+        self.outer_with(if self.cut == Cut::No { self.content } else { 0 })
+    }
+
+    /// Bytes its parent loses if it leaves.
+    pub(super) fn gain(&self) -> u64 {
+        self.outer_with(self.content)
+            .saturating_sub(self.outer_with(0))
+    }
+
+    /// Bytes it takes in the source.
+    pub(super) fn raw(&self) -> u64 {
+        let outer = self.entry.as_ref().unwrap_or(&self.field);
+        outer.end - outer.start
+    }
+
+    /// Where it starts in the source.
+    pub(super) fn outer_start(&self) -> u64 {
+        self.entry.as_ref().unwrap_or(&self.field).start
+    }
+
+    pub(super) fn kind(&self) -> ChunkKind {
+        if self.message {
+            ChunkKind::Message
+        } else {
+            ChunkKind::Bytes
+        }
+    }
+}
+
+/// Bytes of a field with this tag and `content` bytes inside; unchanged fields keep the length
+/// prefix they have.
+pub(super) fn field_size(field: &Field, content: u64) -> u64 {
+    let tag = field.tag_end - field.start;
+    if content == field.value.end - field.value.start {
+        return field.end - field.start;
+    }
+    match field.wire_type {
+        WireType::Len => tag + varint_len(content) as u64 + content,
+        _ => tag + content + (field.end - field.value.end),
+    }
+}
+
+/// A chunk of members of a repeated field.
+#[derive(Debug)]
+pub(super) enum Slice {
+    /// Whole fields, at these places of the source.
+    Fields(Vec<Range<u64>>),
+    /// Elements of a packed run.
+    Packed { run: Chain, elements: Range<u64> },
+}
+
+pub(super) fn mark_node(node: &Node, marks: &mut Marks) {
+    for group in &node.groups {
+        for child in &group.children {
+            if matches!(child.cut, Cut::Needed | Cut::Always) {
+                marks.cut(&child.chain, &child.path, child.kind());
+            }
+            if let Some(inner) = &child.node {
+                mark_node(inner, marks);
+            }
+        }
+        let apart = group.runs.len() > 1 && !group.slices.is_empty();
+        marks.reordered |= apart;
+        for slice in &group.slices {
+            match slice {
+                Slice::Fields(runs) => {
+                    marks.slice(&node.path, group.number, &node.chain, runs.iter().cloned());
+                }
+                Slice::Packed { run, elements } => {
+                    marks.slice_packed(&node.path, run, elements.clone())
+                }
+            }
+        }
+    }
+}

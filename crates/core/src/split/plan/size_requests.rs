@@ -1,0 +1,119 @@
+//! What splitters want reduced by size. It is done once all of them have said what they cut: then
+//! neither the order of calls matters, nor that a child splitter reduces its message as well as its
+//! parent.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use super::cuts::Marks;
+use super::size::Engine;
+use crate::split::options::{SizeRules, SplitOptions};
+use crate::split::read::source::Source;
+use crate::split::read::source_view::{Located, View};
+use crate::{Error, ErrorKind, Result};
+
+/// A message that is to be within the maximum.
+#[derive(Debug)]
+struct Fit {
+    message: Located,
+    rules: SizeRules,
+}
+
+/// All messages that are to be within the maximum.
+#[derive(Debug, Default)]
+pub(in crate::split) struct Fits {
+    fits: Vec<Fit>,
+}
+
+impl Fits {
+    pub(in crate::split) fn add(&mut self, message: &View<'_>, rules: &SizeRules) {
+        self.fits.push(Fit {
+            message: message.located(),
+            rules: rules.clone(),
+        });
+    }
+
+    /// Whether a message that is over the maximum, and so is cut up, is this one or lies around it.
+    pub(in crate::split) fn reaches(&self, message: &Located, max: u64) -> bool {
+        let Some(inner) = message.contents.first() else {
+            return false;
+        };
+        let around = |outer: &Range<u64>| outer.start <= inner.start && inner.end <= outer.end;
+        self.fits
+            .iter()
+            .filter(|fit| fit.message.size() > max)
+            .any(|fit| fit.message.contents.iter().any(around))
+    }
+
+    /// Adds to the marks of what is cut already what has to leave as well.
+    pub(in crate::split) fn run(
+        self,
+        source: &Source,
+        options: &SplitOptions,
+        marks: &mut Marks,
+    ) -> Result<()> {
+        let mut fitted = Marks::default();
+        for fit in self.outermost() {
+            if let Some(found) = fit.run(source, options, marks)? {
+                fitted.absorb(found);
+            }
+        }
+        marks.absorb(fitted);
+        Ok(())
+    }
+
+    /// Those that lie in no other: what is done to a message is done to all in it. It has the rules
+    /// for what is in it, too.
+    fn outermost(self) -> Vec<Fit> {
+        let mut fits = self.fits;
+        // Pieces of a message are nowhere but in pieces of the one around it, so the first stands
+        // for all.
+        fits.sort_by_key(|fit| fit.first().map(|piece| (piece.start, Reverse(piece.end))));
+        let mut outermost: Vec<Fit> = Vec::new();
+        for fit in fits {
+            match outermost.last_mut() {
+                Some(outer) if outer.encloses(&fit) => outer.rules.extend(fit.rules),
+                _ => outermost.push(fit),
+            }
+        }
+        outermost
+    }
+}
+
+impl Fit {
+    fn first(&self) -> Option<Range<u64>> {
+        self.message.contents.first().cloned()
+    }
+
+    fn encloses(&self, other: &Fit) -> bool {
+        let Some(inner) = other.first() else {
+            return false;
+        };
+        let mut pieces = self.message.contents.iter();
+        pieces.any(|piece| piece.start <= inner.start && inner.end <= piece.end)
+    }
+
+    fn run(self, source: &Source, options: &SplitOptions, marks: &Marks) -> Result<Option<Marks>> {
+        let Some(descriptor) = &self.message.descriptor else {
+            return Ok(None);
+        };
+        if self.message.size() <= options.get_max_chunk_size() {
+            // Nothing leaves. Still, what is no message, or one of another type, is refused.
+            if self.message.path.is_root() {
+                self.message.check_fields(source)?;
+            }
+            return Ok(None);
+        }
+        let [chain] = self.message.chains.as_slice() else {
+            let message = format!(
+                "{} bytes of a message that is written in several pieces and can't be cut, over the maximum chunk size of {} bytes",
+                self.message.size(),
+                options.get_max_chunk_size()
+            );
+            let path = self.message.path.display(Some(source.descriptor()));
+            return Err(Error::new(ErrorKind::Uncuttable, message).at_path(path));
+        };
+        let engine = Engine::new(source, options, &self.rules, marks);
+        engine.fit(chain, descriptor, &self.message.path).map(Some)
+    }
+}

@@ -1,0 +1,179 @@
+//! What was decided: the chunks, and the bytes that each is made of.
+
+use std::fmt;
+use std::ops::Range;
+
+use prost_reflect::MessageDescriptor;
+
+use crate::container::{ChunkKind, Profile};
+use crate::path::FieldPath;
+use crate::wire::FieldNumber;
+
+/// A piece of a chunk's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// These bytes of the source.
+    Source(Range<u64>),
+    /// These bytes of the plan's own: tags and lengths that were written anew.
+    Literal(Range<usize>),
+}
+
+impl Segment {
+    /// How many bytes it is.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Segment::Source(range) => range.end - range.start,
+            Segment::Literal(range) => range.len() as u64,
+        }
+    }
+}
+
+/// A chunk to be written: where its bytes come from, and where it belongs.
+#[derive(Clone, Debug)]
+pub struct PlannedChunk {
+    pub(crate) kind: ChunkKind,
+    pub(crate) path: FieldPath,
+    pub(crate) slice_of: Option<FieldNumber>,
+    pub(crate) packed: bool,
+    pub(crate) parent: Option<usize>,
+    pub(crate) size: u64,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Segments(Vec<Segment>),
+    /// A chunk that is no span of the source: from
+    /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
+    Added(bytes::Bytes),
+}
+
+impl PlannedChunk {
+    /// Whether it holds a message or a bytes value.
+    pub fn kind(&self) -> ChunkKind {
+        self.kind
+    }
+
+    /// Where it belongs, from the root of the message.
+    pub fn path(&self) -> &FieldPath {
+        &self.path
+    }
+
+    /// Bytes, uncompressed.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// For a slice: the repeated field whose members it holds.
+    pub fn slice_of(&self) -> Option<FieldNumber> {
+        self.slice_of
+    }
+
+    /// Whether it is a slice that continues a packed run.
+    pub fn packed(&self) -> bool {
+        self.packed
+    }
+
+    /// The index of the chunk that it was cut out of; none for the base, and for a chunk that a
+    /// splitter added.
+    pub fn parent(&self) -> Option<usize> {
+        self.parent
+    }
+
+    /// The source's bytes in it and the plan's own, in order; none for a chunk that a splitter
+    /// added.
+    pub fn segments(&self) -> &[Segment] {
+        match &self.content {
+            Content::Segments(segments) => segments,
+            Content::Added(_) => &[],
+        }
+    }
+}
+
+/// Which spans leave their parent, in which chunk, under which path, in what order. Nothing is read
+/// or written by it.
+///
+/// Printed, it lists its chunks:
+///
+/// ```text
+/// 0 MESSAGE 52 B
+/// 1 BYTES 4096 B graph_def.node[0].attr["value"].tensor.tensor_content
+/// ```
+#[derive(Clone)]
+pub struct SplitPlan {
+    pub(crate) descriptor: MessageDescriptor,
+    pub(crate) source_size: u64,
+    pub(crate) chunks: Vec<PlannedChunk>,
+    pub(crate) literals: Vec<u8>,
+    pub(crate) nested: std::collections::BTreeSet<FieldPath>,
+    pub(crate) byte_exact: bool,
+    pub(crate) splitter_version: i32,
+    pub(crate) profile: Profile,
+    pub(crate) always_chunked: bool,
+}
+
+impl SplitPlan {
+    /// The chunks in the order of their indices; the first is the base, from which the others were
+    /// cut.
+    pub fn chunks(&self) -> &[PlannedChunk] {
+        &self.chunks
+    }
+
+    /// Whether it becomes a file of chunks: something was cut, or
+    /// [that was asked for](crate::split::SplitOptions::always_chunked) in any case.
+    pub fn is_split(&self) -> bool {
+        self.always_chunked || self.chunks.len() > 1
+    }
+
+    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    pub fn byte_exact(&self) -> bool {
+        self.byte_exact
+    }
+
+    /// Bytes of the message that is split.
+    pub fn source_size(&self) -> u64 {
+        self.source_size
+    }
+
+    /// The type of the message that is split.
+    pub fn descriptor(&self) -> &MessageDescriptor {
+        &self.descriptor
+    }
+
+    /// Which readers the chunks are for.
+    pub fn profile(&self) -> Profile {
+        self.profile
+    }
+
+    /// Whether every chunk is a span of the source, so that placeholders say where each belongs.
+    pub(crate) fn is_marked(&self) -> bool {
+        self.chunks
+            .iter()
+            .all(|chunk| matches!(chunk.content, Content::Segments(_)))
+    }
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl fmt::Debug for SplitPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SplitPlan")
+            .field("descriptor", &self.descriptor.full_name())
+            .field("source_size", &self.source_size)
+            .field("byte_exact", &self.byte_exact)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for SplitPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            write!(f, "{index} {} {} B", chunk.kind, chunk.size)?;
+            if !chunk.path.is_root() {
+                write!(f, " {}", chunk.path.display(Some(&self.descriptor)))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

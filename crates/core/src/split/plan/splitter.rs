@@ -1,0 +1,278 @@
+//! What splitters implement, and what they work with.
+
+use super::decisions::{Added, AddedChunk, Decisions};
+use super::split_plan::{Content, PlannedChunk};
+use crate::container::{ChunkKind, Profile};
+use crate::path::FieldPath;
+use crate::split::options::{SizeRules, SplitOptions};
+use crate::split::read::source_view::{Like, Pieces, View};
+use crate::{Error, ErrorKind, Result};
+
+/// Decides what of a message becomes a chunk of its own.
+///
+/// Implement [`build_chunks`](Self::build_chunks); planning, splitting and writing come with
+/// [`SplitExt`](crate::split::SplitExt). A
+/// splitter is written for one type of message and can be used on its own or from the splitter of
+/// an enclosing type, with [`SplitContext::compose`].
+///
+/// ```
+/// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitOptions};
+/// use proto_splitter_core::Result;
+///
+/// /// Makes a chunk of every message type that a file describes.
+/// struct FileSplitter;
+///
+/// impl ComposableSplitter for FileSplitter {
+///     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+///         for message in cx.message().repeated("message_type")? {
+///             cx.cut(&message?)?;
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
+pub trait ComposableSplitter {
+    /// Cuts what is to leave the message of the context.
+    ///
+    /// # Errors
+    ///
+    /// Whatever stands in the way: [`Error::new`](crate::Error::new) makes errors of one's own.
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()>;
+
+    /// The version of the splitter, kept in the file it writes. Readers don't decide by it.
+    fn version(&self) -> i32 {
+        1
+    }
+}
+
+impl<T: ComposableSplitter + ?Sized> ComposableSplitter for &T {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        (**self).build_chunks(cx)
+    }
+
+    fn version(&self) -> i32 {
+        (**self).version()
+    }
+}
+
+impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        (**self).build_chunks(cx)
+    }
+
+    fn version(&self) -> i32 {
+        (**self).version()
+    }
+}
+
+/// What a splitter works with: the message it is to split, and the ways to do it.
+///
+/// A child splitter has a context of its own, for a message inside; what it cuts gets the path from
+/// the root by itself.
+#[derive(Debug)]
+pub struct SplitContext<'a> {
+    pub(in crate::split) decisions: &'a mut Decisions,
+    pub(in crate::split) view: View<'a>,
+}
+
+impl<'a> SplitContext<'a> {
+    /// The message to be split.
+    pub fn message(&self) -> View<'a> {
+        self.view.clone()
+    }
+
+    /// The options that the split was asked for with.
+    pub fn options(&self) -> &SplitOptions {
+        &self.decisions.options
+    }
+
+    /// Lets a child splitter split a message inside this one.
+    ///
+    /// # Errors
+    ///
+    /// What the child reports, or [`ErrorKind::InvalidPath`] if `message` is no message.
+    pub fn compose(&mut self, child: &dyn ComposableSplitter, message: &View<'_>) -> Result<()> {
+        if message.descriptor().is_none() {
+            return Err(
+                Error::new(ErrorKind::InvalidPath, "a splitter for what is no message")
+                    .at_path(message.display_path()),
+            );
+        }
+        let view = message.clone();
+        child.build_chunks(&mut SplitContext {
+            decisions: &mut *self.decisions,
+            view,
+        })
+    }
+
+    /// Makes a chunk of its own of this value: a message, or a singular bytes or string field. Of
+    /// a map entry without a value there is nothing to cut.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Uncuttable`] for what no path can name: a message written in several pieces; a
+    /// value of a oneof that another member supersedes; and, in TensorFlow's profile, an
+    /// element of a repeated bytes or string field, or such a value in a map.
+    pub fn cut(&mut self, value: &View<'_>) -> Result<()> {
+        let uncuttable = |message: &str| {
+            Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))
+        };
+        let kind = match value.like() {
+            Like::Message => ChunkKind::Message,
+            Like::Bytes => ChunkKind::Bytes,
+            Like::Element if self.decisions.options.get_profile() == Profile::Extended => {
+                ChunkKind::Bytes
+            }
+            Like::Element => {
+                return uncuttable(
+                    "a string or bytes that is an element or in a map is cut only in the extended profile",
+                );
+            }
+        };
+        let chains = value.chains();
+        let chain = match chains.as_slice() {
+            [chain @ Some(_)] => chain,
+            // The value of a map entry that was left out.
+            [] => return Ok(()),
+            _ => {
+                return uncuttable(
+                    "only a value inside the message that is written in one piece can be cut",
+                );
+            }
+        };
+        if !value.addressable {
+            return uncuttable("the value is superseded, or its key can't stand in a path");
+        }
+        self.decisions.marks.cut(chain, &value.path(), kind);
+        Ok(())
+    }
+
+    /// Begins a slice at an element of a repeated field: it and those behind it go to a chunk of
+    /// their own, up to the next element that this is called for, or to the field's end. The
+    /// elements before the first slice stay, so for the element with index 0 there is nothing to do.
+    ///
+    /// ```
+    /// use proto_splitter_core::Result;
+    /// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitExt, SplitOptions};
+    /// # use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
+    ///
+    /// /// A chunk for every two types that a file describes.
+    /// struct InTwos;
+    ///
+    /// impl ComposableSplitter for InTwos {
+    ///     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+    ///         for (at, message) in cx.message().repeated("message_type")?.enumerate() {
+    ///             if at % 2 == 0 {
+    ///                 cx.slice_at(&message?)?;
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # let file = FileDescriptorProto {
+    /// #     message_type: vec![DescriptorProto { name: Some("T".into()), ..Default::default() }; 5],
+    /// #     ..Default::default()
+    /// # };
+    /// let plan = InTwos.plan(&file, &SplitOptions::new())?;
+    /// assert_eq!(plan.to_string(), "0 MESSAGE 10 B\n1 MESSAGE 10 B\n2 MESSAGE 5 B\n");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if it is no element of a repeated field;
+    /// [`ErrorKind::Uncuttable`] for what no path can name, as by [`cut`](Self::cut), and if the
+    /// message around the field is [fitted](Self::fit) as well: that makes slices of its own.
+    pub fn slice_at(&mut self, element: &View<'_>) -> Result<()> {
+        let fail =
+            |kind, message: &str| Err(Error::new(kind, message).at_path(element.display_path()));
+        let (Some(message), Some(index), Pieces::One(_, field)) =
+            (element.parent(), element.index(), &element.pieces)
+        else {
+            let message = "a slice begins at an element of a repeated field";
+            return fail(ErrorKind::InvalidPath, message);
+        };
+        if index == 0 {
+            return Ok(());
+        }
+        if !element.addressable || message.piece_count() != 1 {
+            let message = "its message is superseded, written in pieces, or has a key that can't stand in a path";
+            return fail(ErrorKind::Uncuttable, message);
+        }
+        self.decisions.slices.begin(message, field);
+        Ok(())
+    }
+
+    /// Cuts whatever has to leave so that every MESSAGE chunk is within the maximum, guided by
+    /// sizes alone.
+    ///
+    /// That is done once the splitters are through, so it doesn't matter what is cut before and
+    /// what after, nor that a child splitter asks for its own message, too. Nothing is cut of a
+    /// message that is within the maximum already.
+    ///
+    /// # Errors
+    ///
+    /// None here. [`plan`](crate::split::SplitExt::plan) fails with [`ErrorKind::Uncuttable`] and the
+    /// path and size of what is too large and can't be cut, or [`ErrorKind::InvalidMessage`] if
+    /// the source is malformed.
+    pub fn fit(&mut self) -> Result<()> {
+        self.fit_with(&SizeRules::new())
+    }
+
+    /// As [`fit`](Self::fit), with rules on where not to cut.
+    ///
+    /// # Errors
+    ///
+    /// As [`fit`](Self::fit).
+    pub fn fit_with(&mut self, rules: &SizeRules) -> Result<()> {
+        self.decisions.fits.add(&self.view, rules);
+        Ok(())
+    }
+
+    /// Adds a chunk that is made from something else than a span of the source.
+    ///
+    /// It goes to `path`, from the message of this context, as TensorFlow's Merger puts it there: a
+    /// message is merged into what the path leads to, bytes replace the field. `index` is its
+    /// place among all chunks; the end if `None`. A file with such chunks is merged by its
+    /// schema, not by placeholders.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if the path leads nowhere, or to something the chunk can't be.
+    pub fn add_chunk(
+        &mut self,
+        chunk: AddedChunk,
+        path: &FieldPath,
+        index: Option<usize>,
+    ) -> Result<()> {
+        let path = self.view.path().concat(path);
+        let root = self.decisions.source.descriptor();
+        let target = path.resolve(root)?;
+        let (kind, bytes) = match chunk {
+            AddedChunk::Message(bytes) => (ChunkKind::Message, bytes),
+            AddedChunk::Bytes(bytes) => (ChunkKind::Bytes, bytes),
+        };
+        let is_message = target.kind.message().is_some();
+        if target.whole_field || is_message != (kind == ChunkKind::Message) {
+            return Err(Error::new(
+                ErrorKind::InvalidPath,
+                format!("a {kind} chunk doesn't fit here"),
+            )
+            .at_path(path.display(Some(root))));
+        }
+        let size = bytes.len() as u64;
+        let content = Content::Added(bytes);
+        let chunk = PlannedChunk {
+            kind,
+            path,
+            slice_of: None,
+            packed: false,
+            parent: None,
+            size,
+            content,
+        };
+        self.decisions.added.push(Added { chunk, index });
+        Ok(())
+    }
+}

@@ -1,0 +1,6 @@
+//! The message that is split, and the values in it.
+
+pub(super) mod page_cache;
+pub(super) mod segmented_input;
+pub(super) mod source;
+pub(super) mod source_view;

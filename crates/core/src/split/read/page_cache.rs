@@ -1,0 +1,137 @@
+//! The pages of a source that were read last.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use record_file::ReadAt;
+
+/// Bytes of a page.
+const PAGE: usize = 4 << 10;
+
+/// How many pages are kept: planning looks at a few places in turn.
+const PAGES: usize = 8;
+
+/// Keeps the pages that were read last, so that many small reads near each other are one.
+///
+/// Reads of more than a page go straight through.
+pub(in crate::split) struct Recent<S> {
+    inner: S,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Default)]
+struct Pages {
+    /// Each with its number; the oldest is replaced next.
+    slots: Vec<(u64, Vec<u8>)>,
+    oldest: usize,
+}
+
+impl<S: ReadAt> Recent<S> {
+    pub(in crate::split) fn new(inner: S) -> Self {
+        Recent {
+            inner,
+            pages: Mutex::default(),
+        }
+    }
+
+    fn read_page(&self, page: u64, mut bytes: Vec<u8>) -> io::Result<Vec<u8>> {
+        bytes.resize(PAGE, 0);
+        let start = page * PAGE as u64;
+        let mut filled = 0;
+        while filled < PAGE {
+            match self
+                .inner
+                .read_at(start + filled as u64, &mut bytes[filled..])?
+            {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+}
+
+impl<S: ReadAt> ReadAt for Recent<S> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if buf.len() > PAGE {
+            return self.inner.read_at(offset, buf);
+        }
+        let page = offset / PAGE as u64;
+        let skip = usize::try_from(offset % PAGE as u64).unwrap_or(0);
+        // A panic elsewhere leaves pages as whole as they are here.
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let pages = &mut *pages;
+        let at = match pages.slots.iter().position(|(number, _)| *number == page) {
+            Some(at) => at,
+            None if pages.slots.len() < PAGES => {
+                pages.slots.push((page, self.read_page(page, Vec::new())?));
+                pages.slots.len() - 1
+            }
+            None => {
+                let at = pages.oldest;
+                pages.oldest = (at + 1) % PAGES;
+                let bytes = std::mem::take(&mut pages.slots[at].1);
+                pages.slots[at].0 = u64::MAX;
+                pages.slots[at].1 = self.read_page(page, bytes)?;
+                pages.slots[at].0 = page;
+                at
+            }
+        };
+        let bytes = pages.slots[at].1.get(skip..).unwrap_or_default();
+        let n = bytes.len().min(buf.len());
+        buf[..n].copy_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        self.inner.as_slice()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    struct Counting(Vec<u8>, AtomicUsize);
+
+    impl ReadAt for Counting {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.read_at(offset, buf)
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+    }
+
+    #[test]
+    fn small_reads_near_each_other_are_one_and_all_give_the_same_bytes() {
+        let bytes: Vec<u8> = (0..100_000u32)
+            .map(|n| n.to_le_bytes()[0] ^ n.to_le_bytes()[1])
+            .collect();
+        let recent = Recent::new(Counting(bytes.clone(), AtomicUsize::new(0)));
+        let mut buf = [0; 100];
+        for at in 0..30 {
+            recent.read_exact_at(at * 10, &mut buf).unwrap();
+        }
+        assert_eq!(recent.inner.1.load(Ordering::Relaxed), 1);
+        let mut at = 1u64;
+        for len in (0..9000).step_by(37) {
+            at = (at * 7919) % 90_000;
+            let mut buf = vec![0; len];
+            recent.read_exact_at(at, &mut buf).unwrap();
+            let start = usize::try_from(at).unwrap();
+            assert!(buf == bytes[start..start + len], "{len} bytes at {at}");
+        }
+        let error = recent.read_exact_at(99_990, &mut [0; 11]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

@@ -1,0 +1,231 @@
+//! What is split: a message in memory, in a file, or wherever it can be read by position.
+
+use std::fs::{self, File};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use prost_reflect::{MessageDescriptor, ReflectMessage};
+use record_file::ReadAt;
+
+use super::page_cache::Recent;
+use super::segmented_input::Pieces;
+use crate::io::Stamp;
+use crate::rope::Rope;
+use crate::wire::SourceInput;
+use crate::{Error, ErrorKind, Result};
+
+/// A message to be split: its bytes, in memory or in a file, and its type.
+///
+/// Bytes and files are split as they are. Any typed or dynamic message becomes a source by `From`:
+/// what is split then is exactly what its `encode` writes. Its values of type [`Bytes`] are not
+/// copied for that, but shared (with the feature `zero-copy`, which is on by default), so that a
+/// message with 10 GiB of tensors takes no more memory to be split.
+///
+/// A typed message has only the fields that its Rust type has. prost drops the others when it
+/// decodes, so a file that was read into a typed message and is split from there has lost the
+/// fields of newer schemas, and extensions. To keep them, split the file itself ([`Source::open`]),
+/// or read it into a [`DynamicMessage`](prost_reflect::DynamicMessage).
+///
+/// ```
+/// use proto_splitter_core::split::Source;
+///
+/// let timestamp = prost_reflect::prost_types::Timestamp { seconds: 1, nanos: 2 };
+/// let source = Source::from(&timestamp);
+/// assert_eq!(source.size(), 4);
+/// assert_eq!(source.descriptor().full_name(), "google.protobuf.Timestamp");
+/// ```
+#[derive(Clone)]
+pub struct Source {
+    data: Data,
+    size: u64,
+    descriptor: MessageDescriptor,
+    file: Option<Arc<OpenFile>>,
+    /// What the reader reads from, if it is a rope.
+    rope: Option<Arc<Rope>>,
+}
+
+/// Where the bytes are.
+#[derive(Clone)]
+enum Data {
+    /// In memory.
+    Pieces(Pieces),
+    /// Wherever they can be read from.
+    Reader(Arc<dyn ReadAt>),
+}
+
+#[derive(Debug)]
+struct OpenFile {
+    file: File,
+    path: PathBuf,
+    stamp: Stamp,
+}
+
+impl std::fmt::Debug for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Source")
+            .field("type", &self.descriptor.full_name())
+            .field("size", &self.size)
+            .field("path", &self.path())
+            .finish()
+    }
+}
+
+impl Source {
+    /// A serialized message in memory.
+    pub fn from_bytes(bytes: impl Into<Bytes>, descriptor: MessageDescriptor) -> Source {
+        Source::from_pieces(vec![bytes.into()], descriptor)
+    }
+
+    /// A typed message that doesn't know its type's descriptor, as those that prost generates
+    /// don't by themselves. Its values of type [`Bytes`] are shared, as by `From`.
+    ///
+    /// ```
+    /// use proto_splitter_core::prost_reflect::{ReflectMessage, prost_types::Timestamp};
+    /// use proto_splitter_core::split::Source;
+    ///
+    /// let timestamp = Timestamp { seconds: 1, nanos: 2 };
+    /// let descriptor = timestamp.descriptor();
+    /// assert_eq!(Source::from_message(&timestamp, descriptor).size(), 4);
+    /// ```
+    pub fn from_message(message: &impl Message, descriptor: MessageDescriptor) -> Source {
+        #[cfg(feature = "zero-copy")]
+        let pieces = proto_splitter_segments::encode(message);
+        #[cfg(not(feature = "zero-copy"))]
+        let pieces = vec![message.encode_to_vec().into()];
+        Source::from_pieces(pieces, descriptor)
+    }
+
+    fn from_pieces(pieces: Vec<Bytes>, descriptor: MessageDescriptor) -> Source {
+        let pieces = Pieces::new(pieces);
+        Source {
+            size: pieces.len(),
+            data: Data::Pieces(pieces),
+            descriptor,
+            file: None,
+            rope: None,
+        }
+    }
+
+    /// A serialized message in a file. It is read in pieces, never as a whole.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the file can't be opened or is no regular file.
+    pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
+        let path = path.as_ref();
+        let open = || -> std::io::Result<Source> {
+            // Before it is opened: opening a pipe waits for its other end.
+            if !fs::metadata(path)?.is_file() {
+                return Err(std::io::Error::other("not a regular file"));
+            }
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            let data = Data::Reader(Arc::new(Recent::new(file.try_clone()?)));
+            let stamp = Stamp::of(&metadata);
+            let file = OpenFile {
+                file,
+                path: path.to_owned(),
+                stamp,
+            };
+            Ok(Source {
+                data,
+                size: metadata.len(),
+                descriptor,
+                file: Some(Arc::new(file)),
+                rope: None,
+            })
+        };
+        open().map_err(|error| Error::from(error).context(path.display()))
+    }
+
+    /// A serialized message that can be read by position, of `size` bytes.
+    pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
+        Source {
+            data: Data::Reader(Arc::new(Recent::new(data))),
+            size,
+            descriptor,
+            file: None,
+            rope: None,
+        }
+    }
+
+    /// The message that a rope over several files is. As with a file, a change to one of them while
+    /// it is read is an error.
+    pub fn from_rope(rope: Arc<Rope>, descriptor: MessageDescriptor) -> Source {
+        let size = rope.total_size();
+        Source {
+            rope: Some(Arc::clone(&rope)),
+            ..Source::from_reader(rope, size, descriptor)
+        }
+    }
+
+    /// Bytes of the serialized message.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The message's type.
+    pub fn descriptor(&self) -> &MessageDescriptor {
+        &self.descriptor
+    }
+
+    /// The file the message is in, if it is in one.
+    pub fn path(&self) -> Option<&Path> {
+        self.file.as_ref().map(|file| file.path.as_path())
+    }
+
+    pub(crate) fn data(&self) -> &(dyn ReadAt + 'static) {
+        match &self.data {
+            Data::Pieces(pieces) => pieces,
+            Data::Reader(reader) => &**reader,
+        }
+    }
+
+    pub(crate) fn input(&self) -> SourceInput<'_, dyn ReadAt> {
+        SourceInput::new(self.data(), self.size)
+    }
+
+    /// The bytes of `range` without copying them, if they are together in memory.
+    pub(crate) fn shared(&self, range: &Range<u64>) -> Option<Bytes> {
+        match &self.data {
+            Data::Pieces(pieces) => pieces.shared(range),
+            Data::Reader(_) => None,
+        }
+    }
+
+    /// Fails if a file behind the source is no longer what it was when it was opened.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        if let Some(rope) = &self.rope {
+            return rope.check_unchanged();
+        }
+        let Some(open) = &self.file else {
+            return Ok(());
+        };
+        let metadata = open.file.metadata()?;
+        if Stamp::of(&metadata) != open.stamp {
+            return Err(Error::new(
+                ErrorKind::SourceChanged,
+                format!(
+                    "{} was changed while it was being read",
+                    open.path.display()
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl<M: Message + ReflectMessage> From<&M> for Source {
+    fn from(message: &M) -> Source {
+        Source::from_message(message, message.descriptor())
+    }
+}
+
+impl From<&Source> for Source {
+    fn from(source: &Source) -> Source {
+        source.clone()
+    }
+}

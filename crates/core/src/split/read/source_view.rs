@@ -1,0 +1,441 @@
+//! Values of the source, found by hopping to them.
+
+pub(in crate::split) mod elements;
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::source::Source;
+use crate::container::Profile;
+use crate::path::{FieldPath, FieldRef, Select, Step, check_field, message_below};
+use crate::wire::{Field, WireCursor};
+use crate::{Error, ErrorKind, Result};
+use elements::{Elements, Entries, Occurrences};
+
+/// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root,
+/// which has none.
+#[derive(Debug)]
+pub(crate) struct Occurrence {
+    pub(crate) field: Field,
+    pub(crate) parent: Chain,
+}
+
+pub(crate) type Chain = Option<Arc<Occurrence>>;
+
+pub(crate) fn occurrence(field: Field, parent: &Chain) -> Chain {
+    Some(Arc::new(Occurrence {
+        field,
+        parent: parent.clone(),
+    }))
+}
+
+/// Where the content of a message lies: all of its source for the root.
+pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
+    chain.as_ref().map_or(0..source.size(), |occurrence| {
+        occurrence.field.value.clone()
+    })
+}
+
+/// A value of the message that is being split: where it is, its path, and what its type says it is.
+///
+/// Finding one reads tags and lengths only; its size is known without looking inside. It borrows the
+/// message that it is in, and takes no memory but its own: path and type are made when they are
+/// asked for.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    pub(in crate::split) source: &'a Source,
+    /// The message that it is a value of; none for the root.
+    parent: Option<&'a View<'a>>,
+    /// From there to here.
+    step: Step,
+    pub(in crate::split) pieces: Pieces,
+    like: Like,
+    kind: OnceLock<ViewKind>,
+    /// Whether a path says the same to every reader: nothing on the way is superseded, and its
+    /// keys may stand in paths of the profile.
+    pub(in crate::split) addressable: bool,
+    pub(in crate::split) profile: Profile,
+}
+
+/// The wire's pieces of a value, each with the piece of its message that it is in.
+#[derive(Clone, Debug)]
+pub(in crate::split) enum Pieces {
+    /// The message itself.
+    All,
+    /// What is written once.
+    One(usize, Field),
+    /// A singular submessage that may be written in several.
+    Several(Vec<(usize, Field)>),
+    /// The value of a map entry, which may be left out.
+    Entry(usize, Field, Option<Field>),
+}
+
+/// What a view is like, as far as it costs nothing to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::split) enum Like {
+    Message,
+    Bytes,
+    Element,
+}
+
+/// What a [`View`] shows.
+#[derive(Clone, PartialEq)]
+#[non_exhaustive]
+pub enum ViewKind {
+    /// A message of this type.
+    Message(MessageDescriptor),
+    /// A bytes or string value.
+    Bytes,
+    /// An element of a repeated bytes or string field, or such a value in a map: only the extended
+    /// profile has paths for it.
+    Element,
+}
+
+// By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
+impl std::fmt::Debug for ViewKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ViewKind::Message(descriptor) => f
+                .debug_tuple("Message")
+                .field(&descriptor.full_name())
+                .finish(),
+            ViewKind::Bytes => f.write_str("Bytes"),
+            ViewKind::Element => f.write_str("Element"),
+        }
+    }
+}
+
+/// What is remembered of a view, without what it borrows.
+#[derive(Clone, Debug)]
+pub(in crate::split) struct Located {
+    pub(in crate::split) path: FieldPath,
+    pub(in crate::split) chains: Vec<Chain>,
+    pub(in crate::split) contents: Vec<Range<u64>>,
+    pub(in crate::split) descriptor: Option<MessageDescriptor>,
+}
+
+impl Located {
+    /// Bytes of the value.
+    pub(in crate::split) fn size(&self) -> u64 {
+        self.contents
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum()
+    }
+
+    /// Hops over the message's own fields, without looking into them.
+    ///
+    /// A field that its type has, but writes otherwise, is an error: readers would take it for an
+    /// unknown field, and most likely the message is of another type than was said.
+    pub(in crate::split) fn check_fields(&self, source: &Source) -> Result<()> {
+        let Some(descriptor) = &self.descriptor else {
+            return Ok(());
+        };
+        let here = |error: Error| error.at_path(self.path.display(Some(source.descriptor())));
+        let mut checked = None;
+        for range in &self.contents {
+            let mut cursor = WireCursor::new(source.input());
+            cursor.set_range(range.clone());
+            while let Some(at) = cursor.next().map_err(here)? {
+                if checked != Some((at.number, at.wire_type)) {
+                    checked = Some((at.number, at.wire_type));
+                    check_field(descriptor, &at).map_err(here)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a> View<'a> {
+    pub(in crate::split) fn root(source: &'a Source, profile: Profile) -> View<'a> {
+        View {
+            source,
+            parent: None,
+            step: Step::field(0),
+            pieces: Pieces::All,
+            like: Like::Message,
+            kind: OnceLock::new(),
+            addressable: true,
+            profile,
+        }
+    }
+
+    /// A value of this message.
+    pub(in crate::split) fn child(
+        &'a self,
+        step: Step,
+        pieces: Pieces,
+        like: Like,
+        addressable: bool,
+    ) -> Self {
+        View {
+            source: self.source,
+            parent: Some(self),
+            step,
+            pieces,
+            like,
+            kind: OnceLock::new(),
+            addressable: self.addressable && addressable,
+            profile: self.profile,
+        }
+    }
+
+    /// The path from the root of the message being split.
+    pub fn path(&self) -> FieldPath {
+        match self.parent {
+            None => FieldPath::root(),
+            Some(parent) => parent.path().join(self.step.clone()),
+        }
+    }
+
+    /// The message that it is a value of; `None` for the message being split.
+    pub fn parent(&self) -> Option<&View<'a>> {
+        self.parent
+    }
+
+    /// Its place among the elements of its field; `None` for what is no element.
+    pub fn index(&self) -> Option<u64> {
+        match (self.parent, &self.step.select) {
+            (Some(_), Select::Index(index)) => Some(*index),
+            _ => None,
+        }
+    }
+
+    /// What the value is.
+    pub fn kind(&self) -> &ViewKind {
+        self.kind.get_or_init(|| match self.like {
+            Like::Bytes => ViewKind::Bytes,
+            Like::Element => ViewKind::Element,
+            Like::Message => match self.message_type() {
+                Some(message) => ViewKind::Message(message),
+                // Who made it a message knew its type.
+                None => ViewKind::Bytes,
+            },
+        })
+    }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        let Some(parent) = self.parent else {
+            return Some(self.source.descriptor().clone());
+        };
+        let field = FieldRef::by_number(parent.descriptor()?, self.step.field.0)?;
+        message_below(&field)
+    }
+
+    /// The type of the message; `None` for a value that is no message.
+    pub fn descriptor(&self) -> Option<&MessageDescriptor> {
+        match self.kind() {
+            ViewKind::Message(descriptor) => Some(descriptor),
+            _ => None,
+        }
+    }
+
+    pub(in crate::split) fn like(&self) -> Like {
+        self.like
+    }
+
+    /// Bytes of the value as it is in the source, without its tag and length. Costs nothing.
+    pub fn size(&self) -> u64 {
+        match &self.pieces {
+            Pieces::All => self.source.size(),
+            Pieces::One(_, field) => field.value.end - field.value.start,
+            Pieces::Several(pieces) => {
+                let len = |(_, field): &(usize, Field)| field.value.end - field.value.start;
+                pieces.iter().map(len).sum()
+            }
+            Pieces::Entry(_, _, value) => value
+                .as_ref()
+                .map_or(0, |field| field.value.end - field.value.start),
+        }
+    }
+
+    /// The bytes of the value: read from the source and copied.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] or [`ErrorKind::SourceChanged`] if reading fails.
+    pub fn read(&self) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        for piece in 0..self.piece_count() {
+            let mut cursor = WireCursor::new(self.source.input());
+            bytes.extend_from_slice(cursor.bytes(self.content(piece))?);
+        }
+        Ok(bytes)
+    }
+
+    pub(in crate::split) fn piece_count(&self) -> usize {
+        match &self.pieces {
+            Pieces::All | Pieces::One(..) => 1,
+            Pieces::Several(pieces) => pieces.len(),
+            Pieces::Entry(_, _, value) => usize::from(value.is_some()),
+        }
+    }
+
+    /// The content of a piece; empty if there is none.
+    pub(in crate::split) fn content(&self, piece: usize) -> Range<u64> {
+        let field = match &self.pieces {
+            Pieces::All if piece == 0 => return 0..self.source.size(),
+            Pieces::One(_, field) if piece == 0 => Some(field),
+            Pieces::Several(pieces) => pieces.get(piece).map(|(_, field)| field),
+            Pieces::Entry(_, _, value) if piece == 0 => value.as_ref(),
+            _ => None,
+        };
+        field.map_or(0..0, |field| field.value.clone())
+    }
+
+    /// The fields around the value, piece by piece.
+    pub(in crate::split) fn chains(&self) -> Vec<Chain> {
+        let above = self.parent.map(View::chains).unwrap_or_default();
+        let around = |piece: usize| above.get(piece).cloned().flatten();
+        match &self.pieces {
+            Pieces::All => vec![None],
+            Pieces::One(piece, field) => vec![occurrence(field.clone(), &around(*piece))],
+            Pieces::Several(pieces) => {
+                let chain =
+                    |(piece, field): &(usize, Field)| occurrence(field.clone(), &around(*piece));
+                pieces.iter().map(chain).collect()
+            }
+            Pieces::Entry(piece, entry, value) => {
+                let entry = occurrence(entry.clone(), &around(*piece));
+                let value = value.iter();
+                value
+                    .map(|value| occurrence(value.clone(), &entry))
+                    .collect()
+            }
+        }
+    }
+
+    pub(in crate::split) fn located(&self) -> Located {
+        Located {
+            path: self.path(),
+            chains: self.chains(),
+            contents: (0..self.piece_count())
+                .map(|piece| self.content(piece))
+                .collect(),
+            descriptor: self.descriptor().cloned(),
+        }
+    }
+
+    /// The singular message, bytes or string field `name`; `None` if it isn't there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar;
+    /// [`ErrorKind::InvalidMessage`] if the source is malformed.
+    pub fn get(&self, name: &str) -> Result<Option<View<'_>>> {
+        let field = self.field(name)?;
+        if field.is_list() || field.is_map() {
+            return Err(self.misused(name, "is repeated"));
+        }
+        let like = self.like_of(&field.kind(), name, false)?;
+        let mut found = Vec::new();
+        let mut occurrences = Occurrences::new(self, &field);
+        while let Some(piece) = occurrences.next()? {
+            found.push(piece);
+        }
+        let mut addressable = !self.superseded(&field)?;
+        if like == Like::Bytes {
+            // Were an earlier value empty too, there would be two placeholders.
+            let last = found.len().saturating_sub(1);
+            addressable &= found
+                .drain(..last)
+                .all(|(_, field)| !field.value.is_empty());
+        }
+        let step = Step::field(field.number());
+        Ok(
+            (!found.is_empty())
+                .then(|| self.child(step, Pieces::Several(found), like, addressable)),
+        )
+    }
+
+    /// The elements of the repeated message, bytes or string field `name`, one after the other. Their
+    /// number costs no memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), for a field that is not repeated; and of each element.
+    pub fn repeated(&self, name: &str) -> Result<Elements<'_>> {
+        let field = self.field(name)?;
+        if !field.is_list() {
+            return Err(self.misused(name, "is not repeated"));
+        }
+        let like = self.like_of(&field.kind(), name, true)?;
+        Ok(Elements::new(self, &field, like))
+    }
+
+    /// The entries of the map field `name`, whose values are messages, bytes or strings, in the
+    /// order of the source. Eight bytes are held for each, to tell whether a key occurs twice.
+    ///
+    /// Of entries with the same key only the last is there: it is the one that counts. Some writers
+    /// leave out a value that is empty: it is there, of size 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), for a field that is no map, or with an entry that is written in
+    /// pieces.
+    pub fn map(&self, name: &str) -> Result<Entries<'_>> {
+        let field = self.field(name)?;
+        let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {
+            return Err(self.misused(name, "is no map"));
+        };
+        let like = self.like_of(&entry.map_entry_value_field().kind(), name, true)?;
+        Entries::new(self, &field, entry, like)
+    }
+
+    /// Whether another member of the field's oneof comes after it on the wire.
+    fn superseded(&self, field: &FieldRef) -> Result<bool> {
+        let Some(oneof) = field.oneof() else {
+            return Ok(false);
+        };
+        let members: Vec<u32> = oneof.fields().map(|member| member.number()).collect();
+        let mut seen = false;
+        for piece in 0..self.piece_count() {
+            let mut cursor = WireCursor::new(self.source.input());
+            cursor.set_range(self.content(piece));
+            while let Some(at) = cursor.next()? {
+                let own = at.number.0 == field.number();
+                if seen && !own && members.contains(&at.number.0) {
+                    return Ok(true);
+                }
+                seen |= own;
+            }
+        }
+        Ok(false)
+    }
+
+    fn field(&self, name: &str) -> Result<FieldRef> {
+        let descriptor = self
+            .descriptor()
+            .ok_or_else(|| self.misused(name, "lies below no message"))?;
+        FieldRef::by_text(descriptor, name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidPath,
+                format!("{} has no field {name}", descriptor.full_name()),
+            )
+            .at_path(self.display_path())
+        })
+    }
+
+    fn like_of(&self, kind: &Kind, name: &str, element: bool) -> Result<Like> {
+        match kind {
+            Kind::Message(_) => Ok(Like::Message),
+            Kind::Bytes | Kind::String if element => Ok(Like::Element),
+            Kind::Bytes | Kind::String => Ok(Like::Bytes),
+            _ => Err(self.misused(name, "is neither message, bytes nor string")),
+        }
+    }
+
+    /// The path with names.
+    pub fn display_path(&self) -> String {
+        self.path().display(Some(self.source.descriptor()))
+    }
+
+    #[cold]
+    pub(in crate::split) fn misused(&self, name: &str, what: &str) -> Error {
+        Error::new(ErrorKind::InvalidPath, format!("field {name} {what}"))
+            .at_path(self.display_path())
+    }
+}

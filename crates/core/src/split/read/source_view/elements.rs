@@ -1,0 +1,252 @@
+//! Going through the elements of a repeated field, and the entries of a map, without holding them.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use prost_reflect::MessageDescriptor;
+use record_file::ReadAt;
+
+use super::{Like, Pieces, View};
+use crate::Result;
+use crate::container::key_is_addressable;
+use crate::path::{FieldRef, MapEntry, MapKey, Step, parse_entry};
+use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
+
+/// The appearances of a field in a message, with the piece of the message that each is in.
+pub(in crate::split) struct Occurrences<'a> {
+    message: &'a View<'a>,
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    number: FieldNumber,
+    wire_type: WireType,
+    /// The piece that comes next.
+    piece: usize,
+}
+
+impl std::fmt::Debug for Occurrences<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Occurrences")
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Occurrences<'a> {
+    pub(in crate::split) fn new(message: &'a View<'a>, field: &FieldRef) -> Self {
+        let mut cursor = WireCursor::new(message.source.input());
+        cursor.set_range(0..0);
+        Occurrences {
+            message,
+            cursor,
+            number: FieldNumber(field.number()),
+            wire_type: match field.is_group() {
+                true => WireType::StartGroup,
+                false => WireType::Len,
+            },
+            piece: 0,
+        }
+    }
+
+    #[inline]
+    pub(in crate::split) fn next(&mut self) -> Result<Option<(usize, Field)>> {
+        loop {
+            let next = self.cursor.next();
+            match next.map_err(|error| error.at_path(self.message.display_path()))? {
+                Some(field) => {
+                    if field.number == self.number && field.wire_type == self.wire_type {
+                        return Ok(Some((self.piece - 1, field)));
+                    }
+                }
+                None if self.piece == self.message.piece_count() => return Ok(None),
+                None => {
+                    self.cursor.set_range(self.message.content(self.piece));
+                    self.piece += 1;
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.cursor.set_range(0..0);
+        self.piece = self.message.piece_count();
+    }
+}
+
+/// The elements of a repeated field; from [`View::repeated`]. After an error there are no more.
+#[derive(Debug)]
+pub struct Elements<'a> {
+    occurrences: Occurrences<'a>,
+    like: Like,
+    index: u64,
+}
+
+impl<'a> Elements<'a> {
+    pub(in crate::split) fn new(message: &'a View<'a>, field: &FieldRef, like: Like) -> Self {
+        Elements {
+            occurrences: Occurrences::new(message, field),
+            like,
+            index: 0,
+        }
+    }
+}
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Result<View<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<View<'a>>> {
+        match self.occurrences.next() {
+            Ok(Some((piece, field))) => {
+                let step = Step::index(field.number.0, self.index);
+                self.index += 1;
+                let message = self.occurrences.message;
+                Some(Ok(message.child(
+                    step,
+                    Pieces::One(piece, field),
+                    self.like,
+                    true,
+                )))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.occurrences.end();
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Elements<'_> {}
+
+/// The entries of a map, with their keys; from [`View::map`]. After an error there are no more.
+#[derive(Debug)]
+pub struct Entries<'a> {
+    occurrences: Occurrences<'a>,
+    entry: MessageDescriptor,
+    name: String,
+    like: Like,
+    hasher: RandomState,
+    /// Hashes that keys share, which are nearly always those of one key.
+    doubted: HashSet<u64>,
+    repeated: HashMap<MapKey, Repeated>,
+    place: u64,
+}
+
+/// A key that may occur more than once.
+#[derive(Debug)]
+struct Repeated {
+    /// The place of the last entry that has it, and whether its value is empty.
+    last: u64,
+    is_empty: bool,
+    /// Whether no entry before that had an empty value.
+    none_was_empty: bool,
+}
+
+impl<'a> Entries<'a> {
+    pub(in crate::split) fn new(
+        message: &'a View<'a>,
+        field: &FieldRef,
+        entry: MessageDescriptor,
+        like: Like,
+    ) -> Result<Self> {
+        let mut entries = Entries {
+            occurrences: Occurrences::new(message, field),
+            entry,
+            name: field.name(),
+            like,
+            hasher: RandomState::new(),
+            repeated: HashMap::new(),
+            doubted: HashSet::new(),
+            place: 0,
+        };
+        let mut hashes = Vec::new();
+        while let Some((_, _, parsed)) = entries.parse()? {
+            hashes.push(entries.hasher.hash_one(&parsed.key));
+        }
+        hashes.sort_unstable();
+        let pairs = hashes.windows(2).filter(|pair| pair[0] == pair[1]);
+        entries.doubted = pairs.map(|pair| pair[0]).collect();
+        if !entries.doubted.is_empty() {
+            entries.find_repeated(field)?;
+        }
+        entries.occurrences = Occurrences::new(message, field);
+        Ok(entries)
+    }
+
+    /// Which entry is the last of each key that occurs more than once.
+    fn find_repeated(&mut self, field: &FieldRef) -> Result<()> {
+        self.occurrences = Occurrences::new(self.occurrences.message, field);
+        let mut place = 0;
+        while let Some((_, _, parsed)) = self.parse()? {
+            if self.doubted.contains(&self.hasher.hash_one(&parsed.key)) {
+                let is_empty = parsed.value.is_none_or(|field| field.value.is_empty());
+                let known = self.repeated.entry(parsed.key);
+                known
+                    .and_modify(|earlier| {
+                        earlier.none_was_empty &= !earlier.is_empty;
+                        (earlier.last, earlier.is_empty) = (place, is_empty);
+                    })
+                    .or_insert(Repeated {
+                        last: place,
+                        is_empty,
+                        none_was_empty: true,
+                    });
+            }
+            place += 1;
+        }
+        Ok(())
+    }
+
+    /// The next entry, with the piece of the message that it is in.
+    fn parse(&mut self) -> Result<Option<(usize, Field, MapEntry)>> {
+        let Some((piece, entry)) = self.occurrences.next()? else {
+            return Ok(None);
+        };
+        let message = self.occurrences.message;
+        let mut cursor = WireCursor::new(message.source.input());
+        match parse_entry(&mut cursor, entry.value.clone(), &self.entry)? {
+            Some(parsed) => Ok(Some((piece, entry, parsed))),
+            None => {
+                let why = "has an entry of more than one key and one value";
+                Err(message.misused(&self.name, why))
+            }
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<(MapKey, View<'a>)>> {
+        while let Some((piece, entry, parsed)) = self.parse()? {
+            let MapEntry { key, value } = parsed;
+            let place = self.place;
+            self.place += 1;
+            let repeated = self.repeated.get(&key);
+            if repeated.is_some_and(|repeated| repeated.last != place) {
+                continue;
+            }
+            let message = self.occurrences.message;
+            let kind = self.entry.map_entry_key_field().kind();
+            // Were an earlier value empty, there would be two placeholders.
+            let addressable = key_is_addressable(&key, &kind, message.profile)
+                && repeated.is_none_or(|repeated| repeated.none_was_empty);
+            let step = Step::key(entry.number.0, key.clone());
+            let pieces = Pieces::Entry(piece, entry, value);
+            return Ok(Some((
+                key,
+                message.child(step, pieces, self.like, addressable),
+            )));
+        }
+        Ok(None)
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<(MapKey, View<'a>)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance();
+        if next.is_err() {
+            self.occurrences.end();
+        }
+        next.transpose()
+    }
+}
+
+impl std::iter::FusedIterator for Entries<'_> {}

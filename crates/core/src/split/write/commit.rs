@@ -1,0 +1,307 @@
+//! The last step of writing: all files take their places, and what they replace goes.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::multi_file::{DonePart, parts_beside};
+use crate::io::atomic_file::{
+    AtomicFile, check_absent, folder, remove_file, sync_folder, warn_unless_synced,
+};
+use crate::io::folder_lock::FolderLock;
+use crate::progress::Progress;
+use crate::{Error, Result};
+
+/// Files that are complete, and what they are to replace.
+///
+/// The order is the promise: the other files first, which nothing refers to yet; then the main
+/// file, by one rename; then the folder is synced; then what was there before goes. Whatever fails,
+/// and whenever the process is killed, a reader finds the old message or the new. An error says
+/// that it is the old.
+pub(crate) struct Commit<'a> {
+    pub(crate) main: AtomicFile,
+    pub(crate) parts: Vec<DonePart>,
+    /// What the main file of this message in chunks is called, whether or not it is `main`: files
+    /// of an earlier split are beside it.
+    pub(crate) chunked: &'a Path,
+    /// The message in its other form, which goes.
+    pub(crate) sibling: Option<Sibling<'a>>,
+    /// Whether what is there may be replaced.
+    pub(crate) force: bool,
+    pub(crate) progress: &'a Progress,
+}
+
+/// A message in the other form than the one that is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Sibling<'a> {
+    pub(crate) path: &'a Path,
+    /// Whether readers take it rather than what is written, as they do one in chunks.
+    pub(crate) is_preferred: bool,
+}
+
+/// What went.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    /// Files of an earlier split.
+    pub(crate) parts: Vec<PathBuf>,
+    /// The message in its other form.
+    pub(crate) sibling: Option<PathBuf>,
+}
+
+impl Commit<'_> {
+    /// Puts all files in their places. Of what looks like a file of an earlier split, what is to
+    /// stay is left alone.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if something is there and may not be
+    /// replaced, [`Io`](crate::ErrorKind::Io), [`Cancelled`](crate::ErrorKind::Cancelled).
+    pub(crate) fn run(self, stays: impl Fn(&Path) -> bool) -> Result<Removed> {
+        self.main.sync()?;
+        for part in &self.parts {
+            part.file.sync()?;
+        }
+        let _lock = FolderLock::take(self.chunked, self.progress)?;
+        // It was looked at before the writing began; another writer may have been faster since.
+        let target = self.main.target().to_owned();
+        check_absent(&target, self.force)?;
+        if let Some(sibling) = self.sibling {
+            check_absent(sibling.path, self.force)?;
+        }
+        let mut stale = parts_beside(self.chunked)?;
+        stale.retain(|path| !stays(path));
+        for path in &stale {
+            check_absent(path, self.force)?;
+        }
+        stale.retain(|path| self.parts.iter().all(|part| part.path != *path));
+        let placed = Placed::all(self.parts, &target)?;
+        let mut removed = Removed::default();
+        let sibling = self.sibling.map(|sibling| sibling.path);
+        match self.sibling.filter(is_in_front) {
+            Some(sibling) => {
+                replace_preferred(self.main, sibling.path)?;
+                removed.sibling = Some(sibling.path.to_owned());
+            }
+            None => self.main.place()?,
+        }
+        placed.stay();
+        removed.remove_old(&target, sibling, stale);
+        Ok(removed)
+    }
+}
+
+/// Whether readers don't see what is written before this goes.
+fn is_in_front(sibling: &Sibling<'_>) -> bool {
+    sibling.is_preferred && fs::symlink_metadata(sibling.path).is_ok()
+}
+
+/// Puts a file in its place that readers see once `preferred` is removed.
+fn replace_preferred(main: AtomicFile, preferred: &Path) -> Result<()> {
+    let target = main.target().to_owned();
+    let was_there = fs::symlink_metadata(&target).is_ok();
+    main.place()?;
+    let replace = || -> Result<()> {
+        sync_folder(folder(&target))
+            .map_err(|error| Error::from(error).context(target.display()))?;
+        remove_file(preferred).map_err(|error| not_removed(preferred, error))
+    };
+    replace().inspect_err(|_| {
+        if !was_there {
+            let _ = fs::remove_file(&target);
+        }
+    })
+}
+
+impl Removed {
+    /// Removes what the file `placed` has replaced. What can't be removed is in nobody's way but
+    /// that of the next split, which says so: a warning has to do.
+    fn remove_old(&mut self, placed: &Path, sibling: Option<&Path>, parts: Vec<PathBuf>) {
+        // Else a crash could bring back the main file that needs them.
+        if !warn_unless_synced(placed) {
+            return;
+        }
+        let remove = |path: &Path| match remove_file(path) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => {
+                tracing::warn!("{}", not_removed(path, error));
+                false
+            }
+        };
+        if let Some(sibling) = sibling.filter(|sibling| remove(sibling)) {
+            self.sibling = Some(sibling.to_owned());
+        }
+        self.parts
+            .extend(parts.into_iter().filter(|part| remove(part)));
+    }
+}
+
+fn not_removed(path: &Path, error: io::Error) -> Error {
+    Error::from(error).context(format_args!("{} was not removed", path.display()))
+}
+
+/// Files that were put in their places, and are taken back unless they are told to stay.
+struct Placed(Vec<PathBuf>);
+
+impl Placed {
+    /// Puts the other files of `main` in their places.
+    fn all(parts: Vec<DonePart>, main: &Path) -> Result<Placed> {
+        let mut placed = Placed(Vec::new());
+        for DonePart { file, path, .. } in parts {
+            // What has the same name has the same content, and is needed by what is there.
+            let was_there = fs::symlink_metadata(&path).is_ok();
+            file.place_as(path.clone())?;
+            if !was_there {
+                placed.0.push(path);
+            }
+        }
+        if !placed.0.is_empty() {
+            sync_folder(folder(main))
+                .map_err(|error| Error::from(error).context(main.display()))?;
+        }
+        Ok(placed)
+    }
+
+    fn stay(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            // What can't be removed is in the way of the next split, which says so.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use prost_reflect::prost_types::FileDescriptorProto;
+
+    use super::*;
+    use crate::ErrorKind;
+    use crate::io::atomic_file::injected::{Call, failing};
+    use crate::merge::Merger;
+    use crate::split::{
+        LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
+    };
+
+    /// A message that is split into a main file and several others.
+    fn message(text: char) -> FileDescriptorProto {
+        let dependency = (0..6).map(|at| format!("{at}{}", text.to_string().repeat(900)));
+        FileDescriptorProto {
+            dependency: dependency.collect(),
+            ..Default::default()
+        }
+    }
+
+    fn to_several(force: bool) -> SplitOptions {
+        SplitOptions::new()
+            .max_chunk_size(1000)
+            .profile(Profile::Extended)
+            .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+            .compression(record_file::Compression::None)
+            .force(force)
+    }
+
+    fn split(prefix: &Path, text: char, options: &SplitOptions) -> Result<Written> {
+        SizeSplitter.write_with(&message(text), prefix, options)
+    }
+
+    fn read(prefix: &Path) -> Result<FileDescriptorProto> {
+        Merger::read(prefix)
+    }
+
+    fn count(prefix: &Path) -> usize {
+        fs::read_dir(folder(prefix)).unwrap().count()
+    }
+
+    #[test]
+    fn of_two_splits_at_once_the_one_that_is_refused_leaves_the_other_whole() {
+        for round in 0..30 {
+            let folder = tempfile::tempdir().unwrap();
+            let prefix = folder.path().join("m");
+            let results = thread::scope(|scope| {
+                let split = || split(&prefix, 'a', &to_several(false));
+                let both = [scope.spawn(split), scope.spawn(split)];
+                both.map(|thread| thread.join().unwrap())
+            });
+            let (done, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+            assert_eq!((done.len(), refused.len()), (1, 1), "round {round}");
+            let error = refused[0].as_ref().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+            assert!(read(&prefix).unwrap() == message('a'), "round {round}");
+            assert!(done[0].as_ref().unwrap().files.len() > 2);
+        }
+    }
+
+    #[test]
+    fn of_two_splits_at_once_that_replace_one_is_there_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let prefix = folder.path().join("m");
+        split(&prefix, 'a', &to_several(false)).unwrap();
+        for round in 0..60 {
+            thread::scope(|scope| {
+                for text in ['b', 'c'] {
+                    let prefix = &prefix;
+                    scope.spawn(move || split(prefix, text, &to_several(true)).unwrap());
+                }
+            });
+            let read = read(&prefix).unwrap();
+            let others = if read == message('b') { 'b' } else { 'c' };
+            assert!(read == message(others), "round {round}");
+            let files = parts_beside(prefix.with_extension("cpb")).unwrap().len();
+            assert_eq!(
+                count(&prefix),
+                1 + files,
+                "round {round}: nothing else is left"
+            );
+        }
+    }
+
+    /// Splits over what is there, with each call of a kind failing once, and checks that the result
+    /// says what a reader finds. Gives how often it failed, and how often it was done nevertheless.
+    fn with_each_failing(call: Call, old: &SplitOptions, new: &SplitOptions) -> (usize, usize) {
+        let (mut failed, mut done) = (0, 0);
+        for number in 0.. {
+            let folder = tempfile::tempdir().unwrap();
+            let prefix = folder.path().join("m");
+            split(&prefix, 'a', old).unwrap();
+            let before = count(&prefix);
+            let (result, was_called) = failing(call, number, || split(&prefix, 'b', new));
+            let found = read(&prefix).unwrap();
+            match result {
+                _ if !was_called => break,
+                Ok(_) => {
+                    done += 1;
+                    assert!(found == message('b'), "{call:?} {number}");
+                }
+                Err(error) => {
+                    failed += 1;
+                    assert!(found == message('a'), "{call:?} {number}: {error}");
+                    assert_eq!(count(&prefix), before, "{call:?} {number}: nothing is left");
+                }
+            }
+        }
+        (failed, done)
+    }
+
+    #[test]
+    fn whatever_fails_the_result_says_whether_the_old_or_the_new_is_there() {
+        let several = to_several(true);
+        let whole = SplitOptions::new().force(true);
+        for (old, new, syncs, removals) in [
+            (&several, &several, (1, 1), (0, 4)),
+            (&whole, &several, (1, 1), (0, 1)),
+            // Before the main file that readers prefer is gone, nothing has happened.
+            (&several, &whole, (1, 1), (1, 4)),
+        ] {
+            assert_eq!(with_each_failing(Call::SyncFolder, old, new), syncs);
+            assert_eq!(with_each_failing(Call::Remove, old, new), removals);
+        }
+    }
+}

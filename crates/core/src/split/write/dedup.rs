@@ -1,0 +1,163 @@
+//! Chunks with the same bytes, which are stored once.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::num::NonZeroUsize;
+
+use super::chunk_reader::{ChunkReader, Span};
+use crate::Result;
+use crate::io::threads;
+use crate::progress::Progress;
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
+use crate::split::read::source::Source;
+
+/// Chunks below this size, in bytes, aren't compared: a record's own overhead is of that order.
+const LEAST_SHARED: u64 = 256;
+
+/// Bytes at the front, in the middle and at the end of a chunk by which equal ones find each other.
+const SAMPLE: u64 = 64;
+
+/// With how many chunks of the same size, samples and checksum one is compared: the first is equal,
+/// unless someone made it so that it isn't.
+const MOST_COMPARED: usize = 4;
+
+/// Bytes of two chunks that are compared at once.
+const STEP: usize = 64 << 10;
+
+/// An earlier chunk with the same bytes.
+#[derive(Debug)]
+pub(in crate::split) struct Same {
+    pub(in crate::split) other: usize,
+    pub(in crate::split) crc32c: u32,
+    /// What of the source the chunk consists of.
+    pub(in crate::split) spans: Vec<Span>,
+}
+
+/// For every chunk: the earlier one that has the same bytes, if there is one.
+///
+/// Chunks of equal size and equal samples are summed up, and those with equal checksums compared
+/// byte by byte.
+pub(in crate::split) fn duplicates(
+    plan: &SplitPlan,
+    source: &Source,
+    threads: NonZeroUsize,
+    progress: &Progress,
+) -> Result<Vec<Option<Same>>> {
+    let mut by_size: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (index, chunk) in plan.chunks.iter().enumerate() {
+        if chunk.size >= LEAST_SHARED {
+            by_size.entry(chunk.size).or_default().push(index);
+        }
+    }
+    let mut alike: HashMap<(u64, Vec<u8>), Vec<usize>> = HashMap::new();
+    for (size, chunks) in by_size.into_iter().filter(|(_, chunks)| chunks.len() > 1) {
+        for index in chunks {
+            progress.check()?;
+            let sample = sample(plan, &plan.chunks[index], source)?;
+            alike.entry((size, sample)).or_default().push(index);
+        }
+    }
+    let groups: Vec<Vec<usize>> = alike
+        .into_values()
+        .filter(|group| group.len() > 1)
+        .collect();
+    let members: Vec<usize> = groups.iter().flatten().copied().collect();
+    let sums = threads::map(threads, members.len(), |at| {
+        checksum(plan, &plan.chunks[members[at]], source, progress)
+    })?;
+    let sums: HashMap<usize, u32> = members.into_iter().zip(sums).collect();
+    let found = threads::map(threads, groups.len(), |at| {
+        among(&groups[at], &sums, plan, source, progress)
+    })?;
+    let mut same: Vec<Option<Same>> = plan.chunks.iter().map(|_| None).collect();
+    for (index, found) in found.into_iter().flatten() {
+        same[index] = Some(found);
+    }
+    Ok(same)
+}
+
+/// Which of these chunks, in order, have the bytes of an earlier one.
+fn among(
+    group: &[usize],
+    sums: &HashMap<usize, u32>,
+    plan: &SplitPlan,
+    source: &Source,
+    progress: &Progress,
+) -> Result<Vec<(usize, Same)>> {
+    let mut blocks = [vec![0; STEP], vec![0; STEP]];
+    let mut distinct: Vec<usize> = Vec::new();
+    let mut found = Vec::new();
+    for &index in group {
+        let candidates = distinct.iter().rev().copied();
+        let mut candidates = candidates
+            .filter(|other| sums[other] == sums[&index])
+            .take(MOST_COMPARED);
+        let same = loop {
+            let Some(other) = candidates.next() else {
+                break None;
+            };
+            let [chunk, earlier] = [index, other].map(|index| &plan.chunks[index]);
+            if let Some(spans) = equal_spans(plan, chunk, earlier, source, &mut blocks, progress)? {
+                break Some(Same {
+                    other,
+                    crc32c: sums[&index],
+                    spans,
+                });
+            }
+        };
+        match same {
+            Some(same) => found.push((index, same)),
+            None => distinct.push(index),
+        }
+    }
+    Ok(found)
+}
+
+fn sample(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<Vec<u8>> {
+    let mut sample = Vec::new();
+    for at in [0, chunk.size / 2, chunk.size - SAMPLE] {
+        let reader = ChunkReader::starting_at(plan, chunk, source, at);
+        reader.take(SAMPLE).read_to_end(&mut sample)?;
+    }
+    Ok(sample)
+}
+
+fn checksum(
+    plan: &SplitPlan,
+    chunk: &PlannedChunk,
+    source: &Source,
+    progress: &Progress,
+) -> Result<u32> {
+    let mut reader = ChunkReader::new(plan, chunk, source);
+    let mut block = vec![0; STEP];
+    while reader.read(&mut block)? > 0 {
+        progress.check()?;
+    }
+    Ok(reader.crc32c())
+}
+
+/// Compares two chunks of one size. If they are equal: what of the source the first consists of.
+fn equal_spans(
+    plan: &SplitPlan,
+    chunk: &PlannedChunk,
+    other: &PlannedChunk,
+    source: &Source,
+    blocks: &mut [Vec<u8>; 2],
+    progress: &Progress,
+) -> Result<Option<Vec<Span>>> {
+    let mut left = ChunkReader::new(plan, chunk, source);
+    let mut right = ChunkReader::new(plan, other, source);
+    let [a, b] = blocks;
+    loop {
+        progress.check()?;
+        // A chunk's reader gives less than it is asked for only at its end.
+        let n = left.read(a)?;
+        let m = right.read(b)?;
+        if a[..n] != b[..m] {
+            return Ok(None);
+        }
+        if n == 0 {
+            return Ok(Some(left.spans));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Executing a plan to a file.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use record_file::Compression;
+
+use super::chunk_reader::ChunkReader;
+use super::commit::{Commit, Sibling};
+use super::multi_file::{parts_beside, stem_beside};
+use super::records::write_records;
+use super::written::{Written, WrittenFile};
+use crate::io::{AtomicFile, at_target, check_absent, check_space, same_file, written_through};
+use crate::split::options::SplitOptions;
+use crate::split::plan::split_plan::SplitPlan;
+use crate::split::read::source::Source;
+use crate::{Error, ErrorKind, Result};
+
+/// Writes what was planned: `PREFIX.cpb`, or `PREFIX.pb` if nothing was cut.
+pub(in crate::split) fn write(
+    plan: &SplitPlan,
+    source: &Source,
+    prefix: &Path,
+    options: &SplitOptions,
+) -> Result<Written> {
+    let [chunked, plain] = ["cpb", "pb"].map(|extension| with_extension(prefix, extension));
+    let (path, sibling) = if plan.is_split() {
+        (&chunked, &plain)
+    } else {
+        (&plain, &chunked)
+    };
+    let is_source = |path: &Path| source.path().is_some_and(|source| same_file(source, path));
+    let force = options.get_force();
+    let mut written = Written {
+        path: path.clone(),
+        is_split: plan.is_split(),
+        byte_exact: plan.byte_exact,
+        chunks: Vec::new(),
+        source_size: source.size(),
+        output_size: source.size(),
+        files: Vec::new(),
+        removed: None,
+        removed_files: Vec::new(),
+        source_stays: is_source(sibling),
+    };
+    if is_source(path) {
+        if plan.is_split() {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!("{} is the source itself", path.display()),
+            ));
+        }
+        return Ok(written);
+    }
+    check_absent(path, force)?;
+    if !written.source_stays {
+        check_absent(sibling, force)?;
+        if sibling.is_dir() {
+            let message = format!("{} is a folder", sibling.display());
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+    }
+    let mut file = AtomicFile::create(path, force)?;
+    let main = written_through(&chunked)?;
+    if plan.is_split() && options.get_max_file_size().is_some() {
+        stem_beside(&main)?;
+    }
+    for path in parts_beside(&main)? {
+        if !is_source(&path) {
+            check_absent(&path, force)?;
+        }
+    }
+    if let (Some(source), false) = (source.path(), path.exists()) {
+        file.restrict_to(&fs::metadata(source)?.permissions())?;
+    }
+    if options.get_compression() == Compression::None.into() {
+        check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
+    }
+    let mut parts = Vec::new();
+    if plan.is_split() {
+        let records = write_records(plan, source, &mut file, options);
+        (written.chunks, parts) = records.map_err(|error| at_target(error, path))?;
+        let others: u64 = parts.iter().map(|part| part.named.size).sum();
+        written.output_size = file.as_file().metadata()?.len() + others;
+    } else {
+        let meter = options.get_progress().meter(source.size());
+        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
+        let copied = io::copy(&mut chunk, file.as_file_mut());
+        copied.map_err(|error| at_target(error.into(), path))?;
+    }
+    source.check_unchanged()?;
+    options.get_progress().check()?;
+    written.files = parts.iter().map(WrittenFile::from).collect();
+    let sibling = Sibling {
+        path: sibling,
+        is_preferred: !written.is_split,
+    };
+    let commit = Commit {
+        main: file,
+        parts,
+        chunked: &main,
+        sibling: Some(sibling).filter(|_| !written.source_stays),
+        force,
+        progress: options.get_progress(),
+    };
+    let removed = commit.run(is_source)?;
+    written.removed = removed.sibling;
+    written.removed_files = removed.parts;
+    Ok(written)
+}
+
+fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
+    let mut path = prefix.as_os_str().to_owned();
+    path.push(".");
+    path.push(extension);
+    path.into()
+}

@@ -1,0 +1,347 @@
+//! Writing chunks to their places in a file, on several threads.
+//!
+//! Records stand in the order of the chunks, so each begins where the one before ends. That is
+//! known at once of a chunk that is stored as it is, and only after the fact of one that is
+//! compressed. So the file is filled behind a frontier, the first chunk whose end isn't known: what
+//! is in front of it goes to its place, in any order. Chunks behind it that are compressed
+//! meanwhile wait, in memory as long as they are small and in a temporary file otherwise; those to
+//! be stored as they are just wait. How many may wait is bounded. So the bytes of the file don't
+//! depend on who did what.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use record_file::{Compression, EncodedRecord, RecordPosition, RecordWriter, plain_record_end};
+use tempfile::SpooledTempFile;
+
+use super::chunk_reader::{ChunkReader, Span};
+use super::probe::decide;
+use crate::io::FileAt;
+use crate::io::threads;
+use crate::progress::Meter;
+use crate::split::compression::ChunkCompression;
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
+use crate::split::read::source::Source;
+use crate::{Error, ErrorKind, Result};
+
+/// How many bytes of compressed chunks wait in memory, over all threads: 32 MiB.
+pub(in crate::split) const SPILL_ABOVE: usize = 32 << 20;
+
+/// How many chunks each thread may be ahead of the first whose place isn't known.
+pub(in crate::split) const AHEAD: usize = 2;
+
+/// Chunks up to this size are written together with their neighbours.
+const SMALL: u64 = 64 << 10;
+
+/// How much is written together.
+const BATCH: u64 = 1 << 20;
+
+/// What is written, and where.
+#[derive(Clone, Copy)]
+pub(in crate::split) struct Job<'a> {
+    pub(in crate::split) plan: &'a SplitPlan,
+    pub(in crate::split) source: &'a Source,
+    pub(in crate::split) compression: ChunkCompression,
+    /// The chunks, in order.
+    pub(in crate::split) chunks: &'a [usize],
+    pub(in crate::split) file: &'a File,
+    /// Where temporary files go.
+    pub(in crate::split) folder: &'a Path,
+    pub(in crate::split) meter: &'a Meter,
+}
+
+/// A chunk's record.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::split) struct Stored {
+    pub(in crate::split) position: RecordPosition,
+    pub(in crate::split) crc32c: u32,
+}
+
+/// What was written.
+pub(in crate::split) struct Filled {
+    /// The record of each chunk of the job, in order.
+    pub(in crate::split) stored: Vec<Stored>,
+    /// What of the source went to them.
+    pub(in crate::split) spans: Vec<Span>,
+    /// Where the next record can begin.
+    pub(in crate::split) end: u64,
+}
+
+/// Writes the job's chunks from `begin` on.
+pub(in crate::split) fn fill(job: Job<'_>, begin: u64, threads: NonZeroUsize) -> Result<Filled> {
+    let threads = threads.get().min(job.chunks.len().max(1));
+    let filling = Filling {
+        ahead: AHEAD * threads,
+        spill_above: SPILL_ABOVE / (AHEAD * threads),
+        job,
+        state: Mutex::new(State {
+            next: 0,
+            frontier: 0,
+            begin,
+            waiting: BTreeMap::new(),
+            ready: VecDeque::new(),
+            stored: vec![None; job.chunks.len()],
+            spans: Vec::new(),
+            failed: None,
+        }),
+        changed: Condvar::new(),
+    };
+    threads::run(threads, || filling.work());
+    let state = filling.state.into_inner();
+    let state = state.unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, error)) = state.failed {
+        return Err(error);
+    }
+    Ok(Filled {
+        stored: state.stored.into_iter().flatten().collect(),
+        spans: state.spans,
+        end: state.begin,
+    })
+}
+
+struct Filling<'a> {
+    job: Job<'a>,
+    ahead: usize,
+    spill_above: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Chunks are named by their place in the job.
+struct State {
+    /// The next chunk to be looked at.
+    next: usize,
+    /// The first chunk whose end isn't known.
+    frontier: usize,
+    /// Where that one begins.
+    begin: u64,
+    /// Chunks behind the frontier whose length is known.
+    waiting: BTreeMap<usize, Form>,
+    /// Chunks in front of it, to be written where they begin.
+    ready: VecDeque<(usize, u64, Form)>,
+    stored: Vec<Option<Stored>>,
+    spans: Vec<Span>,
+    /// What went wrong first in the file.
+    failed: Option<(usize, Error)>,
+}
+
+/// A chunk whose length in the file is known.
+enum Form {
+    /// It is stored as it is.
+    Plain,
+    Encoded(Box<Encoded>),
+}
+
+struct Encoded {
+    record: EncodedRecord,
+    data: SpooledTempFile,
+    crc32c: u32,
+}
+
+enum Task {
+    /// Neighbours, from where the first begins.
+    Write(u64, Vec<(usize, Form)>),
+    Look(usize),
+}
+
+/// Lets no thread wait for one that panicked.
+struct Alarm<'a>(&'a Filling<'a>);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let error = Error::new(ErrorKind::Io, "a thread panicked");
+            self.0.fail(0, error);
+        }
+    }
+}
+
+impl Filling<'_> {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn chunk(&self, at: usize) -> &PlannedChunk {
+        &self.job.plan.chunks[self.job.chunks[at]]
+    }
+
+    fn work(&self) {
+        let _alarm = Alarm(self);
+        while let Some(task) = self.task() {
+            let (first, result) = match task {
+                Task::Write(begin, chunks) => (chunks[0].0, self.write(begin, chunks)),
+                Task::Look(at) => (at, self.look(at)),
+            };
+            if let Err(error) = result {
+                self.fail(first, error);
+            }
+        }
+    }
+
+    fn fail(&self, at: usize, error: Error) {
+        let mut state = self.lock();
+        if state.failed.as_ref().is_none_or(|(first, _)| at < *first) {
+            state.failed = Some((at, error));
+        }
+        self.changed.notify_all();
+    }
+
+    /// What to do next; none if all is done or something failed.
+    fn task(&self) -> Option<Task> {
+        let mut state = self.lock();
+        loop {
+            if state.failed.is_some() {
+                return None;
+            }
+            if let Some((first, begin, form)) = state.ready.pop_front() {
+                return Some(self.batch(&mut state, first, begin, form));
+            }
+            let at = state.next;
+            if at < self.job.chunks.len() && at - state.frontier < self.ahead {
+                state.next += 1;
+                return Some(Task::Look(at));
+            }
+            if state.frontier == self.job.chunks.len() {
+                return None;
+            }
+            state = self
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// A chunk that is ready, and its neighbours as long as they are small.
+    fn batch(&self, state: &mut State, first: usize, begin: u64, form: Form) -> Task {
+        let mut bytes = self.chunk(first).size;
+        let mut chunks = vec![(first, form)];
+        while let Some((at, ..)) = state.ready.front()
+            && *at == first + chunks.len()
+            && bytes + self.chunk(*at).size <= BATCH
+            && let Some((at, _, form)) = state.ready.pop_front()
+        {
+            bytes += self.chunk(at).size;
+            chunks.push((at, form));
+        }
+        Task::Write(begin, chunks)
+    }
+
+    /// Finds out how long a chunk gets, by compressing it if it is to be.
+    fn look(&self, at: usize) -> Result<()> {
+        let Job { plan, source, .. } = self.job;
+        let chunk = self.chunk(at);
+        let compression = decide(self.job.compression, plan, chunk, source)?;
+        if compression == Compression::None {
+            return self.known(at, Form::Plain);
+        }
+        let begin = {
+            let state = self.lock();
+            (state.frontier == at).then_some(state.begin)
+        };
+        let index = self.job.chunks[at];
+        let _span = tracing::trace_span!("compress", chunk = index, bytes = chunk.size).entered();
+        let mut reader = self.reader(at);
+        let Some(begin) = begin else {
+            let mut data = tempfile::spooled_tempfile_in(self.spill_above, self.job.folder);
+            let record = EncodedRecord::encode(&mut reader, chunk.size, compression, &mut data)?;
+            let crc32c = reader.crc32c();
+            self.lock().spans.append(&mut reader.spans);
+            return self.known(
+                at,
+                Form::Encoded(Box::new(Encoded {
+                    record,
+                    data,
+                    crc32c,
+                })),
+            );
+        };
+        let mut writer = RecordWriter::starting_at(FileAt::new(self.job.file, begin), begin)?;
+        let position = writer.write_record_from(&mut reader, chunk.size, compression)?;
+        writer.flush()?;
+        let mut state = self.lock();
+        state.stored[at] = Some(Stored {
+            position,
+            crc32c: reader.crc32c(),
+        });
+        state.spans.append(&mut reader.spans);
+        state.begin = writer.position().numeric();
+        state.frontier += 1;
+        self.advance(&mut state)
+    }
+
+    /// Takes note of how long a chunk gets.
+    fn known(&self, at: usize, form: Form) -> Result<()> {
+        let mut state = self.lock();
+        state.waiting.insert(at, form);
+        self.advance(&mut state)
+    }
+
+    /// Moves the frontier over all chunks whose length is known.
+    fn advance(&self, state: &mut State) -> Result<()> {
+        while let Some(form) = state.waiting.remove(&state.frontier) {
+            let (at, begin) = (state.frontier, state.begin);
+            state.begin = match &form {
+                Form::Plain => plain_record_end(begin, self.chunk(at).size)?,
+                Form::Encoded(encoded) => encoded.record.end(begin)?,
+            };
+            state.frontier += 1;
+            state.ready.push_back((at, begin, form));
+        }
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    fn reader(&self, at: usize) -> ChunkReader<'_> {
+        let chunk = self.chunk(at);
+        let span = tracing::trace_span!("read", chunk = self.job.chunks[at], bytes = chunk.size);
+        ChunkReader::new(self.job.plan, chunk, self.job.source)
+            .metered(self.job.meter)
+            .timed(span)
+    }
+
+    /// Writes chunks to where the first begins.
+    fn write(&self, begin: u64, chunks: Vec<(usize, Form)>) -> Result<()> {
+        let chunk = self.job.chunks[chunks[0].0];
+        let bytes: u64 = chunks.iter().map(|(at, _)| self.chunk(*at).size).sum();
+        let _span = tracing::trace_span!("write", chunk, bytes).entered();
+        let mut writer = RecordWriter::starting_at(FileAt::new(self.job.file, begin), begin)?;
+        let mut stored = Vec::with_capacity(chunks.len());
+        let mut spans = Vec::new();
+        for (at, form) in chunks {
+            let (position, crc32c) = match form {
+                Form::Encoded(mut encoded) => {
+                    encoded.data.seek(SeekFrom::Start(0))?;
+                    let data: &mut dyn Read = &mut encoded.data;
+                    let position = writer.write_encoded_record(&encoded.record, data)?;
+                    (position, encoded.crc32c)
+                }
+                Form::Plain => {
+                    let size = self.chunk(at).size;
+                    let mut reader = self.reader(at);
+                    let position = if size <= SMALL {
+                        let mut record = Vec::new();
+                        reader.read_to_end(&mut record)?;
+                        writer.write_record_alone(&record, Compression::None)?
+                    } else {
+                        writer.write_record_from(&mut reader, size, Compression::None)?
+                    };
+                    let crc32c = reader.crc32c();
+                    spans.append(&mut reader.spans);
+                    (position, crc32c)
+                }
+            };
+            stored.push((at, Stored { position, crc32c }));
+        }
+        writer.finish()?;
+        let mut state = self.lock();
+        for (at, record) in stored {
+            state.stored[at] = Some(record);
+        }
+        state.spans.append(&mut spans);
+        Ok(())
+    }
+}

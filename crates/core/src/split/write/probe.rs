@@ -1,0 +1,83 @@
+//! Whether a chunk shrinks, by a probe of it.
+
+use super::chunk_reader::ChunkReader;
+use crate::Result;
+use crate::split::compression::{AUTO_LEAST_SAVING, ChunkCompression};
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
+use crate::split::read::source::Source;
+use record_file::Compression;
+use std::io::Read;
+use std::ops::Range;
+
+/// How this chunk is compressed.
+pub(in crate::split) fn decide(
+    compression: ChunkCompression,
+    plan: &SplitPlan,
+    chunk: &PlannedChunk,
+    source: &Source,
+) -> Result<Compression> {
+    match compression {
+        ChunkCompression::Fixed(compression) => Ok(compression),
+        ChunkCompression::Auto { level } if shrinks(plan, chunk, source)? => {
+            Ok(Compression::zstd(level))
+        }
+        ChunkCompression::Auto { .. } => Ok(Compression::None),
+    }
+}
+
+/// How a chunk that streams give, the same each, is compressed.
+pub(crate) fn decide_stream<'a>(
+    compression: ChunkCompression,
+    size: u64,
+    open: &dyn Fn() -> Result<Box<dyn Read + 'a>>,
+) -> Result<Compression> {
+    let level = match compression {
+        ChunkCompression::Fixed(compression) => return Ok(compression),
+        ChunkCompression::Auto { level } => level,
+    };
+    let (mut stream, mut sample, mut position) = (open()?, Vec::new(), 0);
+    for block in probed(size) {
+        let gap = block.start - position;
+        std::io::copy(&mut stream.by_ref().take(gap), &mut std::io::sink())?;
+        let len = block.end - block.start;
+        stream.by_ref().take(len).read_to_end(&mut sample)?;
+        position = block.end;
+    }
+    match saves(&sample)? {
+        true => Ok(Compression::zstd(level)),
+        false => Ok(Compression::None),
+    }
+}
+
+/// Bytes of each block that is probed.
+const PROBE_BLOCK: u64 = 64 << 10;
+
+/// How many blocks of a chunk are probed, spread evenly over it.
+const PROBE_BLOCKS: u64 = 4;
+
+/// The blocks of a chunk of `size` bytes by which it is decided.
+fn probed(size: u64) -> Vec<Range<u64>> {
+    if size <= PROBE_BLOCK * PROBE_BLOCKS {
+        return std::iter::once(0..size).collect();
+    }
+    let apart = (size - PROBE_BLOCK) / (PROBE_BLOCKS - 1);
+    let starts = (0..PROBE_BLOCKS).map(|block| block * apart);
+    starts.map(|start| start..start + PROBE_BLOCK).collect()
+}
+
+fn shrinks(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<bool> {
+    let mut sample = Vec::new();
+    for block in probed(chunk.size) {
+        let reader = ChunkReader::starting_at(plan, chunk, source, block.start);
+        reader
+            .take(block.end - block.start)
+            .read_to_end(&mut sample)?;
+    }
+    saves(&sample)
+}
+
+/// Compresses what was probed at the fastest level, to see.
+fn saves(sample: &[u8]) -> Result<bool> {
+    let compressed = zstd::bulk::compress(sample, 1)?;
+    Ok(compressed.len() < sample.len() - sample.len() / AUTO_LEAST_SAVING)
+}

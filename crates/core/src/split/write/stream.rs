@@ -1,0 +1,313 @@
+//! Executing a plan to what takes bytes in their order only: a pipe, a connection.
+//!
+//! In front of a record stands its hash, so all of a chunk has been seen before its first byte goes
+//! out. Threads do that ahead of the one that writes. What they compressed waits, in memory as long
+//! as it is small and in a temporary file otherwise; small chunks that are stored as they are wait
+//! in memory; large ones are only hashed, and read once more when it is their turn.
+
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use record_file::{
+    Compression, CompressionKind, EncodedRecord, PlainRecord, RecordPosition, RecordWriter,
+};
+use tempfile::SpooledTempFile;
+
+use super::chunk_reader::{ChunkReader, Span};
+use super::dedup::duplicates;
+use super::prefetch::{AHEAD, SPILL_ABOVE};
+use super::probe::decide;
+use super::records::{Record, describe, distinct, front, trailer, with_shared};
+use super::trailer::write_trailer;
+use super::written::WrittenChunk;
+use crate::container::describe_type;
+use crate::io::Ahead;
+use crate::io::threads;
+use crate::progress::{Meter, Progress};
+use crate::split::compression::ChunkCompression;
+use crate::split::options::SplitOptions;
+use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
+use crate::split::read::source::Source;
+use crate::{Error, ErrorKind, Result};
+
+/// How many bytes of chunks may be ahead, uncompressed, unless it is one alone: 512 MiB, which is
+/// how much room there has to be for temporary files.
+const MOST_AHEAD: u64 = 512 << 20;
+
+/// Chunks up to this size, 512 KiB, that are stored as they are wait in memory, unless there are
+/// very many threads.
+const LARGEST_KEPT: u64 = 512 << 10;
+
+/// A message that was written to a stream.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WrittenStream {
+    /// Whether it is a file of chunks: if not, what was written is the message itself.
+    pub is_split: bool,
+    /// Whether a merge gives the very bytes of the source, and not just an equal message.
+    pub byte_exact: bool,
+    /// The chunks in the order of their indices; none if nothing was cut.
+    pub chunks: Vec<WrittenChunk>,
+    /// Bytes of the message.
+    pub source_size: u64,
+    /// Bytes that were written.
+    pub output_size: u64,
+}
+
+/// Fails if the options ask for more than one file.
+pub(in crate::split) fn check(options: &SplitOptions) -> Result<()> {
+    match options.get_max_file_size() {
+        Some(_) => Err(Error::new(
+            ErrorKind::InvalidConfig,
+            "a stream is one file: there can be no maximum file size",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Writes what was planned: a file of chunks, or the message if nothing was cut.
+pub(in crate::split) fn write(
+    plan: &SplitPlan,
+    source: &Source,
+    sink: &mut dyn Write,
+    options: &SplitOptions,
+) -> Result<WrittenStream> {
+    let (chunks, output_size) = if plan.is_split() {
+        write_records(plan, source, sink, options)?
+    } else {
+        let meter = options.get_progress().meter(source.size());
+        let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
+        let copied = io::copy(&mut chunk, sink)?;
+        source.check_unchanged()?;
+        (Vec::new(), copied)
+    };
+    sink.flush()?;
+    Ok(WrittenStream {
+        is_split: plan.is_split(),
+        byte_exact: plan.byte_exact,
+        chunks,
+        source_size: source.size(),
+        output_size,
+    })
+}
+
+fn write_records(
+    plan: &SplitPlan,
+    source: &Source,
+    sink: &mut dyn Write,
+    options: &SplitOptions,
+) -> Result<(Vec<WrittenChunk>, u64)> {
+    let progress = options.get_progress();
+    let threads = threads::count(options.get_threads());
+    let same = duplicates(plan, source, threads, progress)?;
+    let chunks = distinct(&same);
+    let threads = NonZeroUsize::new(chunks.len()).map_or(threads, |most| threads.min(most));
+    let sizes = chunks.iter().map(|&index| plan.chunks[index].size);
+    let bytes = sizes.clone().sum();
+    let meter = progress.meter(bytes);
+    let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
+    let ahead = Ahead {
+        count: NonZeroUsize::MIN.saturating_add(AHEAD * threads.get()),
+        size: MOST_AHEAD,
+    };
+    let preparing = Preparing {
+        plan,
+        source,
+        compression: options.get_compression(),
+        meter: &meter,
+        spill_above: SPILL_ABOVE / ahead.count,
+    };
+    let described = describe_type(&plan.descriptor, options.get_embed_schema());
+    let mut sink = Heeding { sink, progress };
+    let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
+    let mut spans = Vec::new();
+    let mut written = Vec::with_capacity(chunks.len());
+    let mut stored = vec![(0, CompressionKind::None); plan.chunks.len()];
+    let prepare = |at: usize, abandoned: &AtomicBool| preparing.prepare(chunks[at], abandoned);
+    threads::in_order(threads, sizes, ahead, prepare, |mut ready| {
+        stored[ready.index] = (ready.stored_size(), ready.compression);
+        spans.append(&mut ready.spans);
+        written.push(Record {
+            file: 0,
+            crc32c: ready.crc32c,
+            same_as: None,
+            position: preparing.write(ready, &mut writer)?,
+        });
+        Ok(())
+    })?;
+    let all = with_shared(written, same, &mut spans);
+    // A stream that lacks its trailer is taken by nobody.
+    source.check_unchanged()?;
+    write_trailer(&mut writer, trailer(plan, &all, source, spans)?, options)?;
+    let size = writer.position().numeric();
+    writer.finish()?;
+    let described = describe(plan, &all, |index, record| {
+        Ok(stored[record.same_as.unwrap_or(index)])
+    })?;
+    Ok((described, size))
+}
+
+/// What makes chunks ready to be written, on any thread.
+struct Preparing<'a> {
+    plan: &'a SplitPlan,
+    source: &'a Source,
+    compression: ChunkCompression,
+    meter: &'a Meter,
+    spill_above: usize,
+}
+
+/// A chunk that can be written.
+struct Ready {
+    index: usize,
+    data: Data,
+    compression: CompressionKind,
+    crc32c: u32,
+    spans: Vec<Span>,
+}
+
+enum Data {
+    Kept(EncodedRecord, SpooledTempFile),
+    /// It is in the source.
+    Again(PlainRecord),
+}
+
+impl Ready {
+    fn stored_size(&self) -> u64 {
+        match &self.data {
+            Data::Kept(record, _) => record.data_size(),
+            Data::Again(record) => record.data_size(),
+        }
+    }
+}
+
+impl<'a> Preparing<'a> {
+    fn prepare(&self, index: usize, abandoned: &AtomicBool) -> Result<Ready> {
+        let chunk = &self.plan.chunks[index];
+        let compression = decide(self.compression, self.plan, chunk, self.source)?;
+        // How much of it may wait in memory, if it isn't read once more.
+        let kept = match compression {
+            Compression::None if chunk.size > LARGEST_KEPT.min(self.spill_above as u64) => None,
+            Compression::None => Some(usize::MAX),
+            _ => Some(self.spill_above),
+        };
+        let mut reader = self.reader(index, chunk);
+        if kept.is_some() {
+            // All others are done when they are written.
+            reader = reader.metered(self.meter);
+        }
+        let mut wanted = Wanted {
+            reader: &mut reader,
+            meter: self.meter,
+            abandoned,
+        };
+        let compressing =
+            || tracing::trace_span!("compress", chunk = index, bytes = chunk.size).entered();
+        let _span = (compression != Compression::None).then(compressing);
+        let data = match kept {
+            Some(most) => {
+                let mut data = Spill(tempfile::spooled_tempfile(most));
+                let record =
+                    EncodedRecord::encode(&mut wanted, chunk.size, compression, &mut data)?;
+                Data::Kept(record, data.0)
+            }
+            None => Data::Again(PlainRecord::read(&mut wanted, chunk.size)?),
+        };
+        Ok(Ready {
+            index,
+            data,
+            compression: compression.kind(),
+            crc32c: reader.crc32c(),
+            spans: reader.spans,
+        })
+    }
+
+    fn write(
+        &self,
+        ready: Ready,
+        writer: &mut RecordWriter<&mut dyn Write>,
+    ) -> Result<RecordPosition> {
+        let chunk = &self.plan.chunks[ready.index];
+        let _span =
+            tracing::trace_span!("write", chunk = ready.index, bytes = chunk.size).entered();
+        match ready.data {
+            Data::Kept(record, mut data) => {
+                data.seek(SeekFrom::Start(0))?;
+                Ok(writer.write_encoded_record(&record, &mut data)?)
+            }
+            Data::Again(record) => {
+                let mut reader = self.reader(ready.index, chunk).metered(self.meter);
+                let written = writer.write_plain_record(&record, &mut reader);
+                written.map_err(|error| match error.kind() {
+                    record_file::ErrorKind::ChecksumMismatch => Error::new(
+                        ErrorKind::SourceChanged,
+                        "the source has other bytes than when it was read before",
+                    )
+                    .in_chunk(ready.index as u64),
+                    _ => error.into(),
+                })
+            }
+        }
+    }
+
+    fn reader(&self, index: usize, chunk: &'a PlannedChunk) -> ChunkReader<'a> {
+        let span = tracing::trace_span!("read", chunk = index, bytes = chunk.size);
+        ChunkReader::new(self.plan, chunk, self.source).timed(span)
+    }
+}
+
+/// A chunk as long as somebody waits for it.
+struct Wanted<'a, 'b> {
+    reader: &'a mut ChunkReader<'b>,
+    meter: &'a Meter,
+    abandoned: &'a AtomicBool,
+}
+
+impl Read for Wanted<'_, '_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.meter.check()?;
+        if self.abandoned.load(Ordering::Relaxed) {
+            return Err(io::Error::other("nobody waits for it"));
+        }
+        self.reader.read(buf)
+    }
+}
+
+/// A sink as long as nobody cancels: what is ready may take long to be written, too.
+struct Heeding<'a> {
+    sink: &'a mut dyn Write,
+    progress: &'a Progress,
+}
+
+impl Write for Heeding<'_> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.progress.check()?;
+        self.sink.write(buf)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.progress.check()?;
+        self.sink.write_vectored(bufs)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Memory, or a temporary file, whose errors say so.
+struct Spill(SpooledTempFile);
+
+impl Write for Spill {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.write(buf).map_err(|error| {
+            let folder = std::env::temp_dir();
+            let message = format!("a temporary file in {}: {error}", folder.display());
+            io::Error::new(error.kind(), message)
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}

@@ -1,0 +1,37 @@
+//! Tensors wherever they are: in a field of a message, in a file of an archive, in an entry of one.
+//!
+//! A [`TensorInfo`] is what a header says of a tensor: its name, what its elements are
+//! ([`DType`]), its shape, how many bytes it has and where they are. A [`TensorReader`] gives the
+//! bytes, from first to last and never all at once. A [`TensorRule`] says, as data, how tensors are
+//! stored in a message of some type.
+//!
+//! The elements are in C order (the last dimension varies fastest), one after the other. Elements
+//! of less than a byte are either packed, the first in the lowest bits, or one in a byte each; the
+//! number of bytes tells which.
+//!
+//! ```
+//! use proto_splitter_core::tensor::{DType, Location, TensorInfo, TensorReader};
+//!
+//! let info = TensorInfo::new("bias", DType::F32, vec![2])
+//!     .located(Location::file("weights.bin", 128));
+//! assert_eq!((info.elements(), info.bytes), (Some(2), 8));
+//! assert_eq!(info.to_string(), "bias float32[2]");
+//!
+//! let reader = TensorReader::of_bytes(info, vec![0; 8]);
+//! assert_eq!(reader.to_vec()?, [0; 8]);
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
+
+mod dtype;
+mod find;
+mod info;
+mod reader;
+mod rule;
+mod stored;
+
+pub use dtype::DType;
+pub use find::tensors_in;
+pub use info::{ByteOrder, Location, TensorInfo};
+pub use reader::TensorReader;
+pub use rule::{ElementRule, ShapeRule, TensorRule};
+pub use stored::tensor_at;

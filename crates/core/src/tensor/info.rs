@@ -1,0 +1,188 @@
+//! What a header says of a tensor.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::DType;
+use crate::path::FieldPath;
+
+/// Which byte of an element of several comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ByteOrder {
+    /// The lowest.
+    #[default]
+    Little,
+    /// The highest.
+    Big,
+}
+
+/// Where the bytes of a tensor are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Location {
+    /// In the message, as the value at a path.
+    Message {
+        /// The path of the message that holds the tensor.
+        path: FieldPath,
+        /// The path as text, with the names of the fields.
+        text: String,
+    },
+    /// In a file.
+    File {
+        /// The file, as it was found.
+        path: PathBuf,
+        /// Where the bytes begin, in bytes.
+        offset: u64,
+    },
+    /// In an entry of an archive.
+    Entry {
+        /// What the entry is called.
+        name: String,
+        /// Where the bytes begin in it, in bytes.
+        offset: u64,
+    },
+    /// Nowhere: there are no bytes.
+    Nowhere,
+}
+
+impl Location {
+    /// In this file, from `offset`.
+    pub fn file(path: impl Into<PathBuf>, offset: u64) -> Location {
+        let path = path.into();
+        Location::File { path, offset }
+    }
+
+    /// In this entry of an archive, from `offset`.
+    pub fn entry(name: impl Into<String>, offset: u64) -> Location {
+        let name = name.into();
+        Location::Entry { name, offset }
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Message { text, .. } => f.write_str(text),
+            Location::File { path, offset } => {
+                let name = path.file_name().unwrap_or(path.as_os_str());
+                write!(f, "{} at {offset}", name.display())
+            }
+            Location::Entry { name, offset } => write!(f, "{name} at {offset}"),
+            Location::Nowhere => f.write_str("-"),
+        }
+    }
+}
+
+/// What a header says of a tensor. No bytes of it were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TensorInfo {
+    /// What it is called in its file. A format makes names unique where its files don't.
+    pub name: String,
+    /// What its elements are.
+    pub dtype: DType,
+    /// The sizes of its dimensions, the outermost first; none for a scalar.
+    pub shape: Vec<u64>,
+    /// How many bytes it has, as it is stored.
+    pub bytes: u64,
+    /// The order of the bytes in an element.
+    pub byte_order: ByteOrder,
+    /// Where it is.
+    pub location: Location,
+}
+
+impl TensorInfo {
+    /// A tensor with as many bytes as its type and shape say; with none if they say nothing, or
+    /// more than fit in 64 bits. [`sized`](Self::sized) sets another number.
+    pub fn new(name: impl Into<String>, dtype: DType, shape: Vec<u64>) -> TensorInfo {
+        let elements = elements(&shape);
+        let bytes = elements.and_then(|elements| dtype.packed_bytes(elements));
+        TensorInfo {
+            name: name.into(),
+            dtype,
+            shape,
+            bytes: bytes.unwrap_or(0),
+            byte_order: ByteOrder::Little,
+            location: Location::Nowhere,
+        }
+    }
+
+    /// The same tensor with this many bytes.
+    #[must_use]
+    pub fn sized(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// The same tensor at this place.
+    #[must_use]
+    pub fn located(mut self, location: Location) -> Self {
+        self.location = location;
+        self
+    }
+
+    /// The same tensor with its bytes in this order.
+    #[must_use]
+    pub fn ordered(mut self, byte_order: ByteOrder) -> Self {
+        self.byte_order = byte_order;
+        self
+    }
+
+    /// How many elements it has; none if the number doesn't fit in 64 bits.
+    pub fn elements(&self) -> Option<u64> {
+        elements(&self.shape)
+    }
+
+    /// Whether elements of less than 8 bits share their bytes.
+    pub fn is_packed(&self) -> bool {
+        let under_a_byte = self.dtype.bits().is_some_and(|bits| bits < 8);
+        under_a_byte
+            && self
+                .elements()
+                .is_some_and(|elements| self.bytes < elements)
+    }
+}
+
+/// The name, the type and the shape: `weights float32[2, 3]`.
+impl fmt::Display for TensorInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<String> = self.shape.iter().map(u64::to_string).collect();
+        write!(f, "{} {}[{}]", self.name, self.dtype, sizes.join(", "))
+    }
+}
+
+fn elements(shape: &[u64]) -> Option<u64> {
+    // A dimension of size 0 leaves no elements, whatever the others are.
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape
+        .iter()
+        .try_fold(1u64, |elements, &size| elements.checked_mul(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scalar_has_one_element_and_an_empty_dimension_none() {
+        for (shape, elements) in [
+            (vec![], Some(1)),
+            (vec![3, 4], Some(12)),
+            (vec![u64::MAX, 2, 0], Some(0)),
+            (vec![u64::MAX, 2], None),
+        ] {
+            let info = TensorInfo::new("t", DType::U8, shape);
+            assert_eq!(info.elements(), elements, "{info}");
+        }
+    }
+
+    #[test]
+    fn fewer_bytes_than_elements_are_packed() {
+        let four = TensorInfo::new("t", DType::I4, vec![4]);
+        assert_eq!((four.bytes, four.is_packed()), (2, true));
+        assert!(!four.sized(4).is_packed());
+        assert!(!TensorInfo::new("t", DType::I8, vec![4]).is_packed());
+    }
+}

@@ -1,0 +1,426 @@
+//! A tensor in a message: its header, and its elements in whichever way they are stored.
+
+use std::io::Write;
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
+use crate::path::{FieldPath, Step};
+use crate::view::MessageView;
+use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes of a shape: more than any tensor's.
+const MAX_SHAPE: u64 = 64 << 10;
+
+/// The most bytes that a tensor has whose last element stands for all that follow, 8 GiB: a shape of
+/// a few bytes can claim any number of them.
+const LARGEST_FILLED: u64 = 8 << 30;
+
+/// How many bytes of elements that are one by one are gathered for a write: whole elements, as their
+/// widths divide it.
+const GATHER: usize = 64 << 10;
+
+/// What a tensor's message says of it.
+#[derive(Debug, Default)]
+pub(super) struct Header {
+    number: u64,
+    /// As it stands there: a size that isn't known is negative.
+    shape: Vec<i64>,
+    /// Bytes of the content, if there is any.
+    content: u64,
+    is_elsewhere: bool,
+    /// Bytes of the fields that have elements one by one.
+    one_by_one: u64,
+}
+
+impl Header {
+    /// Reads what is small of the tensor whose message these pieces are.
+    pub(super) fn read<I: Input>(
+        cursor: &mut WireCursor<I>,
+        pieces: &[Range<u64>],
+        rule: &TensorRule,
+    ) -> Result<Header> {
+        let mut header = Header::default();
+        for piece in pieces {
+            cursor.set_range(piece.clone());
+            while let Some(field) = cursor.next()? {
+                let number = field.number.0;
+                let len = field.value.end - field.value.start;
+                match (rule.shape, field.wire_type) {
+                    (_, WireType::Varint) if number == rule.dtype => {
+                        header.number = varint(cursor.bytes(field.value)?);
+                    }
+                    (_, WireType::Varint) if rule.elsewhere == Some(number) => {
+                        header.is_elsewhere = varint(cursor.bytes(field.value)?) != 0;
+                    }
+                    (_, WireType::Len) if number == rule.content => header.content = len,
+                    (ShapeRule::Dimensions(shape), WireType::Len) if number == shape => {
+                        dimensions(small(cursor, field.value)?, &mut header.shape)?;
+                    }
+                    (ShapeRule::Sizes(sizes), WireType::Varint) if number == sizes => {
+                        header
+                            .shape
+                            .push(varint(cursor.bytes(field.value)?).cast_signed());
+                    }
+                    (ShapeRule::Sizes(sizes), WireType::Len) if number == sizes => {
+                        packed(small(cursor, field.value)?, &mut header.shape)?;
+                    }
+                    _ if rule.elements.iter().any(|known| known.field == number) => {
+                        header.one_by_one += len;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(header)
+    }
+
+    /// What is to be said of the tensor, whether or not it can be read.
+    pub(super) fn info(
+        &self,
+        name: String,
+        rule: &'static TensorRule,
+        location: Location,
+    ) -> TensorInfo {
+        let dtype = match rule.element(self.number) {
+            Some(element) => element.dtype,
+            None => super::DType::Unknown(self.number.cast_signed()),
+        };
+        // A size that isn't known is shown as none.
+        let shape = self
+            .shape
+            .iter()
+            .map(|&size| u64::try_from(size).unwrap_or(0));
+        let info = TensorInfo::new(name, dtype, shape.collect())
+            .ordered(rule.byte_order)
+            .located(location);
+        let bytes = match self.content {
+            0 => self.expected(rule).unwrap_or(self.one_by_one),
+            content => content,
+        };
+        info.sized(bytes)
+    }
+
+    fn elements(&self) -> Option<u64> {
+        let sizes: Option<Vec<u64>> = self
+            .shape
+            .iter()
+            .map(|&size| u64::try_from(size).ok())
+            .collect();
+        TensorInfo::new("", super::DType::Bool, sizes?).elements()
+    }
+
+    /// How many bytes the type and the shape ask for; none if they don't say.
+    fn expected(&self, rule: &TensorRule) -> Option<u64> {
+        let dtype = rule.element(self.number)?.dtype;
+        let elements = self.elements()?;
+        if rule.is_packed {
+            return dtype.packed_bytes(elements);
+        }
+        elements.checked_mul(dtype.width()?)
+    }
+}
+
+/// The tensor whose message is the value at a path, by this rule.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if its elements have no width, are in another file, or are more or
+/// fewer than its shape says; what [`MessageView::get`] reports.
+pub fn tensor_at<'a, S: ReadAt>(
+    view: MessageView<'a, S>,
+    path: &FieldPath,
+    name: impl Into<String>,
+    rule: &'static TensorRule,
+) -> Result<TensorReader<'a>> {
+    let text = view.show(path);
+    let bad = |message: String| {
+        let error = Error::new(ErrorKind::InvalidMessage, message);
+        Err(error.at_path(&text))
+    };
+    let (portion, pieces) = view.find_some(path)?;
+    let mut cursor = WireCursor::new(portion);
+    let header = Header::read(&mut cursor, &pieces, rule);
+    let header = match header {
+        Ok(header) => header,
+        Err(error) => return Err(cursor.into_input().damage_first(error).at_path(text)),
+    };
+    let Some(element) = rule.element(header.number) else {
+        let number = header.number;
+        return bad(format!("the tensor's data type {number} is not known"));
+    };
+    if element.dtype.width().is_none() {
+        let dtype = element.dtype;
+        return bad(format!("elements of the type {dtype} have no fixed width"));
+    }
+    if header.is_elsewhere {
+        return bad("the tensor's elements are in another file".into());
+    }
+    let Some(bytes) = header.expected(rule) else {
+        let shape = &header.shape;
+        return bad(format!("a tensor of the shape {shape:?} has no size"));
+    };
+    let location = Location::Message {
+        path: path.clone(),
+        text: text.clone(),
+    };
+    let info = header.info(name.into(), rule, location).sized(bytes);
+    if header.content > 0 {
+        let there = header.content;
+        if there != bytes {
+            return bad(format!(
+                "a tensor of {bytes} bytes by its shape has {there}"
+            ));
+        }
+        let content = path.join(Step::field(rule.content));
+        return Ok(TensorReader::new(info, move |mut sink| {
+            view.get_to(&content, &mut sink).map(drop)
+        }));
+    }
+    let descriptor = view.descriptor().map(|root| path.resolve(root));
+    let message = descriptor
+        .transpose()?
+        .and_then(|target| target.kind.message().cloned());
+    let Some(form) = message
+        .as_ref()
+        .and_then(|message| Form::of(message, element, rule))
+    else {
+        let field = element.field;
+        return bad(format!("field {field} of the tensor has no numbers in it"));
+    };
+    let path = path.clone();
+    Ok(TensorReader::new(info, move |sink| {
+        let (portion, pieces) = view.find_some(&path)?;
+        let cursor = WireCursor::new(portion);
+        let mut elements = OneByOne {
+            cursor,
+            form,
+            left: bytes,
+            gathered: Vec::new(),
+            last: Vec::new(),
+            sink,
+        };
+        let written = elements.write(&pieces, element.field, rule.fills_up, bytes);
+        let OneByOne { cursor, .. } = elements;
+        written.map_err(|error| cursor.into_input().damage_first(error).at_path(text))
+    }))
+}
+
+/// How elements that are one by one become elements in memory.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// How one of them is written.
+    wire: WireType,
+    is_zigzag: bool,
+    /// Bytes of one of them in memory. Of varints the low bytes count.
+    width: usize,
+    /// Bytes of a whole element, which is two numbers if it is complex.
+    element: usize,
+}
+
+impl Form {
+    fn of(message: &MessageDescriptor, element: &ElementRule, rule: &TensorRule) -> Option<Form> {
+        let kind = message.get_field(element.field)?.kind();
+        let whole = usize::try_from(element.dtype.width()?).ok()?;
+        let (wire, width) = match kind {
+            Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => (WireType::Fixed32, 4),
+            Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => (WireType::Fixed64, 8),
+            Kind::String | Kind::Bytes | Kind::Message(_) => return None,
+            // Of several elements in a byte, the byte is what is there.
+            _ if rule.is_packed => (WireType::Varint, whole.max(1)),
+            _ => (WireType::Varint, whole),
+        };
+        (width <= whole && width <= 8).then_some(Form {
+            wire,
+            is_zigzag: matches!(kind, Kind::Sint32 | Kind::Sint64),
+            width,
+            element: whole,
+        })
+    }
+}
+
+/// Writes elements that are one by one as they are in memory.
+struct OneByOne<'a, I> {
+    cursor: WireCursor<I>,
+    form: Form,
+    /// Bytes that may still be written.
+    left: u64,
+    gathered: Vec<u8>,
+    /// The last whole element.
+    last: Vec<u8>,
+    sink: &'a mut dyn Write,
+}
+
+impl<I: Input> OneByOne<'_, I> {
+    fn write(
+        &mut self,
+        pieces: &[Range<u64>],
+        number: u32,
+        fills_up: bool,
+        bytes: u64,
+    ) -> Result<()> {
+        for piece in pieces {
+            self.cursor.set_range(piece.clone());
+            while let Some(field) = self.cursor.next()? {
+                if field.number.0 != number {
+                    continue;
+                }
+                if field.wire_type == WireType::Len {
+                    self.run(field.value, fills_up)?;
+                } else if field.wire_type == self.form.wire {
+                    let value = self.cursor.bytes(field.value)?.to_vec();
+                    self.number(&value, fills_up)?;
+                }
+            }
+        }
+        self.flush()?;
+        if self.left > 0 && !fills_up {
+            return Err(differs(bytes, bytes - self.left));
+        }
+        if self.left > LARGEST_FILLED {
+            let there = bytes - self.left;
+            let message = format!(
+                "a tensor of {bytes} bytes by its shape, of which {there} are there: at most {LARGEST_FILLED} are filled up"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        self.fill()
+    }
+
+    /// A packed run: numbers, one after the other.
+    fn run(&mut self, run: Range<u64>, fills_up: bool) -> Result<()> {
+        let mut at = run.start;
+        while at < run.end {
+            let left = usize::try_from(run.end - at).unwrap_or(usize::MAX);
+            let window = self.cursor.input_mut().fetch(at, MAX_VARINT_LEN)?;
+            let window = window[..window.len().min(left).min(GATHER)].to_vec();
+            let mut done = 0;
+            while let Some(len) = self.front(&window[done..]) {
+                self.number(&window[done..done + len], fills_up)?;
+                done += len;
+            }
+            if done == 0 {
+                let message = "a packed run of elements ends inside one";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+            }
+            at += done as u64;
+        }
+        Ok(())
+    }
+
+    /// How long the number at the front of these bytes is; none if it isn't all there.
+    fn front(&self, bytes: &[u8]) -> Option<usize> {
+        match self.form.wire {
+            WireType::Varint => decode_varint(bytes).map(|(_, len)| len),
+            _ => (bytes.len() >= self.form.width).then_some(self.form.width),
+        }
+    }
+
+    fn number(&mut self, bytes: &[u8], fills_up: bool) -> Result<()> {
+        let width = self.form.width;
+        if self.left < width as u64 {
+            // What is more than the shape asks for is passed over where it may also be less.
+            if fills_up {
+                return Ok(());
+            }
+            let message = "a tensor of more elements than its shape says";
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        self.left -= width as u64;
+        if self.form.wire == WireType::Varint {
+            let value = match decode_varint(bytes) {
+                Some((value, _)) if self.form.is_zigzag => {
+                    (value >> 1) ^ (value & 1).wrapping_neg()
+                }
+                Some((value, _)) => value,
+                None => 0,
+            };
+            self.gathered.extend(&value.to_le_bytes()[..width]);
+        } else {
+            self.gathered.extend(bytes);
+        }
+        if self.gathered.len() >= GATHER {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let whole = self.gathered.len() - self.gathered.len() % self.form.element;
+        if let Some(start) = whole.checked_sub(self.form.element) {
+            self.last = self.gathered[start..whole].to_vec();
+        }
+        Ok(self.sink.write_all(&std::mem::take(&mut self.gathered))?)
+    }
+
+    /// Writes the last element again and again; zeros if there is none.
+    fn fill(&mut self) -> Result<()> {
+        if self.last.is_empty() {
+            self.last = vec![0; self.form.element];
+        }
+        let block = self.last.repeat(GATHER / self.form.element.max(1));
+        while self.left > 0 {
+            let step = block
+                .len()
+                .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.sink.write_all(&block[..step])?;
+            self.left -= step as u64;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn differs(bytes: u64, there: u64) -> Error {
+    let message = format!("a tensor of {bytes} bytes by its shape has {there}");
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+fn varint(bytes: &[u8]) -> u64 {
+    decode_varint(bytes).map_or(0, |(value, _)| value)
+}
+
+/// The bytes of a shape.
+fn small<I: Input>(cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<&[u8]> {
+    let len = range.end - range.start;
+    if len > MAX_SHAPE {
+        let message = format!("a shape of {len} bytes, which may have at most {MAX_SHAPE}");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(range.start));
+    }
+    cursor.bytes(range)
+}
+
+/// The sizes in a packed run.
+fn packed(mut run: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
+    while !run.is_empty() {
+        let Some((size, len)) = decode_varint(run) else {
+            let message = "the sizes of the tensor's dimensions end inside a number";
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        };
+        sizes.push(size.cast_signed());
+        run = &run[len..];
+    }
+    Ok(())
+}
+
+/// The sizes in a `TensorShapeProto`.
+fn dimensions(shape: &[u8], sizes: &mut Vec<i64>) -> Result<()> {
+    let mut shape = WireCursor::new(shape);
+    while let Some(field) = shape.next()? {
+        if (field.number.0, field.wire_type) != (2, WireType::Len) {
+            continue;
+        }
+        let mut size = 0;
+        let mut dimension = WireCursor::new(shape.bytes(field.value)?);
+        while let Some(field) = dimension.next()? {
+            if (field.number.0, field.wire_type) == (1, WireType::Varint) {
+                size = varint(dimension.bytes(field.value)?);
+            }
+        }
+        sizes.push(size.cast_signed());
+    }
+    Ok(())
+}

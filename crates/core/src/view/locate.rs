@@ -1,0 +1,174 @@
+//! Following a path by hopping.
+
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use crate::path::key_codec;
+use crate::path::{
+    FieldPath, FieldRef, KeyForm, MapKey, Select, Step, TargetKind, is_key, message_below, with_key,
+};
+use crate::wire::wire_type;
+use crate::wire::{Field, Input, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// Checks that a path means one value that has bytes of its own.
+pub(super) fn check(path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
+    let Some(root) = root else {
+        return Ok(());
+    };
+    let target = path.resolve(root)?;
+    let message = match (&target.kind, path.steps().last().map(|step| &step.select)) {
+        _ if target.whole_field => {
+            "the path leads to a whole repeated field or map: it has to say which value it means"
+        }
+        (TargetKind::Scalar(kind), Some(Select::Index(_)))
+            if !matches!(kind, Kind::String | Kind::Bytes) =>
+        {
+            "an element of repeated numbers has no bytes of its own: its message has"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::InvalidPath, message).at_path(path.display(Some(root))))
+}
+
+/// What a step leads to: its pieces, and how the last is written.
+#[derive(Debug, Default)]
+struct Found {
+    pieces: Vec<Range<u64>>,
+    wire: Option<WireType>,
+}
+
+impl Found {
+    fn add(&mut self, field: &Field) {
+        self.pieces.push(field.value.clone());
+        self.wire = Some(field.wire_type);
+    }
+}
+
+/// The pieces of the value at a path; `None` if there is none.
+pub(super) fn locate<I: Input>(
+    cursor: &mut WireCursor<I>,
+    path: &FieldPath,
+    root: Option<&MessageDescriptor>,
+) -> Result<Option<Vec<Range<u64>>>> {
+    let all = cursor.position()..cursor.end();
+    locate_in(cursor, vec![all], path, root)
+}
+
+/// [`locate`] in a message that stands in these pieces.
+pub(super) fn locate_in<I: Input>(
+    cursor: &mut WireCursor<I>,
+    mut pieces: Vec<Range<u64>>,
+    path: &FieldPath,
+    root: Option<&MessageDescriptor>,
+) -> Result<Option<Vec<Range<u64>>>> {
+    let mut message = root.cloned();
+    let mut steps = path.steps().iter().peekable();
+    while let Some(step) = steps.next() {
+        let field = message
+            .as_ref()
+            .and_then(|message| FieldRef::by_number(message, step.field.0));
+        let is_last = steps.peek().is_none();
+        let found = follow(cursor, &pieces, step, field.as_ref(), is_last)?;
+        let Some(wire) = found.wire else {
+            return Ok(None);
+        };
+        message = field.as_ref().and_then(message_below);
+        if !is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
+            let message = "the path goes on below a value that is no message";
+            return Err(Error::new(ErrorKind::InvalidPath, message));
+        }
+        pieces = found.pieces;
+        // Of a message all pieces count, of other values the last.
+        if is_last && message.is_none() && pieces.len() > 1 {
+            if field.is_none() {
+                let message = "there are several values, and only the message's type could tell whether they make one";
+                return Err(Error::new(ErrorKind::SchemaNeeded, message));
+            }
+            pieces.drain(..pieces.len() - 1);
+        }
+    }
+    Ok(Some(pieces))
+}
+
+fn follow<I: Input>(
+    cursor: &mut WireCursor<I>,
+    pieces: &[Range<u64>],
+    step: &Step,
+    field: Option<&FieldRef>,
+    is_last: bool,
+) -> Result<Found> {
+    let takes = |wire: WireType| match field {
+        Some(field) => wire == wire_type(&field.kind(), field.is_group()),
+        None if is_last && step.select == Select::Field => true,
+        None => matches!(wire, WireType::Len | WireType::StartGroup),
+    };
+    let members: Vec<u32> = match field.and_then(FieldRef::oneof) {
+        Some(oneof) if !oneof.is_synthetic() => {
+            oneof.fields().map(|member| member.number()).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut found = Found::default();
+    let mut count = 0;
+    for piece in pieces {
+        cursor.set_range(piece.clone());
+        while let Some(met) = cursor.next()? {
+            if met.number != step.field {
+                // Another member of its oneof ends the value.
+                if members.contains(&met.number.0) {
+                    found = Found::default();
+                }
+                continue;
+            }
+            if !takes(met.wire_type) {
+                continue;
+            }
+            match &step.select {
+                Select::Field => found.add(&met),
+                Select::Index(index) if *index == count => {
+                    found.add(&met);
+                    return Ok(found);
+                }
+                Select::Index(_) => count += 1,
+                Select::Key(key) => {
+                    if let Some(value) = value_of(cursor, &met, key, field)? {
+                        found = value;
+                    }
+                    cursor.set_range(met.end..piece.end);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The value in a map entry, if the entry has this key.
+fn value_of<I: Input>(
+    cursor: &mut WireCursor<I>,
+    entry: &Field,
+    key: &MapKey,
+    map: Option<&FieldRef>,
+) -> Result<Option<Found>> {
+    let codec = map.and_then(key_codec);
+    let form = codec.map_or_else(|| KeyForm::plain(key), KeyForm::Typed);
+    if !with_key(cursor, entry, form, |found| is_key(key, form, found))? {
+        return Ok(None);
+    }
+    let value_kind = map.and_then(|map| match map.kind() {
+        Kind::Message(entry) if map.is_map() => Some(entry.map_entry_value_field().kind()),
+        _ => None,
+    });
+    let mut found = Found::default();
+    cursor.set_range(entry.value.clone());
+    while let Some(met) = cursor.next()? {
+        let takes = value_kind
+            .as_ref()
+            .is_none_or(|kind| met.wire_type == wire_type(kind, false));
+        if met.number.0 == 2 && takes {
+            found.add(&met);
+        }
+    }
+    Ok(Some(found))
+}

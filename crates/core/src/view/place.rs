@@ -1,0 +1,72 @@
+//! Where a value stands, with what is around it.
+
+use std::ops::Range;
+
+use crate::merge::{MergePlan, SegmentSource};
+use crate::path::TargetKind;
+use crate::wire::{Field, Input, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// A value in a message.
+pub(crate) struct Place {
+    /// Its bytes in the message.
+    pub(crate) value: Range<u64>,
+    /// The field that it is the value of.
+    pub(crate) field: Field,
+    /// What is known of its type.
+    pub(crate) kind: Option<TargetKind>,
+    /// Where the bytes on the way to it come from, if the message is in chunks.
+    pub(crate) plan: Option<MergePlan>,
+}
+
+impl Place {
+    /// The chunk that has the value's tag, and where in it.
+    pub(crate) fn in_chunk(&self) -> Result<(usize, u64)> {
+        let at = self.field.start;
+        let segments = self.plan.as_ref().map_or(&[][..], MergePlan::segments);
+        let segment = segments
+            .partition_point(|segment| segment.offset <= at)
+            .checked_sub(1)
+            .map(|index| &segments[index]);
+        match segment.map(|segment| (segment.offset, &segment.source)) {
+            Some((offset, SegmentSource::Chunk { chunk, range })) => {
+                Ok((*chunk, range.start + (at - offset)))
+            }
+            _ => Err(Error::new(
+                ErrorKind::InvalidTrailer,
+                "the value's tag is in no chunk",
+            )),
+        }
+    }
+}
+
+/// The fields of a message around a value, from the outermost to the value's own.
+pub(crate) fn enclosing<I: Input>(
+    cursor: &mut WireCursor<I>,
+    is_it: impl Fn(&Field) -> bool,
+    contains: impl Fn(&Field) -> bool,
+) -> Result<Vec<Field>> {
+    let mut chain = Vec::new();
+    while let Some(field) = cursor.next()? {
+        if is_it(&field) {
+            chain.push(field);
+            return Ok(chain);
+        }
+        let is_message = matches!(field.wire_type, WireType::Len | WireType::StartGroup);
+        if is_message && contains(&field) {
+            cursor.set_range(field.value.clone());
+            chain.push(field);
+        }
+    }
+    let message = "the value is not where it was found";
+    Err(Error::new(ErrorKind::InvalidMessage, message))
+}
+
+/// The fields around the value at a range of a message.
+pub(crate) fn enclosing_range<I: Input>(
+    cursor: &mut WireCursor<I>,
+    value: &Range<u64>,
+) -> Result<Vec<Field>> {
+    let contains = |field: &Field| field.value.start <= value.start && value.end <= field.value.end;
+    enclosing(cursor, |field| field.value == *value, contains)
+}

@@ -1,0 +1,73 @@
+//! As much of a message as a path needs.
+
+use record_file::ReadAt;
+
+use crate::merge::{MergePlan, PlanInput, RecordStore};
+use crate::progress::{Furthest, Progress};
+use crate::wire::{Input, SourceInput};
+use crate::{Error, Result};
+
+/// As much of a message as a path needs.
+pub(crate) struct Portion<'a, S> {
+    bytes: PortionBytes<'a, S>,
+    furthest: Furthest,
+}
+
+pub(super) enum PortionBytes<'a, S> {
+    Chunked(Box<PlanInput<'a, RecordStore<S>>>),
+    Plain(SourceInput<'a, dyn ReadAt + 'a>),
+}
+
+impl<'a, S: ReadAt> Portion<'a, S> {
+    pub(super) fn new(bytes: PortionBytes<'a, S>, progress: &Progress) -> Self {
+        let size = match &bytes {
+            PortionBytes::Chunked(input) => input.size(),
+            PortionBytes::Plain(input) => input.size(),
+        };
+        let furthest = Furthest::new(progress.meter(size));
+        Portion { bytes, furthest }
+    }
+
+    /// The same, for a caller that reports progress itself.
+    pub(super) fn unwatched(mut self) -> Self {
+        self.furthest = Furthest::new(Progress::default().meter(0));
+        self
+    }
+
+    pub(super) fn bytes_mut(&mut self) -> &mut PortionBytes<'a, S> {
+        &mut self.bytes
+    }
+
+    /// An error of one who hopped through it: damage that led to it comes first.
+    pub(crate) fn damage_first(&mut self, error: Error) -> Error {
+        match &mut self.bytes {
+            PortionBytes::Chunked(input) => input.damage_first(error),
+            PortionBytes::Plain(_) => error,
+        }
+    }
+
+    /// Where its bytes come from, if the message is in chunks.
+    pub(crate) fn plan(&self) -> Option<&MergePlan> {
+        match &self.bytes {
+            PortionBytes::Chunked(input) => Some(input.plan()),
+            PortionBytes::Plain(_) => None,
+        }
+    }
+}
+
+impl<S: ReadAt> Input for Portion<'_, S> {
+    fn size(&self) -> u64 {
+        match &self.bytes {
+            PortionBytes::Chunked(input) => input.size(),
+            PortionBytes::Plain(input) => input.size(),
+        }
+    }
+
+    fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
+        self.furthest.reach(position)?;
+        match &mut self.bytes {
+            PortionBytes::Chunked(input) => input.fetch(position, want),
+            PortionBytes::Plain(input) => input.fetch(position, want),
+        }
+    }
+}

@@ -1,0 +1,608 @@
+//! Values that a query leads to, one at a time.
+
+use std::io::Write;
+use std::ops::Range;
+
+use bytes::Bytes;
+use prost_reflect::{Kind, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::portion::Portion;
+use super::{MessageView, locate};
+use crate::member_names::{Kindred, MemberName, NameRule, name_of};
+use crate::path::{
+    Expected, FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec,
+    message_below, with_key,
+};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, wire_type};
+use crate::{Error, ErrorKind, Result};
+
+/// How much of a value is copied at a time.
+const COPY_LEN: usize = 64 << 10;
+
+/// The most bytes of a name that is looked for: 4 KiB.
+const LONGEST_NAME: usize = 4 << 10;
+
+/// The values that a [`PathQuery`] leads to, in the order of the message; from
+/// [`MessageView::select`]. After an error there are no more.
+///
+/// Its memory doesn't grow with their number: each is given by its size, and its bytes and path
+/// are there until the next is asked for.
+pub struct Selected<'a, S> {
+    cursor: WireCursor<Portion<'a, S>>,
+    /// The way to the first field whose elements are gone through.
+    prefix: FieldPath,
+    levels: Vec<Level>,
+    frames: Vec<Frame>,
+    rules: Vec<NameRule>,
+    /// The pieces of the only value, of a query that is a path.
+    only: Option<Vec<Range<u64>>>,
+    /// The pieces of the value that was given last.
+    last: Vec<Range<u64>>,
+    most: u64,
+}
+
+/// A field whose elements are gone through, and the way on from each.
+struct Level {
+    number: u32,
+    field: Option<FieldRef>,
+    /// The type of the elements, if they are messages; of a map, of its values.
+    message: Option<MessageDescriptor>,
+    pick: Pick,
+    rest: FieldPath,
+    /// Whether what is looked for lies inside the elements.
+    goes_on: bool,
+}
+
+/// Where the elements of one message are gone through.
+struct Frame {
+    pieces: std::vec::IntoIter<Range<u64>>,
+    /// What is left of the piece.
+    left: Range<u64>,
+    /// The index of the next element.
+    next: u64,
+    /// The indices of those that may be picked.
+    picked: Range<u64>,
+    /// The index or key of the last.
+    select: Select,
+}
+
+impl<S> std::fmt::Debug for Selected<'_, S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Selected")
+            .field("prefix", &self.prefix)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, S: ReadAt> MessageView<'a, S> {
+    /// The values that a query leads to, one at a time. `names` say what elements are called,
+    /// beside those fields that sound like names.
+    ///
+    /// ```
+    /// use proto_splitter_core::view::MessageView;
+    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::path::PathQuery;
+    ///
+    /// // Two elements of field 1, which are messages; their field 2 is a string.
+    /// let message = b"\x0a\x04\x12\x02up\x0a\x06\x12\x04down".to_vec();
+    /// let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    /// let mut selected = view.select(&PathQuery::parse("1[*].2", None)?, &[])?;
+    /// let mut found = Vec::new();
+    /// while let Some(size) = selected.next().transpose()? {
+    ///     found.push((selected.path().to_string(), size, selected.value()?));
+    /// }
+    /// assert_eq!(found[1], ("1[1].2".into(), 4, "down".into()));
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get), but for what isn't there: that is not among the values.
+    pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a, S>> {
+        let (prefix, levels) = levels(query, self.descriptor())?;
+        let (portion, pieces) = match self.find(&prefix)? {
+            Some(found) => found,
+            None => (self.find_some(&FieldPath::root())?.0, Vec::new()),
+        };
+        let mut selected = Selected {
+            cursor: WireCursor::new(portion),
+            prefix,
+            levels,
+            frames: Vec::new(),
+            rules: names.to_vec(),
+            only: None,
+            last: Vec::new(),
+            most: self.options.limits.max_message_size,
+        };
+        if selected.levels.is_empty() {
+            selected.only = Some(pieces).filter(|pieces| !pieces.is_empty());
+        } else if !pieces.is_empty() {
+            selected.enter(pieces)?;
+        }
+        Ok(selected)
+    }
+
+    /// The path of the one value that a query leads to.
+    ///
+    /// # Errors
+    ///
+    /// As [`select`](Self::select); [`ErrorKind::InvalidPath`] if it leads to none, or to several.
+    pub fn select_one(&self, query: &PathQuery, names: &[NameRule]) -> Result<FieldPath> {
+        if let Some(path) = query.as_path() {
+            return Ok(path);
+        }
+        let invalid = |message| {
+            let error = Error::new(ErrorKind::InvalidPath, message);
+            Err(error.at_path(query.as_str()))
+        };
+        let mut selected = self.select(query, names)?;
+        if selected.next().transpose()?.is_none() {
+            return invalid("the message has no such value".into());
+        }
+        let first = selected.path();
+        if selected.next().transpose()?.is_some() {
+            let (first, second) = (self.show(&first), self.show(&selected.path()));
+            return invalid(format!(
+                "several values, where one is wanted: {first}, {second} and maybe more"
+            ));
+        }
+        Ok(first)
+    }
+
+    /// The first name or string key in a query that nothing has, and up to `most` of those that are
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// As [`select`](Self::select).
+    pub fn unknown_name(
+        &self,
+        query: &PathQuery,
+        names: &[NameRule],
+        most: usize,
+    ) -> Result<Option<(String, Vec<String>)>> {
+        for (beside, wanted) in query.named() {
+            let mut there = Vec::new();
+            let mut selected = self.select(&beside, names)?;
+            while selected.next().transpose()?.is_some() && there.len() < most {
+                let key = match selected.path().pop().map(|step| step.select) {
+                    Some(Select::Key(MapKey::String(key))) => Some(key),
+                    _ => selected.name()?.name,
+                };
+                there.extend(key);
+            }
+            if !there.iter().any(|name| name == wanted) {
+                return Ok(Some((wanted.to_owned(), there)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why nothing is at a path, if it is for an index: how many elements there are.
+    pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
+        let mut above = path.clone();
+        while let Some(step) = above.pop() {
+            let Some((_, pieces)) = self.find(&above)? else {
+                continue;
+            };
+            if !matches!(step.select, Select::Index(_)) || pieces.is_empty() {
+                return Ok(None);
+            }
+            let mut all = above.clone();
+            all.push(Step::field(step.field.0));
+            let query = PathQuery::all_of(&all);
+            let mut selected = self.select(&query, &[])?;
+            let mut count = 0u64;
+            while selected.next().transpose()?.is_some() {
+                count += 1;
+            }
+            let plural = if count == 1 { "" } else { "s" };
+            let field = self.show(&all);
+            return Ok(Some(format!(
+                "{field} has {count} element{plural}, counted from 0"
+            )));
+        }
+        Ok(None)
+    }
+}
+
+impl<S: ReadAt> Selected<'_, S> {
+    /// The path of the value that was given last.
+    pub fn path(&self) -> FieldPath {
+        let mut path = self.prefix.clone();
+        for (level, frame) in self.levels.iter().zip(&self.frames) {
+            let mut step = Step::field(level.number);
+            step.select = frame.select.clone();
+            path.push(step);
+            level
+                .rest
+                .steps()
+                .iter()
+                .cloned()
+                .for_each(|step| path.push(step));
+        }
+        path
+    }
+
+    /// The bytes of the value that was given last.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if it is over the
+    /// [largest message](crate::merge::Limits::max_message_size) or doesn't fit in memory; what is
+    /// wrong with the chunks that are read.
+    pub fn value(&mut self) -> Result<Bytes> {
+        let size = super::total(&self.last);
+        let mut bytes = Vec::new();
+        let len = usize::try_from(size).ok().filter(|_| size <= self.most);
+        if len.is_none() {
+            let message = format!("a value of {size} bytes doesn't fit in memory");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        self.value_to(&mut bytes)?;
+        Ok(bytes.into())
+    }
+
+    /// Writes the value that was given last, of any size.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if writing fails; what is wrong with the chunks that are read.
+    pub fn value_to(&mut self, sink: &mut impl Write) -> Result<()> {
+        for piece in &self.last {
+            let mut at = piece.start;
+            while at < piece.end {
+                let left = usize::try_from(piece.end - at).unwrap_or(usize::MAX);
+                let end = at + left.min(COPY_LEN) as u64;
+                match self.cursor.bytes(at..end) {
+                    Ok(bytes) => sink.write_all(bytes)?,
+                    Err(error) => return Err(self.cursor.input_mut().damage_first(error)),
+                }
+                at = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the element that was given last is called, or the one that the value is in.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the chunks that are read.
+    pub fn name(&mut self) -> Result<MemberName> {
+        let Some(level) = self.levels.last() else {
+            return Ok(MemberName::default());
+        };
+        match self.last.first() {
+            Some(value) if level.rest.is_root() => {
+                let input = self.cursor.input_mut();
+                name_of(
+                    input,
+                    value.clone(),
+                    &kindred(level),
+                    &self.rules,
+                    LONGEST_NAME,
+                )
+            }
+            _ => Ok(MemberName::default()),
+        }
+    }
+
+    fn advance(&mut self) -> Result<Option<u64>> {
+        if let Some(only) = self.only.take() {
+            self.last = only;
+            return Ok(Some(super::total(&self.last)));
+        }
+        while let Some(depth) = self.frames.len().checked_sub(1) {
+            if !self.step(depth)? {
+                self.frames.pop();
+                continue;
+            }
+            if depth + 1 == self.levels.len() {
+                return Ok(Some(super::total(&self.last)));
+            }
+            let pieces = std::mem::take(&mut self.last);
+            self.enter(pieces)?;
+        }
+        Ok(None)
+    }
+
+    /// Begins to go through the elements of the next level's field in a message.
+    fn enter(&mut self, pieces: Vec<Range<u64>>) -> Result<()> {
+        let level = &self.levels[self.frames.len()];
+        let picked = match &level.pick {
+            Pick::One(Select::Index(index)) => *index..index.saturating_add(1),
+            Pick::FromEnd(_) | Pick::Range(..) if needs_count(&level.pick) => {
+                let count = count(&mut self.cursor, &pieces, level)?;
+                range(&level.pick, count)
+            }
+            pick => range(pick, u64::MAX),
+        };
+        self.frames.push(Frame {
+            pieces: pieces.into_iter(),
+            left: 0..0,
+            next: 0,
+            picked,
+            select: Select::Field,
+        });
+        Ok(())
+    }
+
+    /// Goes to the next element that is picked, and from there to the value; says whether there is
+    /// one.
+    fn step(&mut self, depth: usize) -> Result<bool> {
+        let (level, frame) = (&self.levels[depth], &mut self.frames[depth]);
+        loop {
+            if frame.next >= frame.picked.end {
+                return Ok(false);
+            }
+            self.cursor.set_range(frame.left.clone());
+            let Some(met) = self.cursor.next()? else {
+                match frame.pieces.next() {
+                    Some(piece) => frame.left = piece,
+                    None => return Ok(false),
+                }
+                continue;
+            };
+            frame.left.start = met.end;
+            if !level.takes(&met) {
+                continue;
+            }
+            let index = frame.next;
+            frame.next += 1;
+            if index < frame.picked.start {
+                continue;
+            }
+            frame.select = Select::Index(index);
+            self.last.clear();
+            if let Some(map) = level.field.as_ref().filter(|field| field.is_map()) {
+                let (select, value) = entry(&mut self.cursor, &met, map)?;
+                frame.select = select;
+                self.last.extend(value);
+            } else {
+                self.last.push(met.value);
+            }
+            if !level.is_picked(&mut self.cursor, &self.last, &self.rules)? {
+                continue;
+            }
+            if level.rest.is_root() {
+                return Ok(true);
+            }
+            let pieces = std::mem::take(&mut self.last);
+            let found = locate::locate_in(
+                &mut self.cursor,
+                pieces,
+                &level.rest,
+                level.message.as_ref(),
+            )?;
+            if let Some(found) = found {
+                self.last = found;
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl<S: ReadAt> Iterator for Selected<'_, S> {
+    /// The bytes of a value.
+    type Item = Result<u64>;
+
+    fn next(&mut self) -> Option<Result<u64>> {
+        let next = self.advance();
+        let next = next.map_err(|error| self.cursor.input_mut().damage_first(error));
+        if next.is_err() {
+            self.frames.clear();
+        }
+        next.transpose()
+    }
+}
+
+impl<S: ReadAt> std::iter::FusedIterator for Selected<'_, S> {}
+
+impl Level {
+    fn takes(&self, met: &Field) -> bool {
+        met.number.0 == self.number
+            && match &self.field {
+                Some(field) => met.wire_type == wire_type(&field.kind(), field.is_group()),
+                None if !self.goes_on => true,
+                None => matches!(met.wire_type, WireType::Len | WireType::StartGroup),
+            }
+    }
+
+    fn is_picked<I: Input>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        element: &[Range<u64>],
+        rules: &[NameRule],
+    ) -> Result<bool> {
+        let Some(value) = element.first() else {
+            return Ok(!matches!(self.pick, Pick::Named(_) | Pick::Where(..)));
+        };
+        match &self.pick {
+            Pick::Named(wanted) => {
+                let kindred = kindred(self);
+                let input = cursor.input_mut();
+                let called = name_of(input, value.clone(), &kindred, rules, LONGEST_NAME)?;
+                Ok(called.name.as_deref() == Some(wanted))
+            }
+            Pick::Where(path, expected) => {
+                let at = vec![value.clone()];
+                let message = self.message.as_ref();
+                let found = locate::locate_in(cursor, at, path, message)?;
+                is_expected(cursor, found.as_deref(), expected)
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Splits a query at the fields whose elements are gone through.
+fn levels(query: &PathQuery, root: Option<&MessageDescriptor>) -> Result<(FieldPath, Vec<Level>)> {
+    let mut prefix = FieldPath::root();
+    let mut levels: Vec<Level> = Vec::new();
+    let mut message = root.cloned();
+    for step in query.steps() {
+        let known = message.as_ref();
+        let field = known.and_then(|message| FieldRef::by_number(message, step.field.0));
+        let below = field.as_ref().and_then(message_below);
+        match (&step.pick, levels.last_mut()) {
+            (Pick::One(select), last) => {
+                let step = Step {
+                    field: step.field,
+                    select: select.clone(),
+                };
+                match last {
+                    None => prefix.push(step),
+                    Some(level) => level.rest.push(step),
+                }
+            }
+            (pick, _) => levels.push(Level {
+                number: step.field.0,
+                field,
+                message: below.clone(),
+                pick: pick.clone(),
+                rest: FieldPath::root(),
+                goes_on: false,
+            }),
+        }
+        message = below;
+    }
+    let last = levels.len().saturating_sub(1);
+    for (at, level) in levels.iter_mut().enumerate() {
+        let is_last = at == last;
+        level.goes_on = !is_last || !level.rest.is_root();
+        check(level, is_last).map_err(|error| error.at_path(query.as_str()))?;
+    }
+    Ok((prefix, levels))
+}
+
+/// Fails if the way from a level's elements leads to what has no bytes of its own.
+fn check(level: &Level, is_last: bool) -> Result<()> {
+    let Some(field) = level.field.as_ref() else {
+        return Ok(());
+    };
+    let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
+    if is_number {
+        let message = "an element of repeated numbers has no bytes of its own: its message has";
+        return Err(Error::new(ErrorKind::InvalidPath, message));
+    }
+    match &level.message {
+        Some(message) if is_last && !level.rest.is_root() => {
+            locate::check(&level.rest, Some(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn kindred(level: &Level) -> Kindred<'_> {
+    match (&level.message, &level.field) {
+        (Some(message), _) => Kindred::Message(message),
+        (None, Some(_)) => Kindred::Text,
+        (None, None) => Kindred::Unknown,
+    }
+}
+
+fn needs_count(pick: &Pick) -> bool {
+    use crate::path::Place::FromEnd;
+    matches!(
+        pick,
+        Pick::FromEnd(_) | Pick::Range(FromEnd(_), _) | Pick::Range(_, Some(FromEnd(_)))
+    )
+}
+
+/// The indices that are picked of so many elements.
+fn range(pick: &Pick, count: u64) -> Range<u64> {
+    match pick {
+        Pick::FromEnd(back) => match count.checked_sub(*back) {
+            Some(index) => index..index + 1,
+            None => 0..0,
+        },
+        Pick::Range(start, end) => {
+            let end = end.map_or(count, |end| end.among(count));
+            start.among(count)..end
+        }
+        _ => 0..count,
+    }
+}
+
+fn count<I: Input>(
+    cursor: &mut WireCursor<I>,
+    pieces: &[Range<u64>],
+    level: &Level,
+) -> Result<u64> {
+    let mut count = 0;
+    for piece in pieces {
+        cursor.set_range(piece.clone());
+        while let Some(met) = cursor.next()? {
+            count += u64::from(level.takes(&met));
+        }
+    }
+    Ok(count)
+}
+
+/// The key of a map's entry, and the pieces of its value.
+fn entry<I: Input>(
+    cursor: &mut WireCursor<I>,
+    entry: &Field,
+    map: &FieldRef,
+) -> Result<(Select, Vec<Range<u64>>)> {
+    let codec = key_codec(map).ok_or_else(|| {
+        let message = "a map whose keys are of no type that keys have";
+        Error::new(ErrorKind::InvalidSchema, message)
+    })?;
+    let key = with_key(cursor, entry, KeyForm::Typed(codec), |key| codec.key(key))?;
+    let value = match map.kind() {
+        Kind::Message(entry) => entry.map_entry_value_field().kind(),
+        kind => kind,
+    };
+    let mut pieces = Vec::new();
+    cursor.set_range(entry.value.clone());
+    while let Some(met) = cursor.next()? {
+        if met.number.0 == 2 && met.wire_type == wire_type(&value, false) {
+            pieces.push(met.value);
+        }
+    }
+    // Of a value that is no message the last counts.
+    if !matches!(value, Kind::Message(_)) && pieces.len() > 1 {
+        pieces.drain(..pieces.len() - 1);
+    }
+    if pieces.is_empty() {
+        pieces.push(entry.value.end..entry.value.end);
+    }
+    Ok((Select::Key(key), pieces))
+}
+
+/// Whether what was found, if anything, is the value that is looked for.
+fn is_expected<I: Input>(
+    cursor: &mut WireCursor<I>,
+    found: Option<&[Range<u64>]>,
+    expected: &Expected,
+) -> Result<bool> {
+    let found = found.and_then(<[_]>::last).cloned();
+    match (found, expected) {
+        (None, Expected::Bytes { value, implicit }) => Ok(*implicit && value.is_empty()),
+        (
+            None,
+            Expected::Bits {
+                value, implicit, ..
+            },
+        ) => Ok(*implicit && *value == 0),
+        (Some(found), Expected::Bytes { value, .. }) => Ok(found.end - found.start
+            == value.len() as u64
+            && cursor.bytes(found)? == value.as_slice()),
+        (Some(found), Expected::Bits { value, fixed, .. }) => {
+            let bytes = cursor.bytes(found)?;
+            let mut bits = [0; 8];
+            let found = match (bits.get_mut(..bytes.len()), decode_varint(bytes)) {
+                (Some(front), _) if *fixed => {
+                    front.copy_from_slice(bytes);
+                    Some(u64::from_le_bytes(bits))
+                }
+                (_, Some((found, _))) if !fixed => Some(found),
+                _ => None,
+            };
+            Ok(found == Some(*value))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The way back: an externalized model becomes what it was.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::rope::Rope;
+use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_saved_model::directory::{MAX_PLAIN_SIZE, MODEL_STEM, rebuild_except};
+use proto_splitter_saved_model::{ModelForm, SAVED_MODEL, SaveOptions, SavedModelSplitter};
+use record_file::ReadAt;
+
+use crate::options::ExternalizeOptions;
+use crate::record::{RECORD_FILE, Record};
+
+/// A model that was internalized.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Internalized {
+    /// The model's folder.
+    pub path: PathBuf,
+    /// The form of its file: `saved_model.cpb` if it is too large for a `saved_model.pb`.
+    pub form: ModelForm,
+    /// Bytes of the model as a message.
+    pub message_size: u64,
+}
+
+/// The original of an externalized model, byte by byte: read where it is, nothing is written.
+///
+/// `None` if the SavedModel in the folder `path` isn't externalized.
+///
+/// # Errors
+///
+/// [`ErrorKind::ChecksumMismatch`] if the model was changed since; [`ErrorKind::InvalidMessage`] if
+/// what was kept of the original doesn't fit the bundle; [`ErrorKind::Io`].
+pub fn original(path: impl AsRef<Path>) -> Result<Option<Rope>> {
+    let path = path.as_ref();
+    match Record::read(path)? {
+        Some(record) => Ok(Some(record.original(path)?)),
+        None => Ok(None),
+    }
+}
+
+/// Writes the original of the externalized SavedModel in the folder `from` to the folder `to`, which
+/// appears complete or not at all.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if the model isn't externalized, or was saved again since; and as
+/// [`original`] and [`SavedModelDir::save_as`](proto_splitter_saved_model::SavedModelDir::save_as).
+pub fn internalize(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    options: &ExternalizeOptions,
+) -> Result<Internalized> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let Some(record) = Record::read(from)? else {
+        return Err(no_record(from));
+    };
+    let rope = Arc::new(record.original(from)?);
+    let message_size = rope.total_size();
+    let save = SaveOptions::new().force(options.force);
+    let except = record.files(from);
+    let rebuilt = rebuild_except(from, to, &except, &save, |prefix| {
+        let folder = prefix.parent().unwrap_or(Path::new("."));
+        if message_size > MAX_PLAIN_SIZE {
+            return split(&rope, &folder.join(MODEL_STEM), options);
+        }
+        copy(&rope, &folder.join("saved_model.pb"), options)?;
+        Ok(ModelForm::Plain)
+    })?;
+    Ok(Internalized {
+        path: to.to_owned(),
+        form: rebuilt.filled,
+        message_size,
+    })
+}
+
+/// The error of a model whose original nobody knows.
+pub(crate) fn no_record(path: &Path) -> Error {
+    let path = path.display();
+    let message = format!("{path}: there is no {RECORD_FILE}, which would tell the original");
+    Error::new(ErrorKind::InvalidConfig, message)
+}
+
+fn split(rope: &Arc<Rope>, prefix: &Path, options: &ExternalizeOptions) -> Result<ModelForm> {
+    let pool = proto_splitter_saved_model::proto::descriptor_pool();
+    let Some(descriptor) = pool.get_message_by_name(SAVED_MODEL) else {
+        let message = format!("no type is called {SAVED_MODEL}");
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    };
+    let source = Source::from_rope(Arc::clone(rope), descriptor);
+    let split = SplitOptions::new().progress(options.progress.clone());
+    let written = SavedModelSplitter.write_with(source, prefix, &split)?;
+    Ok(match written.is_split {
+        true => ModelForm::Chunked,
+        false => ModelForm::Plain,
+    })
+}
+
+/// Bytes that are copied at a time.
+const BUFFER_LEN: usize = 1 << 20;
+
+fn copy(rope: &Rope, to: &Path, options: &ExternalizeOptions) -> Result<()> {
+    let size = rope.total_size();
+    let meter = options.progress.meter(size);
+    let mut file = AtomicFile::create(to, false)?;
+    let mut buffer = vec![0; BUFFER_LEN];
+    let mut done = 0;
+    while done < size {
+        let left = usize::try_from(size - done).unwrap_or(usize::MAX);
+        let step = buffer.len().min(left);
+        rope.read_exact_at(done, &mut buffer[..step])?;
+        io::Write::write_all(file.as_file_mut(), &buffer[..step])?;
+        meter.advance(step as u64)?;
+        done += step as u64;
+    }
+    file.commit()
+}

@@ -1,0 +1,54 @@
+//! Moves the large constants of a SavedModel into a tensor bundle, so that stock TensorFlow loads a
+//! model of any size.
+//!
+//! TensorFlow reads no `saved_model.pb` over 2 GiB, and needs six times the size of a smaller one to
+//! load it and twelve times to run it. What makes models that large are constants. Here they move
+//! into a checkpoint under `assets/`, and the model's own initializer reads them into variables:
+//!
+//! ```text
+//! saved_model.pb                                            KiB: constants are read from variables
+//! assets/proto_splitter_constants.index                     where each constant is
+//! assets/proto_splitter_constants.data-00000-of-00001       the constants' bytes, each once
+//! assets.extra/proto_splitter_original.pb                   what the original was, for the way back
+//! ```
+//!
+//! The model computes the same, bit by bit. It loads in `tf.saved_model.load`, in a session of
+//! TensorFlow 1, and in the C++ loader, in unmodified TensorFlow. Nothing of TensorFlow is needed to
+//! do it.
+//!
+//! ```no_run
+//! use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, internalize};
+//!
+//! let options = ExternalizeOptions::new();
+//! let plan = ExternalizePlan::new("model", &options)?;
+//! println!("{} constants of {} bytes", plan.constants().len(), plan.stored());
+//! plan.write("model_for_tensorflow")?;
+//!
+//! internalize("model_for_tensorflow", "model_again", &options)?;
+//! # Ok::<(), proto_splitter_core::Error>(())
+//! ```
+//!
+//! It is a crate of its own because it needs both the SavedModel's and the checkpoint's, which need
+//! nothing of one another.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod constant;
+mod content;
+mod format;
+mod internalize;
+mod options;
+mod plan;
+mod record;
+mod rewrite;
+mod scan;
+mod select;
+
+pub use format::ExternalizedFormat;
+pub use internalize::{Internalized, internalize, original};
+pub use options::{DEFAULT_MIN_SIZE, ExternalizeOptions, LEAST_MIN_SIZE};
+pub use plan::{ConstantInfo, ExternalizePlan, Externalized};
+pub use record::RECORD_FILE;
+pub use rewrite::BUNDLE_NAME;
+pub use scan::{MAX_NODES, MAX_REST};
+pub use select::Reason;

@@ -1,0 +1,91 @@
+//! How models are externalized.
+
+use std::num::NonZeroUsize;
+
+use proto_splitter_core::progress::Progress;
+
+/// Constants of fewer bytes stay where they are, unless something else is asked for: 1 MiB.
+pub const DEFAULT_MIN_SIZE: u64 = 1 << 20;
+
+/// The least that [`ExternalizeOptions::min_size`] may be: what replaces a constant is not much
+/// smaller.
+pub const LEAST_MIN_SIZE: u64 = 256;
+
+/// How a model is externalized.
+///
+/// ```
+/// use proto_splitter_externalize::ExternalizeOptions;
+///
+/// let options = ExternalizeOptions::new().min_size(64 << 10).force(true);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExternalizeOptions {
+    pub(crate) min_size: u64,
+    pub(crate) threads: Option<NonZeroUsize>,
+    pub(crate) force: bool,
+    pub(crate) mapped: bool,
+    pub(crate) progress: Progress,
+}
+
+impl Default for ExternalizeOptions {
+    fn default() -> Self {
+        ExternalizeOptions::new()
+    }
+}
+
+impl ExternalizeOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        ExternalizeOptions {
+            min_size: DEFAULT_MIN_SIZE,
+            threads: None,
+            force: false,
+            mapped: false,
+            progress: Progress::none(),
+        }
+    }
+
+    /// Constants of at least so many bytes move ([`DEFAULT_MIN_SIZE`]).
+    #[must_use]
+    pub const fn min_size(mut self, bytes: u64) -> Self {
+        self.min_size = bytes;
+        self
+    }
+
+    /// How many threads read and write (one a core). Each holds a MiB.
+    #[must_use]
+    pub const fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Whether a SavedModel that is in the way is replaced (no).
+    #[must_use]
+    pub const fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Whether the constants are mapped from files at absolute paths (no). Loading takes no memory
+    /// for them then, but the folder can't be moved, and functions that XLA compiles keep theirs.
+    #[must_use]
+    pub const fn mapped(mut self, mapped: bool) -> Self {
+        self.mapped = mapped;
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody). All constants are read twice: once
+    /// to find equal ones, once to copy them.
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    pub(crate) fn thread_count(&self) -> NonZeroUsize {
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads.unwrap_or_else(cores)
+    }
+}

@@ -1,0 +1,368 @@
+//! What externalizing a model comes to, and doing it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost::Message;
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::DataType;
+use proto_splitter_saved_model::directory::{rebuild, remove_model};
+use proto_splitter_saved_model::proto::SavedModel;
+use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
+use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
+use record_file::ReadAt;
+
+use crate::constant::{Constant, Place};
+use crate::content::Contents;
+use crate::options::{ExternalizeOptions, LEAST_MIN_SIZE};
+use crate::record::{MAPPED_FOLDER, Record, bundle_prefix};
+use crate::rewrite::{self, BUNDLE_NAME, Destination};
+use crate::scan::{Scan, scan};
+use crate::select::{Reason, function_name, functions, left_in};
+
+/// A constant that moves, or that can't.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConstantInfo {
+    /// Which meta graph it is in.
+    pub meta_graph: usize,
+    /// The function whose body it is in; none for the main graph.
+    pub function: Option<String>,
+    /// The name of its node.
+    pub node: String,
+    /// The type of its elements.
+    pub dtype: DataType,
+    /// Its dimensions.
+    pub shape: Vec<u64>,
+    /// Its bytes.
+    pub size: u64,
+}
+
+/// A model that was externalized.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Externalized {
+    /// The model's folder.
+    pub path: PathBuf,
+    /// Bytes of its `saved_model.pb`.
+    pub model_size: u64,
+    /// Bytes of all constants that moved, each content once.
+    pub stored: u64,
+}
+
+/// What externalizing a model comes to.
+///
+/// Nothing is written before [`write`](Self::write) or [`write_in_place`](Self::write_in_place).
+pub struct ExternalizePlan {
+    dir: SavedModelDir,
+    data: Arc<dyn ReadAt>,
+    size: u64,
+    constants: Vec<Constant>,
+    contents: Contents,
+    left: Vec<(Constant, Reason)>,
+    names: BTreeMap<(usize, usize), String>,
+    rest: SavedModel,
+    options: ExternalizeOptions,
+}
+
+impl std::fmt::Debug for ExternalizePlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} constants of {:?}",
+            self.constants.len(),
+            self.dir.path()
+        )
+    }
+}
+
+impl ExternalizePlan {
+    /// Finds the large constants of the SavedModel in the folder `path`, which may be in any form
+    /// and of any size, and reads them once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if
+    /// what stays has more than [`MAX_REST`](crate::MAX_REST) bytes or
+    /// [`MAX_NODES`](crate::MAX_NODES) nodes; [`ErrorKind::InvalidMessage`] if it is malformed, or
+    /// its functions are: two of one name, one that is missing, one that calls itself;
+    /// [`ErrorKind::UnsupportedVersion`] if it has fields that are unknown here;
+    /// [`ErrorKind::InvalidConfig`] if it is externalized already, and for a minimum size below
+    /// [`LEAST_MIN_SIZE`];
+    /// [`ErrorKind::Cancelled`]; and as [`SavedModelDir::open`].
+    pub fn new(path: impl AsRef<Path>, options: &ExternalizeOptions) -> Result<Self> {
+        if options.min_size < LEAST_MIN_SIZE {
+            let message = format!(
+                "a minimum size of {} bytes, and it is at least {LEAST_MIN_SIZE}",
+                options.min_size
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let path = path.as_ref();
+        let dir = SavedModelDir::open(path)?;
+        let data = dir.reader();
+        let size = dir.message_size();
+        Self::of(dir, data, size, options).map_err(|error| error.context(path.display()))
+    }
+
+    fn of(
+        dir: SavedModelDir,
+        data: Arc<dyn ReadAt>,
+        size: u64,
+        options: &ExternalizeOptions,
+    ) -> Result<Self> {
+        let mut leave = BTreeSet::new();
+        let mut found = scan(&data, size, options.min_size, &leave)?;
+        check_first_time(&found.rest)?;
+        let mut reasons = reasons(&found, options)?;
+        found
+            .constants
+            .retain(|constant| !reasons.contains_key(&constant.place));
+        let bytes = found.constants.iter().map(|constant| constant.size).sum();
+        let meter = options.progress.meter(bytes);
+        let contents = Contents::read(&data, &found.constants, options.thread_count(), &meter)?;
+        let unusual = contents.unusual.iter();
+        reasons.extend(unusual.map(|place| (*place, Reason::UnusualEncoding)));
+        leave.extend(reasons.keys().copied());
+        let all = match leave.is_empty() {
+            true => None,
+            // What stays is in the rest this time.
+            false => Some(scan(&data, size, options.min_size, &BTreeSet::new())?.constants),
+        };
+        if !leave.is_empty() {
+            found = scan(&data, size, options.min_size, &leave)?;
+        }
+        let left = all.into_iter().flatten().filter_map(|constant| {
+            let reason = *reasons.get(&constant.place)?;
+            Some((constant, reason))
+        });
+        let left = left.collect();
+        let names = names(&found.rest);
+        Ok(ExternalizePlan {
+            dir,
+            data,
+            size,
+            constants: found.constants,
+            contents,
+            left,
+            names,
+            rest: found.rest,
+            options: options.clone(),
+        })
+    }
+
+    /// The constants that move, in the order in which they stand in the model.
+    pub fn constants(&self) -> impl ExactSizeIterator<Item = ConstantInfo> {
+        self.constants.iter().map(|constant| self.info(constant))
+    }
+
+    /// Constants that are large enough, and why they stay.
+    pub fn left(&self) -> impl ExactSizeIterator<Item = (ConstantInfo, Reason)> {
+        self.left
+            .iter()
+            .map(|(constant, reason)| (self.info(constant), *reason))
+    }
+
+    /// Bytes of all constants that move, each content once.
+    pub fn stored(&self) -> u64 {
+        self.contents.all.iter().map(|content| content.size).sum()
+    }
+
+    /// Bytes of the model as a message.
+    pub fn message_size(&self) -> u64 {
+        self.size
+    }
+
+    fn info(&self, constant: &Constant) -> ConstantInfo {
+        let Place {
+            meta_graph,
+            function,
+            ..
+        } = constant.place;
+        ConstantInfo {
+            meta_graph,
+            function: function.and_then(|at| self.names.get(&(meta_graph, at)).cloned()),
+            node: constant.name.clone(),
+            dtype: constant.dtype,
+            shape: constant.shape.clone(),
+            size: constant.size,
+        }
+    }
+
+    /// Writes the externalized model to the folder `to`, which appears complete or not at all.
+    /// Everything else in the model's folder is copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`SavedModelDir::save_as`].
+    pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
+        let to = to.as_ref();
+        let save = SaveOptions::new().force(self.options.force);
+        if self.constants.is_empty() {
+            let saved = self.dir.save_as(to, TargetForm::Plain, &save)?;
+            return Ok(self.externalized(to, saved.message_size));
+        }
+        let final_folder = absolute(to)?;
+        let rebuilt = rebuild(self.dir.path(), to, &save, |prefix| {
+            let folder = prefix.parent().unwrap_or(Path::new("."));
+            self.fill(folder, &final_folder)
+        })?;
+        Ok(self.externalized(to, rebuilt.filled))
+    }
+
+    /// Externalizes the model where it is.
+    ///
+    /// The bundle appears first and then, by renaming, the new `saved_model.pb`: whenever this is
+    /// interrupted, the folder has the old model or the new one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is at work.
+    pub fn write_in_place(&self) -> Result<Externalized> {
+        let folder = self.dir.path();
+        if self.constants.is_empty() {
+            let saved =
+                SavedModelDir::convert_in_place(folder, TargetForm::Plain, &SaveOptions::new())?;
+            return Ok(self.externalized(folder, saved.message_size));
+        }
+        let model_size = self.fill(folder, &absolute(folder)?)?;
+        remove_model(folder, self.dir.form())?;
+        SavedModelDir::open(folder)?.rewrite_fingerprint()?;
+        Ok(self.externalized(folder, model_size))
+    }
+
+    fn externalized(&self, path: &Path, model_size: u64) -> Externalized {
+        Externalized {
+            path: path.to_owned(),
+            model_size,
+            stored: self.stored(),
+        }
+    }
+
+    /// Writes all that is new to a folder, `saved_model.pb` last; gives the size of that. The
+    /// folder will be at `final_folder`.
+    fn fill(&self, folder: &Path, final_folder: &Path) -> Result<u64> {
+        let mapped = final_folder.join(MAPPED_FOLDER);
+        let destination = match self.options.mapped {
+            true => Destination::Local(&mapped),
+            false => Destination::Bundle,
+        };
+        let mut model = self.rest.clone();
+        for (index, meta_graph) in model.meta_graphs.iter_mut().enumerate() {
+            let (contents, of) = (&self.contents.all, &self.contents.of);
+            rewrite::rewrite(meta_graph, index, contents, of, destination)?;
+        }
+        let bytes = model.encode_to_vec();
+        drop(model);
+        let mut record = Record::new(&*self.data, self.size, &self.constants, &self.contents)?;
+        match self.options.mapped {
+            true => {
+                self.write_mapped(&folder.join(MAPPED_FOLDER))?;
+                record = record.mapped();
+            }
+            false => self.write_bundle(folder)?,
+        }
+        record.write(folder, &bytes)?;
+        let mut file = AtomicFile::create(folder.join("saved_model.pb"), true)?;
+        file.as_file_mut().write_all(&bytes)?;
+        file.commit()?;
+        Ok(bytes.len() as u64)
+    }
+
+    fn write_bundle(&self, folder: &Path) -> Result<()> {
+        let prefix = bundle_prefix(folder);
+        make_folder(&folder.join("assets"))?;
+        let tensors = self.contents.all.iter().map(|content| {
+            NewTensor::new(
+                &content.key,
+                content.dtype,
+                content.shape.clone(),
+                &content.bytes,
+            )
+        });
+        // What an interrupted run has left is in the way.
+        let mut options = BundleOptions::new()
+            .force(true)
+            .progress(self.options.progress.clone());
+        if let Some(threads) = self.options.threads {
+            options = options.threads(threads);
+        }
+        BundlePlan::new(tensors.collect(), 1)?.write(prefix, &options)?;
+        Ok(())
+    }
+
+    /// Writes each content to a file of its own.
+    fn write_mapped(&self, folder: &Path) -> Result<()> {
+        make_folder(folder)?;
+        let meter = self.options.progress.meter(self.stored());
+        let contents = &self.contents.all;
+        let write = |at: usize, buffer: &mut [u8]| -> Result<()> {
+            let content = &contents[at];
+            let path = rewrite::local::content_path(folder, content);
+            let mut file = AtomicFile::create(&path, true)?;
+            let mut done = 0;
+            while done < content.size {
+                let left = usize::try_from(content.size - done).unwrap_or(usize::MAX);
+                let step = buffer.len().min(left);
+                content.bytes.read_exact_at(done, &mut buffer[..step])?;
+                file.as_file_mut().write_all(&buffer[..step])?;
+                meter.advance(step as u64)?;
+                done += step as u64;
+            }
+            file.commit()
+        };
+        let threads = self.options.thread_count();
+        proto_splitter_tensor_bundle::work::map(threads, contents.len(), write)?;
+        Ok(())
+    }
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|error| Error::from(error).context(path.display()))
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| Error::from(error).context(path.display()))
+}
+
+/// Why constants can't move.
+fn reasons(found: &Scan, options: &ExternalizeOptions) -> Result<BTreeMap<Place, Reason>> {
+    let mut reasons = BTreeMap::new();
+    for (index, meta_graph) in found.rest.meta_graphs.iter().enumerate() {
+        let constants = found.constants.iter();
+        let own: Vec<&Constant> = constants
+            .filter(|constant| constant.place.meta_graph == index)
+            .collect();
+        reasons.extend(left_in(meta_graph, &own, options.mapped)?);
+    }
+    Ok(reasons)
+}
+
+/// Fails if a model has constants of ours.
+fn check_first_time(model: &SavedModel) -> Result<()> {
+    let assets = model
+        .meta_graphs
+        .iter()
+        .flat_map(|meta_graph| &meta_graph.asset_file_def);
+    let index = format!("{BUNDLE_NAME}.index");
+    if assets.into_iter().any(|asset| asset.filename == index) {
+        let message = "the model is externalized already; internalize it first";
+        return Err(Error::new(ErrorKind::InvalidConfig, message));
+    }
+    Ok(())
+}
+
+/// The names of functions, by their meta graph and number.
+fn names(model: &SavedModel) -> BTreeMap<(usize, usize), String> {
+    let mut names = BTreeMap::new();
+    for (index, meta_graph) in model.meta_graphs.iter().enumerate() {
+        let functions = meta_graph.graph_def.as_ref().map_or(&[][..], functions);
+        let own = functions.iter().enumerate();
+        names.extend(own.map(|(at, function)| ((index, at), function_name(function).to_owned())));
+    }
+    names
+}

@@ -1,0 +1,149 @@
+//! Rewrites a model so that its large constants are read from a tensor bundle.
+//!
+//! Every moved constant `X` becomes three nodes, and nobody who refers to `X` changes:
+//!
+//! ```text
+//! X/proto_splitter_handle  VarHandleOp     the variable that holds the content; X's control inputs
+//! X/proto_splitter_read    ReadVariableOp
+//! X                        Identity        with X's attributes that begin with "_"
+//! ```
+//!
+//! The model's own initializer reads the contents into the variables: [`init`] adds it to the main
+//! graph, for loaders of TensorFlow 1 and the C++ loader, and [`objects`] to the object graph, for
+//! `tf.saved_model.load`. A function that XLA compiles can't read variables, and gets the value as
+//! an argument: [`compiled`].
+
+mod build;
+mod compiled;
+mod constants;
+mod init;
+pub(crate) mod local;
+mod names;
+mod objects;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::{FunctionDef, GraphDef};
+use proto_splitter_saved_model::proto::MetaGraphDef;
+
+use crate::constant::Place;
+use crate::content::Content;
+use names::Names;
+
+/// What the bundle and the variables are called.
+pub const BUNDLE_NAME: &str = "proto_splitter_constants";
+
+/// The variable that holds a content.
+fn shared_name(content: &Content) -> String {
+    format!("{BUNDLE_NAME}/{}", content.key)
+}
+
+/// Where the constants go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Destination<'a> {
+    /// A bundle in the model's folder `assets`.
+    Bundle,
+    /// Files that stay where they are, in this folder, one a content.
+    Local(&'a Path),
+}
+
+/// Rewrites one meta graph. `of` says which content a constant has.
+pub(crate) fn rewrite(
+    meta_graph: &mut MetaGraphDef,
+    index: usize,
+    contents: &[Content],
+    of: &BTreeMap<Place, usize>,
+    destination: Destination<'_>,
+) -> Result<()> {
+    let of: BTreeMap<(Option<usize>, usize), usize> = of
+        .iter()
+        .filter(|(place, _)| place.meta_graph == index)
+        .map(|(place, content)| ((place.function, place.node), *content))
+        .collect();
+    if of.is_empty() {
+        return Ok(());
+    }
+    let mut rewriter = Rewriter::new(meta_graph, contents, of)?;
+    match destination {
+        Destination::Bundle => rewriter.move_to_bundle()?,
+        Destination::Local(folder) => rewriter.move_to_files(folder)?,
+    }
+    Ok(())
+}
+
+/// One meta graph that is being rewritten.
+struct Rewriter<'a> {
+    meta_graph: &'a mut MetaGraphDef,
+    contents: &'a [Content],
+    /// Which content a node of a function or of the main graph has.
+    of: BTreeMap<(Option<usize>, usize), usize>,
+    /// Names of nodes in the main graph.
+    names: Names,
+    /// The number that the next function's name ends with.
+    next_function: u64,
+    /// Contents that functions read, or main graphs for functions that XLA compiles.
+    in_functions: BTreeSet<usize>,
+    /// The main graph's own constants, by name.
+    in_main: BTreeMap<String, usize>,
+    /// Functions with nodes that read variables.
+    stateful: BTreeSet<usize>,
+    /// What was appended to the arguments of functions that XLA compiles.
+    arguments: BTreeMap<usize, Vec<usize>>,
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(
+        meta_graph: &'a mut MetaGraphDef,
+        contents: &'a [Content],
+        of: BTreeMap<(Option<usize>, usize), usize>,
+    ) -> Result<Self> {
+        let graph = meta_graph.graph_def.get_or_insert_default();
+        let names = Names::of(&graph.node);
+        let next_function = names::next_function(graph)?;
+        Ok(Rewriter {
+            meta_graph,
+            contents,
+            of,
+            names,
+            next_function,
+            in_functions: BTreeSet::new(),
+            in_main: BTreeMap::new(),
+            stateful: BTreeSet::new(),
+            arguments: BTreeMap::new(),
+        })
+    }
+
+    fn graph(&mut self) -> &mut GraphDef {
+        self.meta_graph.graph_def.get_or_insert_default()
+    }
+
+    fn functions(&mut self) -> &mut Vec<FunctionDef> {
+        &mut self.graph().library.get_or_insert_default().function
+    }
+
+    fn move_to_bundle(&mut self) -> Result<()> {
+        let captured = self.captured_constants();
+        self.pass_to_compiled_functions()?;
+        self.replace_constants()?;
+        self.mark_stateful()?;
+        let added = self.add_initialization()?;
+        if self.meta_graph.object_graph_def.is_some() {
+            self.add_objects(&added, &captured)?;
+        }
+        Ok(())
+    }
+
+    /// A name for a function that is added: fingerprints need the number at its end.
+    fn function_name(&mut self, base: &str) -> String {
+        let name = format!("__inference_proto_splitter_{base}_{}", self.next_function);
+        self.next_function += 1;
+        name
+    }
+}
+
+/// An error about the model.
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}

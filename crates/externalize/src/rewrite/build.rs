@@ -1,0 +1,253 @@
+//! Puts nodes and functions together.
+
+use std::collections::BTreeMap;
+
+use proto_splitter_graph_def::proto::attr_value::{ListValue, Value};
+use proto_splitter_graph_def::proto::op_def::ArgDef;
+use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
+use proto_splitter_graph_def::proto::{
+    AttrValue, DataType, FunctionDef, NameAttrList, NodeDef, OpDef, TensorProto, TensorShapeProto,
+};
+
+use crate::content::Content;
+
+/// Where nodes are: names of their outputs differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// In the main graph: the first output of `x` is `x`.
+    Main,
+    /// In the body of a function: an output of `x` is `x:its name:0`.
+    Function,
+}
+
+impl Scope {
+    /// An output of a node, as others have it as their input.
+    pub(super) fn output(self, node: &str, output: &str) -> String {
+        match self {
+            Scope::Main => node.to_owned(),
+            Scope::Function => format!("{node}:{output}:0"),
+        }
+    }
+}
+
+/// A node that is put together.
+pub(super) struct Node(NodeDef);
+
+impl Node {
+    pub(super) fn new(name: impl Into<String>, op: &str) -> Self {
+        Node(NodeDef {
+            name: name.into(),
+            op: op.to_owned(),
+            ..NodeDef::default()
+        })
+    }
+
+    pub(super) fn device(mut self, device: &str) -> Self {
+        device.clone_into(&mut self.0.device);
+        self
+    }
+
+    pub(super) fn input(mut self, input: impl Into<String>) -> Self {
+        self.0.input.push(input.into());
+        self
+    }
+
+    pub(super) fn inputs(mut self, inputs: impl IntoIterator<Item = String>) -> Self {
+        self.0.input.extend(inputs);
+        self
+    }
+
+    pub(super) fn attr(mut self, name: &str, value: Value) -> Self {
+        self.0.attr.insert(name.to_owned(), boxed(value));
+        self
+    }
+
+    pub(super) fn dtype(self, name: &str, dtype: DataType) -> Self {
+        self.attr(name, Value::Type(dtype.into()))
+    }
+
+    pub(super) fn dtypes(self, name: &str, dtypes: &[DataType]) -> Self {
+        let list = ListValue {
+            r#type: dtypes.iter().map(|dtype| i32::from(*dtype)).collect(),
+            ..ListValue::default()
+        };
+        self.attr(name, Value::List(Box::new(list)))
+    }
+
+    pub(super) fn text(self, name: &str, text: &str) -> Self {
+        self.attr(name, Value::S(text.as_bytes().to_vec().into()))
+    }
+
+    pub(super) fn flag(self, name: &str, flag: bool) -> Self {
+        self.attr(name, Value::B(flag))
+    }
+
+    pub(super) fn shape(self, name: &str, shape: &[u64]) -> Self {
+        self.attr(name, Value::Shape(Box::new(shape_proto(shape))))
+    }
+
+    pub(super) fn build(self) -> NodeDef {
+        self.0
+    }
+}
+
+pub(super) fn boxed(value: Value) -> Box<AttrValue> {
+    Box::new(AttrValue { value: Some(value) })
+}
+
+pub(super) fn shape_proto(shape: &[u64]) -> TensorShapeProto {
+    let dims = shape.iter().map(|dim| Dim {
+        // It was a signed number in the model.
+        size: i64::try_from(*dim).unwrap_or(i64::MAX),
+        ..Dim::default()
+    });
+    TensorShapeProto {
+        dim: dims.collect(),
+        ..TensorShapeProto::default()
+    }
+}
+
+/// A constant of strings; a scalar if there is no shape.
+pub(super) fn strings(name: &str, strings: &[&str], shape: &[u64]) -> NodeDef {
+    let tensor = TensorProto {
+        dtype: DataType::DtString.into(),
+        tensor_shape: Some(shape_proto(shape)),
+        string_val: strings
+            .iter()
+            .map(|text| text.as_bytes().to_vec().into())
+            .collect(),
+        ..TensorProto::default()
+    };
+    Node::new(name, "Const")
+        .dtype("dtype", DataType::DtString)
+        .attr("value", Value::Tensor(Box::new(tensor)))
+        .build()
+}
+
+/// A scalar 1 of type `int32`, which is there once what `after` names was done.
+pub(super) fn one(name: &str, after: Option<&str>) -> NodeDef {
+    let tensor = TensorProto {
+        dtype: DataType::DtInt32.into(),
+        tensor_shape: Some(TensorShapeProto::default()),
+        int_val: vec![1],
+        ..TensorProto::default()
+    };
+    Node::new(name, "Const")
+        .inputs(after.map(|node| format!("^{node}")))
+        .dtype("dtype", DataType::DtInt32)
+        .attr("value", Value::Tensor(Box::new(tensor)))
+        .build()
+}
+
+/// The variable that holds a content.
+pub(super) fn handle(name: &str, content: &Content) -> Node {
+    Node::new(name, "VarHandleOp")
+        .text("container", "")
+        .dtype("dtype", content.dtype)
+        .shape("shape", &content.shape)
+        .text("shared_name", &super::shared_name(content))
+}
+
+/// The value of the variable that `handle` is.
+pub(super) fn read(name: &str, handle: String, content: &Content) -> Node {
+    Node::new(name, "ReadVariableOp")
+        .input(handle)
+        .dtype("dtype", content.dtype)
+}
+
+/// The value of a content, read from the bundle with the prefix that `prefix` is: three nodes, of
+/// which the last gives it.
+pub(super) fn restore(scope: Scope, base: &str, prefix: &str, content: &Content) -> Vec<NodeDef> {
+    let (names, slices) = (format!("{base}_name"), format!("{base}_slice"));
+    let restore = Node::new(base, "RestoreV2")
+        .input(prefix)
+        .input(scope.output(&names, "output"))
+        .input(scope.output(&slices, "output"))
+        .dtypes("dtypes", &[content.dtype])
+        .build();
+    vec![
+        strings(&names, &[&content.key], &[1]),
+        strings(&slices, &[""], &[1]),
+        restore,
+    ]
+}
+
+/// The prefix of the bundle whose index has the path that `index` gives.
+pub(super) fn prefix(name: &str, index: &str) -> NodeDef {
+    Node::new(name, "StaticRegexReplace")
+        .input(index)
+        .text("pattern", "\\.index$")
+        .text("rewrite", "")
+        .flag("replace_global", false)
+        .build()
+}
+
+/// A function with arguments of type string.
+pub(super) fn function(name: &str, arguments: &[&str], is_stateful: bool) -> FunctionDef {
+    let argument = |name: &&str| ArgDef {
+        name: (*name).to_owned(),
+        r#type: DataType::DtString.into(),
+        ..ArgDef::default()
+    };
+    let shapes = ListValue {
+        shape: vec![TensorShapeProto::default(); arguments.len()],
+        ..ListValue::default()
+    };
+    let mut attr = BTreeMap::new();
+    if !arguments.is_empty() {
+        attr.insert(
+            "_input_shapes".to_owned(),
+            boxed(Value::List(Box::new(shapes))),
+        );
+    }
+    FunctionDef {
+        signature: Some(OpDef {
+            name: name.to_owned(),
+            input_arg: arguments.iter().map(argument).collect(),
+            is_stateful,
+            ..OpDef::default()
+        }),
+        attr,
+        ..FunctionDef::default()
+    }
+}
+
+/// Has a function return what a node gives.
+pub(super) fn returns(function: &mut FunctionDef, dtype: DataType, output: String) {
+    let name = "identity";
+    if let Some(signature) = &mut function.signature {
+        signature.output_arg.push(ArgDef {
+            name: name.to_owned(),
+            r#type: dtype.into(),
+            ..ArgDef::default()
+        });
+    }
+    function.ret.insert(name.to_owned(), output);
+}
+
+/// Has a function do what a node does, whether or not its result is asked for.
+pub(super) fn does(function: &mut FunctionDef, name: &str, node: &str) {
+    if let Some(signature) = &mut function.signature {
+        signature.control_output.push(name.to_owned());
+    }
+    function
+        .control_ret
+        .insert(name.to_owned(), node.to_owned());
+}
+
+/// A call of a function of two paths, which gives an `int32`.
+pub(super) fn call(name: &str, function: &str, inputs: [&str; 2]) -> NodeDef {
+    let function = NameAttrList {
+        name: function.to_owned(),
+        ..NameAttrList::default()
+    };
+    let mut node = Node::new(name, "StatefulPartitionedCall")
+        .inputs(inputs.map(str::to_owned))
+        .dtypes("Tin", &[DataType::DtString; 2])
+        .dtypes("Tout", &[DataType::DtInt32])
+        .attr("f", Value::Func(Box::new(function)));
+    for name in ["config", "config_proto", "executor_type"] {
+        node = node.text(name, "");
+    }
+    node.build()
+}

@@ -1,0 +1,144 @@
+//! Constants become variables that are read.
+
+use proto_splitter_core::Result;
+use proto_splitter_graph_def::proto::NodeDef;
+
+use super::build::{Node, Scope, handle, read};
+use super::names::Names;
+use super::{Rewriter, invalid};
+use crate::content::Content;
+use crate::select::{CallGraph, named_functions};
+
+impl Rewriter<'_> {
+    /// Replaces the constants that are still there, in functions and in the main graph.
+    pub(super) fn replace_constants(&mut self) -> Result<()> {
+        let of = std::mem::take(&mut self.of);
+        let contents = self.contents;
+        for function in 0..self.functions().len() {
+            if self.arguments.contains_key(&function) {
+                continue;
+            }
+            let nodes = &mut self.functions()[function].node_def;
+            let mut names = Names::of(nodes);
+            let old = std::mem::take(nodes);
+            let find = |node| of.get(&(Some(function), node)).copied();
+            let (new, moved) = replace(old, Scope::Function, &mut names, contents, find)?;
+            self.functions()[function].node_def = new;
+            if !moved.is_empty() {
+                self.stateful.insert(function);
+            }
+            self.in_functions
+                .extend(moved.into_iter().map(|(_, content)| content));
+        }
+        let old = std::mem::take(&mut self.graph().node);
+        let find = |node| of.get(&(None, node)).copied();
+        let (new, moved) = replace(old, Scope::Main, &mut self.names, contents, find)?;
+        self.graph().node = new;
+        self.in_main.extend(moved);
+        Ok(())
+    }
+
+    /// Says of every function that reads variables, or calls one that does, that it is stateful.
+    pub(super) fn mark_stateful(&mut self) -> Result<()> {
+        let stateful = std::mem::take(&mut self.stateful);
+        let graph = self.meta_graph.graph_def.get_or_insert_default();
+        let calls = CallGraph::new(graph)?;
+        let stateful = calls.reaching(stateful);
+        let functions = graph.library.iter().flat_map(|library| &library.function);
+        let names: std::collections::BTreeSet<String> = functions
+            .enumerate()
+            .filter(|(at, _)| stateful.contains(at))
+            .map(|(_, function)| crate::select::function_name(function).to_owned())
+            .collect();
+        drop(calls);
+        let library = graph.library.get_or_insert_default();
+        for at in &stateful {
+            if let Some(signature) = &mut library.function[*at].signature {
+                signature.is_stateful = true;
+            }
+        }
+        let bodies = library
+            .function
+            .iter_mut()
+            .flat_map(|function| &mut function.node_def);
+        for node in bodies.chain(&mut graph.node) {
+            if named_functions(node).any(|name| names.contains(name)) {
+                let op = match node.op.as_str() {
+                    "PartitionedCall" => "StatefulPartitionedCall",
+                    "StatelessIf" => "If",
+                    "StatelessWhile" => "While",
+                    "StatelessCase" => "Case",
+                    _ => continue,
+                };
+                op.clone_into(&mut node.op);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Nodes in which constants were replaced, and those constants by name with what they contain.
+type Replaced = (Vec<NodeDef>, Vec<(String, usize)>);
+
+fn replace(
+    old: Vec<NodeDef>,
+    scope: Scope,
+    names: &mut Names,
+    contents: &[Content],
+    find: impl Fn(usize) -> Option<usize>,
+) -> Result<Replaced> {
+    let mut new = Vec::with_capacity(old.len());
+    let mut moved = Vec::new();
+    for (at, node) in old.into_iter().enumerate() {
+        match find(at) {
+            Some(content) => {
+                moved.push((node.name.clone(), content));
+                let nodes = variable(node, scope, &contents[content])?;
+                names.take(&nodes[..2])?;
+                new.extend(nodes);
+            }
+            None => new.push(node),
+        }
+    }
+    Ok((new, moved))
+}
+
+/// The three nodes that a constant becomes.
+///
+/// Its control inputs go to the first, so that all three are in one frame of a loop of TensorFlow 1.
+fn variable(constant: NodeDef, scope: Scope, content: &Content) -> Result<[NodeDef; 3]> {
+    if constant.input.iter().any(|input| !input.starts_with('^')) {
+        return Err(invalid(format!(
+            "the constant {:?} has an input",
+            constant.name
+        )));
+    }
+    let device = constant.device.clone();
+    let handle_name = format!("{}/proto_splitter_handle", constant.name);
+    let read_name = format!("{}/proto_splitter_read", constant.name);
+    let handle = handle(&handle_name, content)
+        .device(&device)
+        .inputs(constant.input.iter().cloned())
+        .build();
+    let read = read(&read_name, scope.output(&handle_name, "resource"), content)
+        .device(&device)
+        .build();
+    let input = scope.output(&read_name, "value");
+    Ok([handle, read, identity(constant, vec![input], content)])
+}
+
+/// A constant that gives its input instead; whoever refers to it needn't know.
+pub(super) fn identity(constant: NodeDef, inputs: Vec<String>, content: &Content) -> NodeDef {
+    let mut node = Node::new(constant.name, "Identity")
+        .device(&constant.device)
+        .inputs(inputs)
+        .dtype("T", content.dtype)
+        .build();
+    let kept = constant
+        .attr
+        .into_iter()
+        .filter(|(name, _)| name.starts_with('_'));
+    node.attr.extend(kept);
+    node.experimental_debug_info = constant.experimental_debug_info;
+    node
+}

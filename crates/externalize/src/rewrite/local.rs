@@ -1,0 +1,94 @@
+//! Constants that are mapped from files on this machine.
+//!
+//! `ImmutableConst` maps a file: nothing is read before it is used, and several processes share the
+//! memory. The path is an attribute of the node, so the files must stay where they are.
+
+use std::path::Path;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::{FunctionDef, NodeDef};
+
+use super::build::{self, Node, Scope};
+use super::constants::identity;
+use super::{Rewriter, invalid};
+use crate::content::Content;
+
+/// The file of a content in the folder `folder`.
+pub(crate) fn content_path(folder: &Path, content: &Content) -> std::path::PathBuf {
+    folder.join(&content.key)
+}
+
+/// A path as an attribute has it.
+fn region(folder: &Path, content: &Content) -> Result<String> {
+    let path = content_path(folder, content);
+    match path.to_str() {
+        Some(path) => Ok(path.to_owned()),
+        None => {
+            let message = format!("{}: a path that is not UTF-8", path.display());
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+    }
+}
+
+fn mapped(name: &str, region: &str, content: &Content) -> Node {
+    Node::new(name, "ImmutableConst")
+        .dtype("dtype", content.dtype)
+        .shape("shape", &content.shape)
+        .text("memory_region_name", region)
+}
+
+impl Rewriter<'_> {
+    pub(super) fn move_to_files(&mut self, folder: &Path) -> Result<()> {
+        let captured = self.captured_constants();
+        let of = std::mem::take(&mut self.of);
+        for ((function, node), content) in of {
+            let content = &self.contents[content];
+            let (scope, nodes) = match function {
+                Some(function) => match self.functions().get_mut(function) {
+                    Some(function) => (Scope::Function, &mut function.node_def),
+                    None => continue,
+                },
+                None => (Scope::Main, &mut self.graph().node),
+            };
+            let region = region(folder, content)?;
+            if let Some(node) = nodes.get_mut(node) {
+                let added = map_constant(node, scope, &region, content);
+                // Behind all others, whose places are as they were.
+                nodes.push(added);
+            }
+        }
+        let Some(mut objects) = self.meta_graph.object_graph_def.take() else {
+            return Ok(());
+        };
+        if objects.nodes.is_empty() {
+            return Err(invalid("an object graph without objects"));
+        }
+        let body =
+            |name: &str, content: &Content| Ok(function(name, &region(folder, content)?, content));
+        self.capture_from(&mut objects, &captured, &[], &body)?;
+        self.meta_graph.object_graph_def = Some(objects);
+        Ok(())
+    }
+}
+
+/// Has a constant give what a new node maps; gives that.
+fn map_constant(constant: &mut NodeDef, scope: Scope, region: &str, content: &Content) -> NodeDef {
+    let name = format!("{}/proto_splitter_mapped", constant.name);
+    let old = std::mem::take(constant);
+    let node = mapped(&name, region, content)
+        .device(&old.device)
+        .inputs(old.input.iter().cloned())
+        .build();
+    *constant = identity(old, vec![scope.output(&name, "tensor")], content);
+    node
+}
+
+/// A function that gives one content.
+fn function(name: &str, region: &str, content: &Content) -> FunctionDef {
+    let mut function = build::function(name, &[], false);
+    function
+        .node_def
+        .push(mapped("mapped", region, content).build());
+    build::returns(&mut function, content.dtype, "mapped:tensor:0".to_owned());
+    function
+}

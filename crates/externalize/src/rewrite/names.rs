@@ -1,0 +1,57 @@
+//! Names that are taken.
+
+use std::collections::BTreeSet;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::{GraphDef, NodeDef};
+
+use crate::select::{function_name, functions};
+
+/// What names of ours contain.
+const OURS: &str = "proto_splitter";
+
+/// The names in one graph that could be ours.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    taken: BTreeSet<String>,
+}
+
+impl Names {
+    pub(super) fn of(nodes: &[NodeDef]) -> Self {
+        let ours = nodes.iter().filter(|node| node.name.contains(OURS));
+        Names {
+            taken: ours.map(|node| node.name.clone()).collect(),
+        }
+    }
+
+    /// Fails if one of these nodes has the name of another.
+    pub(super) fn take<'n>(&mut self, nodes: impl IntoIterator<Item = &'n NodeDef>) -> Result<()> {
+        for node in nodes {
+            if node.name.contains(OURS) && !self.taken.insert(node.name.clone()) {
+                let message = format!(
+                    "a node is called {:?} already: was the model externalized before?",
+                    node.name
+                );
+                return Err(Error::new(ErrorKind::InvalidMessage, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number above those that names of functions end with.
+pub(super) fn next_function(graph: &GraphDef) -> Result<u64> {
+    let number = |name: &str| name.rsplit_once('_')?.1.parse::<u64>().ok();
+    let numbers = functions(graph)
+        .iter()
+        .filter_map(|function| number(function_name(function)));
+    // Room for as many functions as a model may have nodes.
+    let last = numbers.max().unwrap_or(0);
+    match last < u64::MAX >> 2 {
+        true => Ok(last + 1),
+        false => {
+            let message = format!("a function's name ends with the number {last}");
+            Err(Error::new(ErrorKind::LimitExceeded, message))
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Models that TensorFlow wrote, models that are made up, and models that lie.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod fixtures;
+mod hostile;
+mod models;
+mod rewriting;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use proto_splitter_core::Result;
+use proto_splitter_externalize::{ExternalizeOptions, ExternalizePlan, Externalized};
+use proto_splitter_saved_model::proto::SavedModel;
+
+/// A folder that TensorFlow wrote.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/tensorflow");
+    root.join(name)
+}
+
+/// Constants of a KiB move.
+pub(crate) fn options() -> ExternalizeOptions {
+    ExternalizeOptions::new().min_size(1 << 10)
+}
+
+/// Writes a model to a folder of its own.
+pub(crate) fn write_model(folder: &Path, model: &SavedModel) -> PathBuf {
+    let path = folder.join("model");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("saved_model.pb"), model.encode_to_vec()).unwrap();
+    path
+}
+
+pub(crate) fn externalize(from: &Path, to: &Path) -> Result<Externalized> {
+    ExternalizePlan::new(from, &options())?.write(to)
+}
+
+pub(crate) fn read_model(folder: &Path) -> SavedModel {
+    let bytes = fs::read(folder.join("saved_model.pb")).unwrap();
+    SavedModel::decode(bytes.as_slice()).unwrap()
+}
+
+/// All files of a folder, by their path in it.
+pub(crate) fn files(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut to_do = vec![folder.to_owned()];
+    while let Some(at) = to_do.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                to_do.push(path);
+            } else {
+                let path = path.strip_prefix(folder).unwrap();
+                found.push(path.to_str().unwrap().to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}

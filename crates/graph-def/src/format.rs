@@ -1,0 +1,327 @@
+//! GraphDef as one of the formats.
+
+use std::path::Path;
+
+use prost_reflect::DescriptorPool;
+use proto_splitter_core::Result;
+use proto_splitter_core::formats::{Candidate, Confidence, Format, OpenOptions, Opened};
+use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::split::ComposableSplitter;
+use proto_splitter_core::tensor::{DType, ElementRule, ShapeRule, TensorRule};
+
+use crate::proto::descriptor_pool;
+use crate::{GRAPH_DEF, GraphDefSplitter, NAMES};
+
+/// A `tensorflow.GraphDef`: a graph of TensorFlow, often called frozen.
+///
+/// A file of it has no sign of its own and any name, so none is recognised: the caller says the
+/// type, or a file in chunks does.
+///
+/// ```
+/// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
+/// use proto_splitter_graph_def::{GraphDefFormat, proto::descriptor_pool};
+///
+/// static FORMATS: Registry = Registry::new(&[&GraphDefFormat]);
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("frozen.pb");
+/// std::fs::write(&path, b"\x0a\x03\x0a\x01x")?;
+///
+/// assert!(FORMATS.open(&path, &OpenOptions::new())?.format().is_none());
+/// let graph = descriptor_pool().get_message_by_name("tensorflow.GraphDef");
+/// let opened = FORMATS.open(&path, &OpenOptions::new().descriptor(graph))?;
+/// assert_eq!(opened.format().map(|format| format.name()), Some("graphdef"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GraphDefFormat;
+
+impl Format for GraphDefFormat {
+    fn name(&self) -> &'static str {
+        "graphdef"
+    }
+
+    fn title(&self) -> &'static str {
+        "GraphDef"
+    }
+
+    fn recognize(&self, _candidate: &Candidate<'_>) -> Option<Confidence> {
+        None
+    }
+
+    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+        let descriptor = descriptor_pool().get_message_by_name(GRAPH_DEF);
+        Opened::of_file(path, descriptor, options)
+    }
+
+    fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
+        Some(descriptor_pool())
+    }
+
+    fn message_types(&self) -> &'static [&'static str] {
+        &[GRAPH_DEF]
+    }
+
+    fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
+        (message_type == GRAPH_DEF).then_some(&GraphDefSplitter as _)
+    }
+
+    fn member_names(&self) -> &'static [NameRule] {
+        &NAMES
+    }
+
+    fn tensor_rules(&self) -> &'static [TensorRule] {
+        &[TENSOR]
+    }
+}
+
+/// How a `tensorflow.TensorProto` stores its tensor: `tensor.proto` and `types.proto`.
+///
+/// In `tensor_content` the elements are as in memory, which for types of less than 8 bits is one in
+/// a byte. The `*_val` fields may end early: the last element is repeated.
+pub const TENSOR: TensorRule = TensorRule {
+    names: &[
+        ("tensorflow.FunctionDef", &[1, 1]),
+        ("tensorflow.NodeDef", &[1]),
+    ],
+    shape: ShapeRule::Dimensions(2),
+    content: 4,
+    elements: &[
+        ElementRule::new(1, DType::F32, FLOAT_VAL),
+        ElementRule::new(2, DType::F64, DOUBLE_VAL),
+        ElementRule::new(3, DType::I32, INT_VAL),
+        ElementRule::new(4, DType::U8, INT_VAL),
+        ElementRule::new(5, DType::I16, INT_VAL),
+        ElementRule::new(6, DType::I8, INT_VAL),
+        ElementRule::new(7, DType::String, STRING_VAL),
+        ElementRule::new(8, DType::C64, SCOMPLEX_VAL),
+        ElementRule::new(9, DType::I64, INT64_VAL),
+        ElementRule::new(10, DType::Bool, BOOL_VAL),
+        ElementRule::new(14, DType::BF16, HALF_VAL),
+        ElementRule::new(17, DType::U16, INT_VAL),
+        ElementRule::new(18, DType::C128, DCOMPLEX_VAL),
+        ElementRule::new(19, DType::F16, HALF_VAL),
+        ElementRule::new(22, DType::U32, UINT32_VAL),
+        ElementRule::new(23, DType::U64, UINT64_VAL),
+        ElementRule::new(24, DType::F8E5M2, FLOAT8_VAL),
+        ElementRule::new(25, DType::F8E4M3, FLOAT8_VAL),
+        ElementRule::new(29, DType::I4, INT_VAL),
+        ElementRule::new(30, DType::U4, INT_VAL),
+        ElementRule::new(11, DType::Other("qint8"), INT_VAL),
+        ElementRule::new(12, DType::Other("quint8"), INT_VAL),
+        ElementRule::new(13, DType::Other("qint32"), INT_VAL),
+        ElementRule::new(15, DType::Other("qint16"), INT_VAL),
+        ElementRule::new(16, DType::Other("quint16"), INT_VAL),
+        ElementRule::new(20, DType::Other("resource"), RESOURCE_HANDLE_VAL),
+        ElementRule::new(21, DType::Other("variant"), VARIANT_VAL),
+    ],
+    fills_up: true,
+    ..TensorRule::new("tensorflow.TensorProto", 1)
+};
+
+const FLOAT_VAL: u32 = 5;
+const DOUBLE_VAL: u32 = 6;
+const INT_VAL: u32 = 7;
+const STRING_VAL: u32 = 8;
+const SCOMPLEX_VAL: u32 = 9;
+const INT64_VAL: u32 = 10;
+const BOOL_VAL: u32 = 11;
+const DCOMPLEX_VAL: u32 = 12;
+const HALF_VAL: u32 = 13;
+const RESOURCE_HANDLE_VAL: u32 = 14;
+const VARIANT_VAL: u32 = 15;
+const UINT32_VAL: u32 = 16;
+const UINT64_VAL: u32 = 17;
+const FLOAT8_VAL: u32 = 18;
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use proto_splitter_core::formats::Registry;
+    use proto_splitter_core::split::{SplitExt, SplitOptions};
+    use proto_splitter_core::tensor::Location;
+
+    use super::*;
+    use crate::proto::attr_value::Value;
+    use crate::proto::{
+        AttrValue, FunctionDef, FunctionDefLibrary, GraphDef, NodeDef, OpDef, TensorProto,
+        TensorShapeProto, tensor_shape_proto::Dim,
+    };
+
+    static FORMATS: Registry = Registry::new(&[&GraphDefFormat]);
+
+    fn constant(name: &str, tensor: TensorProto) -> NodeDef {
+        let value = AttrValue {
+            value: Some(Value::Tensor(Box::new(tensor))),
+        };
+        NodeDef {
+            name: name.into(),
+            op: "Const".into(),
+            attr: [("value".to_owned(), Box::new(value))].into(),
+            ..NodeDef::default()
+        }
+    }
+
+    fn tensor(dtype: i32, sizes: &[i64]) -> TensorProto {
+        let dim = sizes.iter().map(|&size| Dim {
+            size,
+            ..Dim::default()
+        });
+        TensorProto {
+            dtype,
+            tensor_shape: Some(TensorShapeProto {
+                dim: dim.collect(),
+                ..TensorShapeProto::default()
+            }),
+            ..TensorProto::default()
+        }
+    }
+
+    /// Three constants in the graph, two of one name; one in a function.
+    fn graph() -> GraphDef {
+        let content = |byte| TensorProto {
+            tensor_content: vec![byte; 400].into(),
+            ..tensor(1, &[10, 10])
+        };
+        let ones = TensorProto {
+            float_val: vec![1.0],
+            ..tensor(1, &[3])
+        };
+        let function = FunctionDef {
+            signature: Some(OpDef {
+                name: "f".into(),
+                ..OpDef::default()
+            }),
+            node_def: vec![constant("c", content(3))],
+            ..FunctionDef::default()
+        };
+        GraphDef {
+            node: vec![
+                constant("a", content(1)),
+                constant("b", ones),
+                constant("a", content(2)),
+                NodeDef::default(),
+            ],
+            library: Some(FunctionDefLibrary {
+                function: vec![function],
+                ..FunctionDefLibrary::default()
+            }),
+            ..GraphDef::default()
+        }
+    }
+
+    fn opened(path: &Path) -> Opened {
+        let graph = descriptor_pool().get_message_by_name(GRAPH_DEF);
+        let options = OpenOptions::new().descriptor(graph);
+        FORMATS.open(path, &options).unwrap()
+    }
+
+    #[test]
+    fn constants_are_called_by_their_nodes_and_functions_in_any_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("plain.pb");
+        std::fs::write(&plain, graph().encode_to_vec()).unwrap();
+        let options = SplitOptions::new().max_chunk_size(300);
+        let chunked = GraphDefSplitter
+            .write_with(&graph(), folder.path().join("chunked"), &options)
+            .unwrap();
+        for path in [&plain, &chunked.path] {
+            let opened = opened(path);
+            let tensors = opened.tensors().unwrap();
+            let shown: Vec<String> = tensors.iter().map(ToString::to_string).collect();
+            let third = "node[2].attr[\"value\"].tensor";
+            assert_eq!(
+                shown,
+                [
+                    "a float32[10, 10]".to_owned(),
+                    "b float32[3]".into(),
+                    format!("{third} float32[10, 10]"),
+                    "f/c float32[10, 10]".into(),
+                ]
+            );
+            assert_eq!(tensors[3].bytes, 400);
+            let Location::Message { text, .. } = &tensors[3].location else {
+                panic!("{:?}", tensors[3].location);
+            };
+            assert_eq!(
+                text,
+                "library.function[0].node_def[0].attr[\"value\"].tensor"
+            );
+            let read = |name| opened.tensor(name).unwrap().to_vec().unwrap();
+            assert_eq!(read("f/c"), [3; 400]);
+            assert_eq!(read(third), [2; 400]);
+            assert_eq!(read("b"), 1f32.to_le_bytes().repeat(3));
+            assert_eq!(opened.tensor_at(text).unwrap().to_vec().unwrap(), [3; 400]);
+        }
+    }
+
+    #[test]
+    fn a_tensor_that_has_other_bytes_than_its_shape_says_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("graph.pb");
+        let short = TensorProto {
+            tensor_content: vec![0; 7].into(),
+            ..tensor(1, &[2])
+        };
+        let unknown = tensor(1, &[2, -1]);
+        let huge = tensor(2, &[i64::MAX, 4]);
+        for (tensor, message) in [
+            (short, "a tensor of 8 bytes by its shape has 7"),
+            (unknown, "a tensor of the shape [2, -1] has no size"),
+            (
+                huge,
+                "a tensor of the shape [9223372036854775807, 4] has no size",
+            ),
+            (
+                tensor_of_strings(),
+                "elements of the type string have no fixed width",
+            ),
+            (tensor(99, &[]), "the tensor's data type 99 is not known"),
+        ] {
+            let node = vec![constant("n", tensor)];
+            let graph = GraphDef {
+                node,
+                ..GraphDef::default()
+            };
+            std::fs::write(&path, graph.encode_to_vec()).unwrap();
+            let opened = opened(&path);
+            assert_eq!(opened.tensors().unwrap().len(), 1);
+            let error = opened.tensor("n").unwrap_err().to_string();
+            let path = "node[0].attr[\"value\"].tensor";
+            assert_eq!(error, format!("{path}: {message}"));
+        }
+    }
+
+    fn tensor_of_strings() -> TensorProto {
+        TensorProto {
+            string_val: vec!["s".into()],
+            ..tensor(7, &[1])
+        }
+    }
+
+    #[test]
+    fn the_rule_names_fields_that_hold_what_it_says() {
+        let tensor = descriptor_pool()
+            .get_message_by_name(TENSOR.message)
+            .unwrap();
+        let name = |number| tensor.get_field(number).unwrap().name().to_owned();
+        assert_eq!(name(TENSOR.dtype), "dtype");
+        assert_eq!(name(TENSOR.content), "tensor_content");
+        let types = tensor.get_field(TENSOR.dtype).unwrap().kind();
+        let types = types.as_enum().unwrap().clone();
+        for element in TENSOR.elements {
+            let number = i32::try_from(element.number).unwrap();
+            assert!(types.get_value(number).is_some(), "{}", element.number);
+            assert!(name(element.field).ends_with("_val"), "{}", element.dtype);
+        }
+        for (message, path) in TENSOR.names {
+            let mut message = descriptor_pool().get_message_by_name(message).unwrap();
+            let (last, above) = path.split_last().unwrap();
+            for number in above {
+                let field = message.get_field(*number).unwrap();
+                message = field.kind().as_message().unwrap().clone();
+            }
+            assert_eq!(message.get_field(*last).unwrap().name(), "name");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What ONNX's element types are in bytes.
+
+use crate::proto::tensor_proto::DataType;
+
+/// One of `TensorProto`'s fields that have the elements one by one, instead of their bytes.
+///
+/// Which one a type uses, and how its elements stand there, is said in the comments of
+/// `onnx.proto`, at the fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TypedField {
+    /// `float_data`: 4 bytes each.
+    Float,
+    /// `int32_data`: varints.
+    Int32,
+    /// `string_data`: repeated bytes.
+    String,
+    /// `int64_data`: varints.
+    Int64,
+    /// `double_data`: 8 bytes each.
+    Double,
+    /// `uint64_data`: varints.
+    Uint64,
+}
+
+impl TypedField {
+    /// The field's number in `TensorProto`.
+    pub(crate) const fn number(self) -> u32 {
+        match self {
+            TypedField::Float => 4,
+            TypedField::Int32 => 5,
+            TypedField::String => 6,
+            TypedField::Int64 => 7,
+            TypedField::Double => 10,
+            TypedField::Uint64 => 11,
+        }
+    }
+
+    /// The field that has the elements of this type.
+    pub(crate) fn of(data_type: DataType) -> Option<TypedField> {
+        use DataType as D;
+        Some(match data_type {
+            D::Undefined => return None,
+            D::Float | D::Complex64 => TypedField::Float,
+            D::Double | D::Complex128 => TypedField::Double,
+            D::Int64 => TypedField::Int64,
+            D::Uint32 | D::Uint64 => TypedField::Uint64,
+            D::String => TypedField::String,
+            _ => TypedField::Int32,
+        })
+    }
+}
+
+/// How many bits an element of this type has in raw data; `None` for strings and for no type.
+///
+/// ```
+/// use proto_splitter_onnx::element_bits;
+/// use proto_splitter_onnx::proto::tensor_proto::DataType;
+///
+/// assert_eq!(element_bits(DataType::Bfloat16), Some(16));
+/// assert_eq!(element_bits(DataType::Int4), Some(4));
+/// assert_eq!(element_bits(DataType::String), None);
+/// ```
+pub fn element_bits(data_type: DataType) -> Option<u32> {
+    use DataType as D;
+    Some(match data_type {
+        D::Undefined | D::String => return None,
+        D::Uint2 | D::Int2 => 2,
+        D::Uint4 | D::Int4 | D::Float4e2m1 => 4,
+        D::Float6e2m3 | D::Float6e3m2 => 6,
+        D::Uint8
+        | D::Int8
+        | D::Bool
+        | D::Float8e4m3fn
+        | D::Float8e4m3fnuz
+        | D::Float8e5m2
+        | D::Float8e5m2fnuz
+        | D::Float8e8m0 => 8,
+        D::Uint16 | D::Int16 | D::Float16 | D::Bfloat16 => 16,
+        D::Float | D::Int32 | D::Uint32 => 32,
+        D::Double | D::Int64 | D::Uint64 | D::Complex64 => 64,
+        D::Complex128 => 128,
+    })
+}
+
+/// How many bytes the raw data of a tensor of this type and shape has: what is narrower than a byte
+/// is packed. `None` for types without raw data, for a negative dimension, and for more than 2^64
+/// bytes.
+///
+/// ```
+/// use proto_splitter_onnx::raw_len;
+/// use proto_splitter_onnx::proto::tensor_proto::DataType;
+///
+/// assert_eq!(raw_len(DataType::Float, &[2, 3]), Some(24));
+/// assert_eq!(raw_len(DataType::Int4, &[5]), Some(3));
+/// assert_eq!(raw_len(DataType::Float, &[]), Some(4));
+/// assert_eq!(raw_len(DataType::Float, &[i64::MAX, i64::MAX]), None);
+/// ```
+pub fn raw_len(data_type: DataType, dims: &[i64]) -> Option<u64> {
+    let bits = element_bits(data_type)?;
+    let elements = element_count(dims)?;
+    let bits = u128::from(elements) * u128::from(bits);
+    u64::try_from(bits.div_ceil(8)).ok()
+}
+
+/// How many elements a tensor of this shape has.
+pub(crate) fn element_count(dims: &[i64]) -> Option<u64> {
+    if dims.contains(&0) {
+        return Some(0);
+    }
+    dims.iter().try_fold(1u64, |count, &dim| {
+        count.checked_mul(u64::try_from(dim).ok()?)
+    })
+}
+
+/// The type's name in lower case, as `float16`.
+pub(crate) fn type_name(data_type: DataType) -> String {
+    data_type.as_str_name().to_lowercase()
+}

@@ -1,0 +1,171 @@
+//! Elements of a tensor as raw data: copied, or converted from the fields that have them one by one.
+//!
+//! How each type's elements stand in their field is said in the comments of `onnx.proto`: half and
+//! 8-bit floats are their bits in an `int32`, two 4-bit or four 2-bit elements share one entry, and
+//! a complex number is two entries.
+
+use std::io::Write;
+use std::ops::Range;
+
+use proto_splitter_core::wire::{Input, SourceInput, WireCursor, WireType, decode_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::data_type::TypedField;
+
+/// How much is read at once to be copied.
+pub(crate) const COPY_LEN: usize = 1 << 20;
+
+/// How much is converted before it is written.
+const CONVERTED_LEN: usize = 64 << 10;
+
+/// The longest varint.
+const VARINT_LEN: usize = 10;
+
+/// Copies the bytes at `range`, and says how many they were.
+pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<u64> {
+    let mut buffer = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let left = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+        buffer.resize(left.min(COPY_LEN), 0);
+        source.read_exact_at(at, &mut buffer)?;
+        sink.write_all(&buffer)?;
+        at += buffer.len() as u64;
+    }
+    Ok(range.end - range.start)
+}
+
+/// Writes the elements in a typed field of the tensor at `tensor` as raw data, of so many bits each,
+/// and says how many bytes they were.
+pub(crate) fn convert(
+    source: &dyn ReadAt,
+    tensor: Range<u64>,
+    typed: TypedField,
+    bits: u32,
+    sink: &mut dyn Write,
+) -> Result<u64> {
+    let mut cursor = WireCursor::new(SourceInput::new(source, tensor.end));
+    cursor.set_range(tensor.clone());
+    let mut packer = Packer::new(typed, bits, sink);
+    while let Some(field) = cursor.next()? {
+        if field.number.0 != typed.number() {
+            continue;
+        }
+        match (typed, field.wire_type) {
+            (TypedField::Float | TypedField::Double, WireType::Len) => {
+                // What was put before comes before.
+                packer.flush()?;
+                packer.bytes += copy(source, field.value.clone(), packer.sink)?;
+            }
+            (TypedField::Float, WireType::Fixed32) | (TypedField::Double, WireType::Fixed64) => {
+                packer.put(cursor.bytes(field.value.clone())?)?;
+            }
+            (
+                TypedField::Int32 | TypedField::Int64 | TypedField::Uint64,
+                WireType::Len | WireType::Varint,
+            ) => {
+                varints(cursor.input_mut(), &field.value, &mut packer)?;
+            }
+            _ => {
+                let message = "elements that are not of their field's type";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start));
+            }
+        }
+        cursor.set_range(field.end..tensor.end);
+    }
+    packer.finish()
+}
+
+/// Converts the varints at `range`, one behind the other.
+fn varints(input: &mut impl Input, range: &Range<u64>, packer: &mut Packer<'_>) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let bytes = input.fetch(at, VARINT_LEN)?;
+        let most = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+        let mut rest = &bytes[..bytes.len().min(most)];
+        // What is cut off at the end of the window is read with the next.
+        while let Some((value, len)) = decode_varint(rest) {
+            packer.element(value)?;
+            rest = &rest[len..];
+            at += len as u64;
+        }
+        let is_cut = rest.len() < VARINT_LEN && at + (rest.len() as u64) < range.end;
+        if !rest.is_empty() && !is_cut {
+            let message = "an element that is cut short or too long";
+            return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+        }
+    }
+    Ok(())
+}
+
+/// Puts elements together to bytes.
+struct Packer<'a> {
+    sink: &'a mut dyn Write,
+    out: Vec<u8>,
+    /// Bytes that an element takes; what is packed closer has its bits here instead.
+    width: usize,
+    six_bits: bool,
+    /// Bits that don't make a byte yet, and how many.
+    pending: (u32, u32),
+    bytes: u64,
+}
+
+impl<'a> Packer<'a> {
+    fn new(typed: TypedField, bits: u32, sink: &'a mut dyn Write) -> Self {
+        let width = match typed {
+            TypedField::Float => 4,
+            TypedField::Double | TypedField::Int64 => 8,
+            // An entry of narrow ones is a byte of raw data already, but for those of six bits.
+            _ => bits.div_ceil(8) as usize,
+        };
+        Packer {
+            sink,
+            out: Vec::new(),
+            width,
+            six_bits: bits == 6,
+            pending: (0, 0),
+            bytes: 0,
+        }
+    }
+
+    fn element(&mut self, value: u64) -> Result<()> {
+        let bytes = value.to_le_bytes();
+        if !self.six_bits {
+            return self.put(&bytes[..self.width.min(bytes.len())]);
+        }
+        let (mut bits, mut count) = self.pending;
+        bits |= u32::from(bytes[0] & 0x3f) << count;
+        count += 6;
+        if count >= 8 {
+            self.put(&bits.to_le_bytes()[..1])?;
+            (bits, count) = (bits >> 8, count - 8);
+        }
+        self.pending = (bits, count);
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.extend_from_slice(bytes);
+        self.bytes += bytes.len() as u64;
+        if self.out.len() >= CONVERTED_LEN {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.sink.write_all(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64> {
+        let (bits, count) = self.pending;
+        if count > 0 {
+            self.put(&bits.to_le_bytes()[..1])?;
+        }
+        self.flush()?;
+        Ok(self.bytes)
+    }
+}

@@ -1,0 +1,461 @@
+//! Which tensors leave a model, and where they go.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::rope::{Rope, RopeBuilder};
+use proto_splitter_core::size_tree::{TreeOptions, measure};
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use super::{
+    ALIGNED_ABOVE, ExternalOptions, LEAST_MIN_SIZE, MAX_MODEL_SIZE, MAX_SHAPE_CARRIER, same,
+};
+use crate::data_type::{TypedField, element_bits};
+use crate::model_descriptor;
+use crate::proto::tensor_proto::DataType;
+use crate::rewrite::{Change, Inserted, Rewriter};
+use crate::tensor::{Data, Tensor, field};
+use crate::tensors::other_length;
+use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
+
+/// What a tensor that leaves loses.
+const INSIDE: &[u32] = &[
+    field::TYPED[0],
+    field::TYPED[1],
+    field::TYPED[2],
+    field::TYPED[3],
+    field::TYPED[4],
+    field::TYPED[5],
+    field::RAW_DATA,
+    field::EXTERNAL_DATA,
+    field::DATA_LOCATION,
+];
+
+/// The largest alignment: 1 GiB.
+const MAX_ALIGNMENT: u64 = 1 << 30;
+
+/// A model that is to be written with external data: which tensors leave, and where they go.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use prost::Message;
+/// use proto_splitter_onnx::external::{ExternalOptions, ExternalPlan};
+/// use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto};
+///
+/// let tensor = |name: &str| TensorProto {
+///     dims: vec![1000],
+///     data_type: Some(1),
+///     name: Some(name.into()),
+///     raw_data: Some(vec![7; 4000].into()),
+///     ..Default::default()
+/// };
+/// let graph = GraphProto { initializer: vec![tensor("a"), tensor("b")], ..Default::default() };
+/// let model = ModelProto { graph: Some(graph), ..Default::default() }.encode_to_vec();
+/// let size = model.len() as u64;
+///
+/// let plan = ExternalPlan::new(Arc::new(model), size, "model.onnx", &ExternalOptions::new())?;
+/// // Both have the same bytes, which are written once.
+/// assert_eq!((plan.tensor_count(), plan.data_size()), (2, 4000));
+/// assert!(plan.model_size() < 200);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+pub struct ExternalPlan {
+    pub(super) reader: Arc<dyn ReadAt>,
+    pub(super) target: PathBuf,
+    pub(super) options: ExternalOptions,
+    pub(super) skeleton: Rope,
+    pub(super) leaving: Vec<Leaving>,
+    pub(super) files: Vec<DataFile>,
+}
+
+impl std::fmt::Debug for ExternalPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExternalPlan")
+            .field("target", &self.target)
+            .field("model_size", &self.model_size())
+            .field("tensors", &self.leaving.len())
+            .field("files", &self.files)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A file of data.
+#[derive(Debug)]
+pub(super) struct DataFile {
+    /// Its name, in the folder of the model.
+    pub(super) name: String,
+    pub(super) size: u64,
+}
+
+/// A tensor that leaves.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    /// Where it begins in the model, which tells it from others.
+    start: u64,
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
+    /// How many bytes of raw data.
+    pub(super) len: u64,
+    file: usize,
+    pub(super) offset: u64,
+    /// Whether another one with the same bytes writes them.
+    pub(super) is_copy: bool,
+}
+
+impl Leaving {
+    pub(super) fn file(&self) -> usize {
+        self.file
+    }
+}
+
+/// Where the bytes of a tensor that leaves come from.
+#[derive(Debug)]
+pub(super) enum Bytes {
+    Raw(Range<u64>),
+    /// From the elements in this field of the tensor, of so many bits each.
+    Typed(Range<u64>, TypedField, u32),
+}
+
+impl ExternalPlan {
+    /// Plans how the model that is the first `size` bytes of `reader` is written to `target`.
+    /// Headers are read, and tensors that may be equal are compared.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if an option is out of its range, or the target's name is one
+    /// that readers of external data refuse; [`ErrorKind::InvalidMessage`] if the model breaks the
+    /// wire format or a tensor has other data than its type and shape say;
+    /// [`ErrorKind::Uncuttable`] with the largest thing left if the rest of the model has more than
+    /// [`MAX_MODEL_SIZE`] bytes; [`ErrorKind::LimitExceeded`] if a tensor is larger than a data file
+    /// may be.
+    pub fn new(
+        reader: Arc<dyn ReadAt>,
+        size: u64,
+        target: impl Into<PathBuf>,
+        options: &ExternalOptions,
+    ) -> Result<ExternalPlan> {
+        let target = target.into();
+        check(options)?;
+        let name = file_name(&target)?;
+        let mut choice = Choice {
+            options,
+            leaving: Vec::new(),
+        };
+        walk(&*reader, size, options.max_depth, &mut choice)?;
+        let mut leaving = choice.leaving;
+        let files = lay_out(&*reader, &mut leaving, options, &name)?;
+        let skeleton = skeleton(&reader, size, &leaving, &files, options)?;
+        let plan = ExternalPlan {
+            reader,
+            target,
+            options: options.clone(),
+            skeleton,
+            leaving,
+            files,
+        };
+        plan.check_size()?;
+        Ok(plan)
+    }
+
+    /// Bytes of the `.onnx` file.
+    pub fn model_size(&self) -> u64 {
+        self.skeleton.total_size()
+    }
+
+    /// Bytes of all data files.
+    pub fn data_size(&self) -> u64 {
+        self.files.iter().map(|file| file.size).sum()
+    }
+
+    /// How many tensors leave.
+    pub fn tensor_count(&self) -> usize {
+        self.leaving.len()
+    }
+
+    /// The data files, in the folder of the model.
+    pub fn data_files(&self) -> impl ExactSizeIterator<Item = PathBuf> {
+        self.files
+            .iter()
+            .map(|file| self.target.with_file_name(&file.name))
+    }
+
+    /// Fails if the rest is more than readers take, and names the largest thing in it.
+    fn check_size(&self) -> Result<()> {
+        let size = self.model_size();
+        if size <= MAX_MODEL_SIZE {
+            return Ok(());
+        }
+        let options = MergeOptions::new().descriptor(model_descriptor());
+        let view = MessageView::of_plain(&self.skeleton, options)?;
+        let tree = measure(
+            &view,
+            &FieldPath::root(),
+            &TreeOptions::new().names(&crate::NAMES).top(1),
+        )?;
+        let mut largest = (String::from("the model"), size);
+        let mut nodes = &tree.root.children;
+        while let Some(node) = nodes.iter().max_by_key(|node| node.size) {
+            if node.size < size / 100 {
+                break;
+            }
+            largest = match node.members.first() {
+                Some(member) if member.size >= node.size / 2 => {
+                    let path = join(&largest.0, &member.text);
+                    let named = member.name.name.as_ref();
+                    let named = named.map(|name| format!(" ({name})"));
+                    (path + &named.unwrap_or_default(), member.size)
+                }
+                _ => (join(&largest.0, &node.label()), node.size),
+            };
+            nodes = &node.children;
+        }
+        let message = format!(
+            "{size} bytes are left in the model, over the {MAX_MODEL_SIZE} that readers take; \
+             the largest part is {} with {} bytes",
+            largest.0, largest.1
+        );
+        Err(Error::new(ErrorKind::Uncuttable, message))
+    }
+}
+
+fn join(path: &str, step: &str) -> String {
+    match path {
+        "the model" => step.to_owned(),
+        path => format!("{path}.{step}"),
+    }
+}
+
+fn check(options: &ExternalOptions) -> Result<()> {
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
+    if options.min_size < LEAST_MIN_SIZE && !options.force {
+        return invalid(format!(
+            "tensors of fewer than {LEAST_MIN_SIZE} bytes are to leave, which onnxruntime refuses; \
+             force does it all the same"
+        ));
+    }
+    if !options.alignment.is_power_of_two() || options.alignment > MAX_ALIGNMENT {
+        return invalid(format!(
+            "an alignment of {} bytes, which is not a power of two up to {MAX_ALIGNMENT}",
+            options.alignment
+        ));
+    }
+    if options.max_file_size == Some(0) {
+        return invalid("a maximum file size of 0 bytes".to_owned());
+    }
+    Ok(())
+}
+
+/// The target's name, which the names of data files begin with: they stand in the model, and have to
+/// be ones that all readers take.
+fn file_name(target: &Path) -> Result<String> {
+    let name = target.file_name().and_then(|name| name.to_str());
+    match name {
+        Some(name) if !name.contains("..") && !name.contains('\\') => Ok(name.to_owned()),
+        _ => {
+            let message = format!(
+                "{}: readers of external data take no file name that has \"..\" or a backslash, \
+                 or is not UTF-8",
+                target.display()
+            );
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+    }
+}
+
+/// Chooses the tensors that leave.
+struct Choice<'a> {
+    options: &'a ExternalOptions,
+    leaving: Vec<Leaving>,
+}
+
+impl Visitor for Choice<'_> {
+    fn tensor(
+        &mut self,
+        _: &Field,
+        tensor: Tensor,
+        place: &Place<'_>,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<()> {
+        if tensor.is_external || !(self.options.everywhere || is_filled_by_onnx(place)) {
+            return Ok(());
+        }
+        let data_type = tensor.data_type();
+        let (Some(len), Some(bits)) = (tensor.raw_len(), data_type.and_then(element_bits)) else {
+            return Ok(());
+        };
+        if len < self.options.min_size || is_shape_carrier(&tensor, len) {
+            return Ok(());
+        }
+        let bytes = match tensor.data() {
+            Data::Raw(range) if range.end - range.start != len => {
+                let found = range.end - range.start;
+                let error = tensor.invalid(&other_length(found, len));
+                return Err(error.at_path(place.path()));
+            }
+            Data::Raw(range) => Bytes::Raw(range),
+            Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),
+            Data::External | Data::None => return Ok(()),
+        };
+        self.leaving.push(Leaving {
+            start: tensor.range.start,
+            name: place.name(cursor, &tensor)?,
+            bytes,
+            len,
+            file: 0,
+            offset: 0,
+            is_copy: false,
+        });
+        Ok(())
+    }
+}
+
+/// Whether `onnx.load` of onnx 1.23 puts a tensor that is there back in, as was tried: others it
+/// leaves external, and what is done with the model then fails.
+fn is_filled_by_onnx(place: &Place<'_>) -> bool {
+    match place.role {
+        _ if place.in_training() => false,
+        TensorRole::Initializer | TensorRole::Attribute => {
+            !(place.in_function() && place.in_subgraph())
+        }
+        _ => false,
+    }
+}
+
+/// Whether shape inference may have to read it.
+fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
+    matches!(tensor.data_type(), Some(DataType::Int64 | DataType::Int32))
+        && tensor.dims.len() <= 1
+        && len <= MAX_SHAPE_CARRIER
+}
+
+/// Gives each tensor its place, one behind the other.
+fn lay_out(
+    reader: &dyn ReadAt,
+    leaving: &mut [Leaving],
+    options: &ExternalOptions,
+    name: &str,
+) -> Result<Vec<DataFile>> {
+    let spans: Vec<_> = leaving
+        .iter()
+        .map(|one| match &one.bytes {
+            Bytes::Raw(range) => Some(range.clone()),
+            Bytes::Typed(..) => None,
+        })
+        .collect();
+    let same = same::find(reader, &spans, &options.progress)?;
+    let most = options.max_file_size.unwrap_or(i64::MAX.cast_unsigned());
+    let mut sizes: Vec<u64> = Vec::new();
+    for at in 0..leaving.len() {
+        if let Some(first) = same[at] {
+            let (file, offset) = (leaving[first].file, leaving[first].offset);
+            let copy = &mut leaving[at];
+            (copy.file, copy.offset, copy.is_copy) = (file, offset, true);
+            continue;
+        }
+        let one = &mut leaving[at];
+        let alignment = match one.len > ALIGNED_ABOVE {
+            true => options.alignment,
+            false => 1,
+        };
+        let end_in = |size: u64| {
+            let offset = size.checked_next_multiple_of(alignment)?;
+            let end = offset.checked_add(one.len)?;
+            (end <= most).then_some((offset, end))
+        };
+        let place = sizes.last().and_then(|&size| end_in(size));
+        let (offset, end) = match place {
+            Some(place) => place,
+            None => {
+                sizes.push(0);
+                end_in(0).ok_or_else(|| {
+                    let message = format!(
+                        "tensor \"{}\" has {} bytes, over the maximum file size of {most}",
+                        one.name, one.len
+                    );
+                    Error::new(ErrorKind::LimitExceeded, message)
+                })?
+            }
+        };
+        if let Some(size) = sizes.last_mut() {
+            *size = end;
+        }
+        (one.file, one.offset) = (sizes.len() - 1, offset);
+    }
+    let stem = name.strip_suffix(".onnx");
+    let count = sizes.len();
+    let named = sizes.into_iter().enumerate().map(|(at, size)| DataFile {
+        name: match (count, stem) {
+            (1, _) => format!("{name}.data"),
+            (_, Some(stem)) => format!("{stem}-{:05}-of-{count:05}.onnx.data", at + 1),
+            (_, None) => format!("{name}-{:05}-of-{count:05}.data", at + 1),
+        },
+        size,
+    });
+    Ok(named.collect())
+}
+
+/// The model without what leaves.
+fn skeleton(
+    reader: &Arc<dyn ReadAt>,
+    size: u64,
+    leaving: &[Leaving],
+    files: &[DataFile],
+    options: &ExternalOptions,
+) -> Result<Rope> {
+    let mut builder = RopeBuilder::new();
+    let model = builder.reader("the model", Arc::clone(reader))?;
+    let mut rest = leaving.iter().peekable();
+    let mut decide = |tensor: &Tensor, _: &Place<'_>, _: &mut Cursor<'_>, _: &mut RopeBuilder| {
+        let Some(one) = rest.next_if(|one| one.start == tensor.range.start) else {
+            return Ok(Change::None);
+        };
+        let location = files.get(one.file).map_or("", |file| file.name.as_str());
+        Ok(Change::Fields {
+            dropped: INSIDE,
+            before: field::DATA_LOCATION,
+            inserted: vec![Inserted::Literal(reference(location, one.offset, one.len))],
+        })
+    };
+    let mut rewriter = Rewriter::new(&mut builder, model, &mut decide);
+    walk(&**reader, size, options.max_depth, &mut rewriter)?;
+    rewriter.finish(size)?;
+    if let Some(one) = rest.next() {
+        let message = format!("tensor \"{}\" is not there any more", one.name);
+        return Err(Error::new(ErrorKind::SourceChanged, message));
+    }
+    builder.finish()
+}
+
+/// `external_data` with the three keys that all readers take, and `data_location`.
+fn reference(location: &str, offset: u64, length: u64) -> Vec<u8> {
+    let (offset, length) = (offset.to_string(), length.to_string());
+    let mut out = Vec::new();
+    for (key, value) in [
+        ("location", location),
+        ("offset", &offset),
+        ("length", &length),
+    ] {
+        let mut entry = Vec::new();
+        for (number, text) in [(1, key), (2, value)] {
+            put_field(&mut entry, number, text.as_bytes());
+        }
+        put_field(&mut out, field::EXTERNAL_DATA, &entry);
+    }
+    let location = FieldNumber(field::DATA_LOCATION);
+    put_varint(&mut out, tag(location, WireType::Varint));
+    put_varint(&mut out, 1);
+    out
+}
+
+fn put_field(out: &mut Vec<u8>, number: u32, bytes: &[u8]) {
+    put_varint(out, tag(FieldNumber(number), WireType::Len));
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}

@@ -1,0 +1,92 @@
+//! Tensors with the same bytes, which are stored once.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use proto_splitter_core::Result;
+use proto_splitter_core::progress::Progress;
+use record_file::ReadAt;
+
+use crate::elements::COPY_LEN;
+
+/// How many bytes are looked at, at the front, in the middle and at the end, before all are
+/// compared.
+const SAMPLE: u64 = 64;
+
+/// With how many others of one length and one sample a tensor is compared, at the most.
+const MOST_COMPARED: usize = 8;
+
+/// For each of these spans the first that has the same bytes, if one before it has. Of a length that
+/// only one span has nothing is read.
+pub(super) fn find(
+    source: &dyn ReadAt,
+    spans: &[Option<Range<u64>>],
+    progress: &Progress,
+) -> Result<Vec<Option<usize>>> {
+    let mut lengths: HashMap<u64, u32> = HashMap::new();
+    for span in spans.iter().flatten() {
+        *lengths.entry(span.end - span.start).or_default() += 1;
+    }
+    let mut firsts: HashMap<(u64, Vec<u8>), Vec<usize>> = HashMap::new();
+    let mut same = vec![None; spans.len()];
+    for (at, span) in spans.iter().enumerate() {
+        let Some(span) = span else {
+            continue;
+        };
+        let length = span.end - span.start;
+        if length == 0 || lengths.get(&length) == Some(&1) {
+            continue;
+        }
+        progress.check()?;
+        let known = firsts.entry((length, sample(source, span)?)).or_default();
+        for &first in known.iter() {
+            if let Some(other) = &spans[first]
+                && are_equal(source, other, span, progress)?
+            {
+                same[at] = Some(first);
+                break;
+            }
+        }
+        if same[at].is_none() && known.len() < MOST_COMPARED {
+            known.push(at);
+        }
+    }
+    Ok(same)
+}
+
+fn sample(source: &dyn ReadAt, span: &Range<u64>) -> Result<Vec<u8>> {
+    let length = span.end - span.start;
+    let part = usize::try_from(SAMPLE.min(length)).unwrap_or(0);
+    let last = length - part as u64;
+    let mut bytes = vec![0; 3 * part];
+    for (slot, at) in bytes.chunks_mut(part).zip([0, last / 2, last]) {
+        source.read_exact_at(span.start + at, slot)?;
+    }
+    Ok(bytes)
+}
+
+fn are_equal(
+    source: &dyn ReadAt,
+    a: &Range<u64>,
+    b: &Range<u64>,
+    progress: &Progress,
+) -> Result<bool> {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    let length = a.end - a.start;
+    while at < length {
+        progress.check()?;
+        let step = usize::try_from(length - at)
+            .unwrap_or(usize::MAX)
+            .min(COPY_LEN);
+        left.resize(step, 0);
+        right.resize(step, 0);
+        source.read_exact_at(a.start + at, &mut left)?;
+        source.read_exact_at(b.start + at, &mut right)?;
+        if left != right {
+            return Ok(false);
+        }
+        at += step as u64;
+    }
+    Ok(true)
+}

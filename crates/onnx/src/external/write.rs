@@ -1,0 +1,315 @@
+//! Carrying out the plan: both files appear complete, or neither.
+
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use super::plan::{Bytes, ExternalPlan, Leaving};
+use super::{ExternalOptions, MAX_MODEL_SIZE};
+use crate::elements::{self, COPY_LEN};
+use crate::source::OnnxSource;
+use crate::tensors::other_length;
+
+/// Raw data is copied in pieces of so many bytes, so that one large tensor keeps all threads busy.
+const PIECE_LEN: u64 = 32 << 20;
+
+/// What was written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Written {
+    /// The `.onnx` file.
+    pub path: PathBuf,
+    /// The data files beside it.
+    pub data_files: Vec<PathBuf>,
+    /// How many tensors have their data there.
+    pub tensors: usize,
+    /// Bytes of the `.onnx` file.
+    pub model_size: u64,
+    /// Bytes of all data files.
+    pub data_size: u64,
+}
+
+/// In which form a model is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Form {
+    /// One file while every reader takes it, else a pair.
+    #[default]
+    Auto,
+    /// One file, whatever its size.
+    OnePiece,
+    /// A small `.onnx` with data files beside it.
+    External,
+}
+
+impl OnnxSource {
+    /// Writes the model to `target`, in this form.
+    ///
+    /// # Errors
+    ///
+    /// As [`ExternalPlan::new`] and [`ExternalPlan::write`]; [`ErrorKind::InvalidConfig`] if a file
+    /// that the model is read from would be replaced.
+    pub fn write(&self, target: &Path, form: Form, options: &ExternalOptions) -> Result<Written> {
+        let is_pair = match form {
+            Form::Auto => self.size() > MAX_MODEL_SIZE,
+            Form::OnePiece => false,
+            Form::External => true,
+        };
+        let reader = std::sync::Arc::clone(self.reader());
+        if !is_pair {
+            self.check_apart([target.to_owned()])?;
+            return write_one_piece(&*reader, self.size(), target, options);
+        }
+        let plan = ExternalPlan::new(reader, self.size(), target, options)?;
+        self.check_apart(plan.data_files().chain([target.to_owned()]))?;
+        plan.write()
+    }
+
+    /// Fails if one of the targets is a file that the model is read from.
+    fn check_apart(&self, targets: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+        for target in targets {
+            let Ok(target) = fs::canonicalize(&target) else {
+                continue;
+            };
+            let is_source = |file: &Path| fs::canonicalize(file).is_ok_and(|file| file == target);
+            if self.files().any(is_source) {
+                let message = format!("{}: the model is read from this file", target.display());
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the model that is the first `size` bytes of `reader` to one file, whatever its size.
+///
+/// # Errors
+///
+/// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if it can't be
+/// written; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
+pub fn write_one_piece(
+    reader: &dyn ReadAt,
+    size: u64,
+    target: &Path,
+    options: &ExternalOptions,
+) -> Result<Written> {
+    let file = AtomicFile::create(target, options.force)?;
+    let meter = options.progress.meter(size);
+    let pieces: Vec<_> = pieces(0..size, 0).collect();
+    run(options, pieces.len(), |at| {
+        copy_to(reader, &pieces[at], &file, &meter)
+    })?;
+    options.progress.check()?;
+    file.commit()?;
+    Ok(Written {
+        path: target.to_owned(),
+        data_files: Vec::new(),
+        tensors: 0,
+        model_size: size,
+        data_size: 0,
+    })
+}
+
+impl ExternalPlan {
+    /// Writes the model and its data files. They appear complete, the model last, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if a file can't be
+    /// written; [`ErrorKind::InvalidMessage`] if a tensor hasn't got as many elements as its shape
+    /// says; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
+    pub fn write(&self) -> Result<Written> {
+        let force = self.options.force;
+        // The model first: if it may not be replaced, nothing else is begun.
+        let model = AtomicFile::create(&self.target, force)?;
+        let mut data = Vec::new();
+        for (path, file) in self.data_files().zip(&self.files) {
+            let created = AtomicFile::create(&path, force)?;
+            created
+                .as_file()
+                .set_len(file.size)
+                .map_err(|error| at_target(error.into(), &path))?;
+            data.push(created);
+        }
+        self.copy(&data, &model)?;
+        self.options.progress.check()?;
+        self.commit(data, model)?;
+        Ok(Written {
+            path: self.target.clone(),
+            data_files: self.data_files().collect(),
+            tensors: self.tensor_count(),
+            model_size: self.model_size(),
+            data_size: self.data_size(),
+        })
+    }
+
+    /// Copies all bytes to their places.
+    fn copy(&self, data: &[AtomicFile], model: &AtomicFile) -> Result<()> {
+        let size = self.model_size().saturating_add(self.data_size());
+        let meter = self.options.progress.meter(size);
+        let mut jobs: Vec<Job<'_>> = Vec::new();
+        for one in self.leaving.iter().filter(|one| !one.is_copy) {
+            let Some(file) = data.get(one.file()) else {
+                continue;
+            };
+            match &one.bytes {
+                Bytes::Raw(range) => jobs
+                    .extend(pieces(range.clone(), one.offset).map(|piece| Job::Copy(piece, file))),
+                Bytes::Typed(..) => jobs.push(Job::Convert(one, file)),
+            }
+        }
+        run(&self.options, jobs.len(), |at| match &jobs[at] {
+            Job::Copy(piece, file) => copy_to(&*self.reader, piece, file, &meter),
+            Job::Convert(one, file) => self.convert(one, file, &meter),
+        })?;
+        for piece in pieces(0..self.model_size(), 0) {
+            copy_to(&self.skeleton, &piece, model, &meter)?;
+        }
+        Ok(())
+    }
+
+    fn convert(&self, one: &Leaving, file: &AtomicFile, meter: &Meter) -> Result<()> {
+        let Bytes::Typed(range, typed, bits) = &one.bytes else {
+            return Ok(());
+        };
+        let sink = file.writer_at(one.offset);
+        let mut sink = Bounded {
+            sink,
+            left: one.len,
+            meter,
+        };
+        let reader = &*self.reader;
+        let written = elements::convert(reader, range.clone(), *typed, *bits, &mut sink)
+            .map_err(|error| at_target(error, file.target()))?;
+        if written != one.len {
+            let message = format!(
+                "tensor \"{}\": {}",
+                one.name,
+                other_length(written, one.len)
+            );
+            return Err(Error::new(ErrorKind::InvalidMessage, message));
+        }
+        Ok(())
+    }
+
+    /// Gives the files their names, the model last. If one can't be given, those that were are taken
+    /// away again, unless they replaced others.
+    fn commit(&self, data: Vec<AtomicFile>, model: AtomicFile) -> Result<()> {
+        let mut named: Vec<PathBuf> = Vec::new();
+        let committed = data.into_iter().chain([model]).try_for_each(|file| {
+            let target = file.target().to_owned();
+            let is_new = fs::symlink_metadata(&target).is_err();
+            file.commit()?;
+            if is_new {
+                named.push(target);
+            }
+            Ok(())
+        });
+        committed.inspect_err(|_| {
+            for path in named {
+                // What can't be removed is said by the error that brought us here.
+                let _ = fs::remove_file(path);
+            }
+        })
+    }
+}
+
+enum Job<'a> {
+    Copy(Piece, &'a AtomicFile),
+    Convert(&'a Leaving, &'a AtomicFile),
+}
+
+/// Bytes of the source, and where they go.
+struct Piece {
+    from: u64,
+    len: u64,
+    to: u64,
+}
+
+fn pieces(range: std::ops::Range<u64>, to: u64) -> impl Iterator<Item = Piece> {
+    let len = range.end - range.start;
+    (0..len.div_ceil(PIECE_LEN)).map(move |at| {
+        let skip = at * PIECE_LEN;
+        Piece {
+            from: range.start + skip,
+            len: PIECE_LEN.min(len - skip),
+            to: to + skip,
+        }
+    })
+}
+
+fn copy_to(reader: &dyn ReadAt, piece: &Piece, file: &AtomicFile, meter: &Meter) -> Result<()> {
+    let mut sink = file.writer_at(piece.to);
+    let mut buffer = Vec::new();
+    let mut done = 0;
+    while done < piece.len {
+        let left = usize::try_from(piece.len - done).unwrap_or(usize::MAX);
+        buffer.resize(left.min(COPY_LEN), 0);
+        reader.read_exact_at(piece.from + done, &mut buffer)?;
+        sink.write_all(&buffer)
+            .map_err(|error| at_target(error.into(), file.target()))?;
+        done += buffer.len() as u64;
+        meter.advance(buffer.len() as u64)?;
+    }
+    Ok(())
+}
+
+/// Lets no more bytes through than a tensor takes: behind them another one begins.
+struct Bounded<'m, W> {
+    sink: W,
+    left: u64,
+    meter: &'m Meter,
+}
+
+impl<W: Write> Write for Bounded<'_, W> {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let fits = &buf[..buf.len().min(most)];
+        self.sink.write_all(fits)?;
+        self.left -= fits.len() as u64;
+        self.meter.advance(fits.len() as u64)?;
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
+/// Does `count` jobs on threads. The first error ends them all.
+fn run(
+    options: &ExternalOptions,
+    count: usize,
+    job: impl Fn(usize) -> Result<()> + Sync,
+) -> Result<()> {
+    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = options.threads.unwrap_or_else(cores).get().min(count);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                return Ok(());
+            }
+            job(at).inspect_err(|_| next.store(count, Ordering::Relaxed))?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut result = work();
+        for other in others {
+            let joined = other
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            result = result.and(joined);
+        }
+        result
+    })
+}

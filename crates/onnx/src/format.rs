@@ -1,0 +1,413 @@
+//! ONNX as one of the formats.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use prost_reflect::DescriptorPool;
+use proto_splitter_core::atomic::check_folder;
+use proto_splitter_core::formats::{
+    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Format,
+    OpenOptions, Opened, Target, Verified,
+};
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::split::ComposableSplitter;
+use proto_splitter_core::tensor::{
+    DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
+};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::external::{ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, Written, write_one_piece};
+use crate::proto::descriptor_pool;
+use crate::proto::tensor_proto::DataType;
+use crate::source::{OnnxOptions, OnnxSource};
+use crate::tensors::{ModelTensor, ModelTensors};
+use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
+
+/// An ONNX model: an `.onnx` file, with the files of external data beside it, if there are any.
+///
+/// ```
+/// use proto_splitter_core::formats::{OpenOptions, Registry};
+/// use proto_splitter_onnx::OnnxFormat;
+///
+/// static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.onnx");
+/// std::fs::write(&path, [0x08, 0x0e])?;
+/// let opened = FORMATS.open(&path, &OpenOptions::new())?;
+/// assert_eq!(opened.format().map(|format| format.title()), Some("ONNX model"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnnxFormat;
+
+/// The forms that a model can be written in.
+const TARGETS: &[Target] = &[
+    Target {
+        name: "auto",
+        title: "ONNX model in one file, or with its tensors beside it if it is over 2 GiB",
+    },
+    Target {
+        name: "onnx",
+        title: "ONNX model in one file of any size",
+    },
+    Target {
+        name: "external",
+        title: "ONNX model with its tensors beside it",
+    },
+];
+
+impl Format for OnnxFormat {
+    fn name(&self) -> &'static str {
+        "onnx"
+    }
+
+    fn title(&self) -> &'static str {
+        "ONNX model"
+    }
+
+    fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
+        let is_file = candidate.kind() == CandidateKind::File;
+        (is_file && candidate.extension().as_deref() == Some("onnx")).then_some(Confidence::Likely)
+    }
+
+    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+        let model = OnnxSource::open(path, &OnnxOptions::new())?;
+        if model.external_tensors() == 0 {
+            // The file is the message, byte for byte.
+            let opened = Opened::of_file(path, model_descriptor(), options)?;
+            return Ok(opened.with_archive(ModelArchive::new(model)));
+        }
+        let reader = Arc::clone(model.reader());
+        let files: Vec<_> = model.files().map(Path::to_owned).collect();
+        let opened = Opened::of_reader(reader, model_descriptor(), options)?;
+        Ok(opened.reading(files).with_archive(ModelArchive::new(model)))
+    }
+
+    fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
+        Some(descriptor_pool())
+    }
+
+    fn message_types(&self) -> &'static [&'static str] {
+        &[MODEL_PROTO]
+    }
+
+    fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
+        (message_type == MODEL_PROTO).then_some(&OnnxSplitter as _)
+    }
+
+    fn member_names(&self) -> &'static [NameRule] {
+        &NAMES
+    }
+
+    fn tensor_rules(&self) -> &'static [TensorRule] {
+        &[TENSOR]
+    }
+
+    fn targets(&self) -> &'static [Target] {
+        TARGETS
+    }
+
+    fn convert(
+        &self,
+        opened: &Opened,
+        target: &Target,
+        output: &Path,
+        options: &ConvertOptions,
+    ) -> Result<Converted> {
+        let external = external_options(options)?;
+        refuse_sources(opened, output)?;
+        let (reader, size) = message(opened, output)?;
+        let is_pair = match target.name {
+            "auto" => size > MAX_MODEL_SIZE,
+            "onnx" => false,
+            "external" => true,
+            other => {
+                let message = format!("there is no form {other:?} for an ONNX model");
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        };
+        if !is_pair {
+            let written = write_one_piece(&*reader, size, output, &external)?;
+            let is_refused = size > MAX_MODEL_SIZE;
+            let converted = converted(written);
+            return Ok(match is_refused {
+                true => converted.note("no reader of protobuf takes a file over 2 GiB"),
+                false => converted,
+            });
+        }
+        let plan = ExternalPlan::new(reader, size, output, &external)?;
+        for file in plan.data_files() {
+            refuse_sources(opened, &file)?;
+        }
+        Ok(converted(plan.write()?))
+    }
+}
+
+/// The message's bytes, by position. One in chunks is merged, with all its checks, to a file without
+/// a name in the folder of the output.
+fn message(opened: &Opened, output: &Path) -> Result<(Arc<dyn ReadAt>, u64)> {
+    if let Some((reader, size)) = opened.plain() {
+        return Ok((Arc::clone(reader), size));
+    }
+    check_folder(output)?;
+    let folder = match output.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    let mut merged = tempfile::tempfile_in(folder)
+        .map_err(|error| Error::from(error).context(folder.display()))?;
+    let size = opened.view()?.get_to(&FieldPath::root(), &mut merged)?;
+    Ok((Arc::new(merged), size))
+}
+
+fn converted(written: Written) -> Converted {
+    let bytes = written.model_size.saturating_add(written.data_size);
+    let mut files = vec![written.path];
+    files.extend(written.data_files);
+    Converted::new(files, bytes)
+}
+
+/// Fails if a file that the model is read from would be replaced.
+fn refuse_sources(opened: &Opened, output: &Path) -> Result<()> {
+    let Ok(real) = std::fs::canonicalize(output) else {
+        return Ok(());
+    };
+    let is_source =
+        |file: &std::path::PathBuf| std::fs::canonicalize(file).is_ok_and(|file| file == real);
+    match opened.files().iter().any(is_source) {
+        true => {
+            let message = format!("{}: the model is read from this file", output.display());
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+        false => Ok(()),
+    }
+}
+
+/// The settings that writing external data knows: `alignment`, `everywhere`, `max-file-size`,
+/// `min-size`.
+fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
+    let mut external = ExternalOptions::new()
+        .force(options.force)
+        .progress(options.progress.clone());
+    for (name, value) in &options.settings {
+        let number = || -> Result<u64> {
+            value.parse().map_err(|_| {
+                let message = format!("{name} is to be a number of bytes, not {value:?}");
+                Error::new(ErrorKind::InvalidConfig, message)
+            })
+        };
+        external = match name.as_str() {
+            "alignment" => external.alignment(number()?),
+            "max-file-size" => external.max_file_size(Some(number()?)),
+            "min-size" => external.min_size(number()?),
+            "everywhere" => external.everywhere(value == "true"),
+            other => {
+                let message = format!(
+                    "there is no setting {other:?} for an ONNX model; there are alignment, \
+                     everywhere, max-file-size and min-size"
+                );
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        };
+    }
+    Ok(external)
+}
+
+/// The tensors of a model that is open. They are looked for when they are first asked for.
+#[derive(Debug)]
+struct ModelArchive {
+    model: OnnxSource,
+    tensors: OnceLock<Tensors>,
+}
+
+#[derive(Debug)]
+struct Tensors {
+    all: ModelTensors,
+    /// Where each stands in the list, by the name that it has as a member.
+    by_name: BTreeMap<String, usize>,
+    names: Vec<String>,
+}
+
+impl ModelArchive {
+    fn new(model: OnnxSource) -> ModelArchive {
+        ModelArchive {
+            model,
+            tensors: OnceLock::new(),
+        }
+    }
+
+    fn get(&self) -> Result<&Tensors> {
+        if let Some(tensors) = self.tensors.get() {
+            return Ok(tensors);
+        }
+        let all = self.model.tensors()?;
+        let mut by_name = BTreeMap::new();
+        let mut names = Vec::with_capacity(all.len());
+        for (at, tensor) in all.iter().enumerate() {
+            // Names needn't be unique in a model; paths are.
+            let name = match tensor.name() {
+                "" => tensor.path(),
+                taken if by_name.contains_key(taken) => tensor.path(),
+                name => name,
+            };
+            by_name.insert(name.to_owned(), at);
+            names.push(name.to_owned());
+        }
+        let tensors = Tensors {
+            all,
+            by_name,
+            names,
+        };
+        Ok(self.tensors.get_or_init(|| tensors))
+    }
+
+    fn info(&self, tensor: &ModelTensor, name: &str) -> Result<TensorInfo> {
+        let data_type = tensor.data_type();
+        let dims = tensor.dims().iter().map(|&dim| {
+            u64::try_from(dim).map_err(|_| {
+                let message = format!("tensor \"{name}\": its shape is {:?}", tensor.dims());
+                Error::new(ErrorKind::InvalidMessage, message).at_path(tensor.path())
+            })
+        });
+        let shape = dims.collect::<Result<Vec<u64>>>()?;
+        let number = i64::from(tensor.type_number());
+        let dtype = data_type.map_or(DType::Unknown(number), dtype);
+        let bytes = match tensor.raw_len() {
+            Some(len) => len,
+            None => tensor.stored_len(),
+        };
+        let location = match tensor.raw_data() {
+            Some(range) => self.located(range.start),
+            None => None,
+        };
+        let location = location.unwrap_or_else(|| Location::entry(tensor.path(), 0));
+        Ok(TensorInfo::new(name, dtype, shape)
+            .sized(bytes)
+            .located(location))
+    }
+
+    /// The file that a byte of the message is in.
+    fn located(&self, offset: u64) -> Option<Location> {
+        use proto_splitter_core::rope::RopeSpan;
+        match self.model.rope().locate(offset)? {
+            (RopeSpan::File(file, at), _) => Some(Location::file(self.model.rope().file(file), at)),
+            _ => None,
+        }
+    }
+}
+
+impl Archive for ModelArchive {
+    fn tensors(&self) -> Result<Vec<TensorInfo>> {
+        let tensors = self.get()?;
+        let named = tensors.all.iter().zip(&tensors.names);
+        named
+            .map(|(tensor, name)| self.info(tensor, name))
+            .collect()
+    }
+
+    fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
+        let tensors = self.get()?;
+        let by_path = || tensors.all.iter().position(|tensor| tensor.path() == name);
+        let Some(at) = tensors.by_name.get(name).copied().or_else(by_path) else {
+            return Ok(None);
+        };
+        let (tensor, name) = (tensors.all.iter().nth(at), tensors.names.get(at));
+        match (tensor, name) {
+            (Some(tensor), Some(name)) => self.info(tensor, name).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
+        let tensors = self.get()?;
+        let at = tensors.by_name.get(&info.name);
+        let Some(tensor) = at.and_then(|&at| tensors.all.iter().nth(at)) else {
+            let message = format!("there is no tensor {:?}", info.name);
+            return Err(Error::new(ErrorKind::InvalidPath, message));
+        };
+        Ok(TensorReader::new(info.clone(), move |sink| {
+            tensors.all.write_raw(tensor, sink).map(drop)
+        }))
+    }
+
+    fn properties(&self) -> Result<Vec<(String, String)>> {
+        crate::info::properties(&self.model, &self.get()?.all)
+    }
+
+    fn verify(&self, progress: &Progress) -> Result<Verified> {
+        let tensors = self.get()?;
+        if let Some(problem) = tensors.all.problems()?.into_iter().next() {
+            return Err(Error::new(ErrorKind::InvalidMessage, problem));
+        }
+        let has_checksums = self.model.verify_checksums(progress)?;
+        // All data is read, so that what can't be read is found.
+        let total = tensors.all.iter().filter_map(ModelTensor::raw_len).sum();
+        let meter = progress.meter(total);
+        for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
+            let bytes = tensors.all.write_raw(tensor, &mut std::io::sink())?;
+            meter.advance(bytes)?;
+        }
+        let checks = match has_checksums {
+            true => Checks::Checksums,
+            false => Checks::Structure,
+        };
+        Ok(Verified::new(tensors.all.len() as u64, total, checks))
+    }
+}
+
+fn dtype(data_type: DataType) -> DType {
+    let element = TENSOR.element(u64::from(i32::from(data_type).unsigned_abs()));
+    element.map_or(DType::Other("undefined"), |element| element.dtype)
+}
+
+const FLOAT_DATA: u32 = 4;
+const INT32_DATA: u32 = 5;
+const STRING_DATA: u32 = 6;
+const INT64_DATA: u32 = 7;
+const DOUBLE_DATA: u32 = 10;
+const UINT64_DATA: u32 = 11;
+
+/// How an `onnx.TensorProto` stores its tensor.
+pub const TENSOR: TensorRule = TensorRule {
+    names: &[("onnx.TensorProto", &[8])],
+    shape: ShapeRule::Sizes(1),
+    content: 9,
+    elements: &[
+        ElementRule::new(1, DType::F32, FLOAT_DATA),
+        ElementRule::new(2, DType::U8, INT32_DATA),
+        ElementRule::new(3, DType::I8, INT32_DATA),
+        ElementRule::new(4, DType::U16, INT32_DATA),
+        ElementRule::new(5, DType::I16, INT32_DATA),
+        ElementRule::new(6, DType::I32, INT32_DATA),
+        ElementRule::new(7, DType::I64, INT64_DATA),
+        ElementRule::new(8, DType::String, STRING_DATA),
+        ElementRule::new(9, DType::Bool, INT32_DATA),
+        ElementRule::new(10, DType::F16, INT32_DATA),
+        ElementRule::new(11, DType::F64, DOUBLE_DATA),
+        ElementRule::new(12, DType::U32, UINT64_DATA),
+        ElementRule::new(13, DType::U64, UINT64_DATA),
+        ElementRule::new(14, DType::C64, FLOAT_DATA),
+        ElementRule::new(15, DType::C128, DOUBLE_DATA),
+        ElementRule::new(16, DType::BF16, INT32_DATA),
+        ElementRule::new(17, DType::F8E4M3, INT32_DATA),
+        ElementRule::new(18, DType::F8E4M3Fnuz, INT32_DATA),
+        ElementRule::new(19, DType::F8E5M2, INT32_DATA),
+        ElementRule::new(20, DType::F8E5M2Fnuz, INT32_DATA),
+        ElementRule::new(21, DType::U4, INT32_DATA),
+        ElementRule::new(22, DType::I4, INT32_DATA),
+        ElementRule::new(23, DType::F4E2M1, INT32_DATA),
+        ElementRule::new(24, DType::F8E8M0, INT32_DATA),
+        ElementRule::new(25, DType::U2, INT32_DATA),
+        ElementRule::new(26, DType::I2, INT32_DATA),
+        ElementRule::new(27, DType::Other("float6_e2m3fn"), INT32_DATA),
+        ElementRule::new(28, DType::Other("float6_e3m2fn"), INT32_DATA),
+    ],
+    is_packed: true,
+    elsewhere: Some(14),
+    ..TensorRule::new("onnx.TensorProto", 2)
+};

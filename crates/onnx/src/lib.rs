@@ -1,0 +1,43 @@
+//! ONNX models of any size: one message wherever their tensors are, and external data both ways.
+//!
+//! An [`OnnxSource`] is a model with its external data inside, without copying any of it;
+//! [`OnnxSplitter`] splits it, and [`external`] writes any model as the pair of files that
+//! onnxruntime takes. [`proto`] has the typed messages and their descriptors.
+//!
+//! The rules of the format are those of ONNX 1.23: its `onnx.proto` and `ExternalData.md`.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod cursor;
+mod data_type;
+mod elements;
+pub mod external;
+mod folder;
+mod format;
+mod info;
+mod names;
+pub mod proto;
+mod reference;
+mod rewrite;
+mod source;
+mod splitter;
+mod tensor;
+mod tensors;
+mod walk;
+
+use prost_reflect::{MessageDescriptor, ReflectMessage};
+
+pub use data_type::{element_bits, raw_len};
+pub use format::{OnnxFormat, TENSOR};
+pub use names::NAMES;
+pub use reference::{ExternalReference, MAX_ENTRIES, MAX_ENTRY_LEN};
+pub use source::{DEFAULT_MAX_FILES, OnnxOptions, OnnxSource};
+pub use splitter::{MODEL_PROTO, OnnxSplitter};
+pub use tensor::{MAX_RANK, MAX_TENSOR_NAME};
+pub use tensors::{ModelTensor, ModelTensors};
+pub use walk::{DEFAULT_MAX_DEPTH, TensorRole};
+
+/// The type of a model.
+pub fn model_descriptor() -> MessageDescriptor {
+    proto::ModelProto::default().descriptor()
+}

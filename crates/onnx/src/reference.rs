@@ -1,0 +1,288 @@
+//! What `external_data` says: which bytes of which file.
+//!
+//! The keys and their values are described in ONNX's `ExternalData.md`. Readers disagree about what
+//! is not as it says there; what is ambiguous is an error here.
+
+use std::path::{Component, Path, PathBuf};
+
+use proto_splitter_core::wire::{Field, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::walk::Cursor;
+
+/// The most entries that `external_data` may have. Five keys are known.
+pub const MAX_ENTRIES: usize = 64;
+
+/// The most bytes that a key or a value may have. Paths end at 4096.
+pub const MAX_ENTRY_LEN: u64 = 8 << 10;
+
+/// `external_data` as it stands in the model: keys and values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entries(Vec<(String, String)>);
+
+impl Entries {
+    /// Reads one `StringStringEntryProto`: key 1, value 2.
+    pub(crate) fn add(&mut self, cursor: &mut Cursor<'_>, entry: &Field) -> Result<()> {
+        if self.0.len() >= MAX_ENTRIES {
+            let message = format!("more than {MAX_ENTRIES} entries of external_data");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(entry.start));
+        }
+        let mut pair = (String::new(), String::new());
+        cursor.set_range(entry.value.clone());
+        while let Some(field) = cursor.next()? {
+            let text = match (field.number.0, field.wire_type) {
+                (1, WireType::Len) => &mut pair.0,
+                (2, WireType::Len) => &mut pair.1,
+                _ => continue,
+            };
+            if field.value.end - field.value.start > MAX_ENTRY_LEN {
+                let message =
+                    format!("an entry of external_data of more than {MAX_ENTRY_LEN} bytes");
+                return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(field.start));
+            }
+            let bytes = cursor.bytes(field.value.clone())?;
+            let Ok(valid) = std::str::from_utf8(bytes) else {
+                let message = "external_data that is not UTF-8";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(field.start));
+            };
+            valid.clone_into(text);
+        }
+        self.0.push(pair);
+        Ok(())
+    }
+
+    /// Of entries that were written down.
+    #[cfg(test)]
+    pub(crate) fn of(entries: &[(&str, &str)]) -> Entries {
+        let pair = |&(key, value): &(&str, &str)| (key.to_owned(), value.to_owned());
+        Entries(entries.iter().map(pair).collect())
+    }
+}
+
+/// Bytes of a file beside a model, as a tensor refers to them.
+///
+/// ```
+/// use proto_splitter_onnx::ExternalReference;
+///
+/// let entries = [("location", "model.onnx.data"), ("offset", "4096"), ("length", "24")];
+/// let reference = ExternalReference::parse(entries)?;
+/// assert_eq!(reference.location.to_str(), Some("model.onnx.data"));
+/// assert_eq!((reference.offset, reference.length), (4096, Some(24)));
+///
+/// let error = ExternalReference::parse([("location", "../secret")]).unwrap_err();
+/// assert_eq!(error.to_string(), "location \"../secret\" leaves the model's folder");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalReference {
+    /// The file, relative to the model's folder: normalised, and beneath it as far as names tell.
+    pub location: PathBuf,
+    /// Where its bytes begin in the file.
+    pub offset: u64,
+    /// How many bytes they are, if it is said; a length of 0 counts as not said, as for
+    /// onnxruntime.
+    pub length: Option<u64>,
+    /// The SHA-1 of the whole file, in hexadecimal.
+    pub checksum: Option<String>,
+    /// Keys that nobody knows. onnxruntime refuses a model that has them.
+    pub unknown_keys: Vec<String>,
+}
+
+impl ExternalReference {
+    /// What these keys and values say.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if there is no location, or it isn't a relative path that stays
+    /// beneath the model's folder; if an offset or a length isn't a plain decimal number below
+    /// 2^63; if a key that counts is there twice.
+    pub fn parse<'a>(
+        entries: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<ExternalReference> {
+        let (mut location, mut offset, mut length, mut checksum) = (None, None, None, None);
+        let mut unknown_keys = Vec::new();
+        for (key, value) in entries {
+            let slot = match key {
+                "location" => &mut location,
+                "offset" => &mut offset,
+                "length" => &mut length,
+                "checksum" => &mut checksum,
+                // onnxruntime's own, about weights in another order; their files have these too.
+                prepacked if prepacked.starts_with("prepacked") => continue,
+                unknown => {
+                    unknown_keys.push(unknown.to_owned());
+                    continue;
+                }
+            };
+            if slot.replace(value).is_some() {
+                return Err(invalid(format!("external_data has \"{key}\" twice")));
+            }
+        }
+        let location = location.ok_or_else(|| invalid("external_data has no location"))?;
+        Ok(ExternalReference {
+            location: beneath(location)?,
+            offset: offset.map_or(Ok(0), |value| number("offset", value))?,
+            length: length
+                .map(|value| number("length", value))
+                .transpose()?
+                .filter(|length| *length > 0),
+            checksum: checksum.map(str::to_owned),
+            unknown_keys,
+        })
+    }
+
+    pub(crate) fn of(entries: &Entries) -> Result<ExternalReference> {
+        let pairs = entries.0.iter();
+        ExternalReference::parse(pairs.map(|(key, value)| (key.as_str(), value.as_str())))
+    }
+}
+
+/// A plain decimal number below 2^63: no sign, no space, no other base.
+fn number(key: &str, value: &str) -> Result<u64> {
+    let digits = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    value
+        .parse::<i64>()
+        .ok()
+        .filter(|_| digits)
+        .and_then(|number| u64::try_from(number).ok())
+        .ok_or_else(|| {
+            invalid(format!(
+                "{key} \"{}\" is not a plain decimal number below 2^63",
+                value.escape_debug()
+            ))
+        })
+}
+
+/// The path without `.` and `..`, which must stay beneath where it begins.
+fn beneath(location: &str) -> Result<PathBuf> {
+    let shown = location.escape_debug();
+    if location.is_empty() {
+        return Err(invalid("location is empty"));
+    }
+    if location.contains(['\\', '\0']) {
+        let message = format!("location \"{shown}\" has a backslash or a zero byte");
+        return Err(invalid(message));
+    }
+    let mut path = PathBuf::new();
+    for component in Path::new(location).components() {
+        match component {
+            Component::CurDir => {}
+            Component::Normal(name) => path.push(name),
+            Component::ParentDir => {
+                if !path.pop() {
+                    let message = format!("location \"{shown}\" leaves the model's folder");
+                    return Err(invalid(message));
+                }
+            }
+            Component::RootDir | Component::Prefix(_) => {
+                return Err(invalid(format!("location \"{shown}\" is an absolute path")));
+            }
+        }
+    }
+    match path.as_os_str().is_empty() || location.ends_with('/') {
+        true => Err(invalid(format!("location \"{shown}\" is a folder"))),
+        false => Ok(path),
+    }
+}
+
+#[cold]
+fn invalid(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(entries: &[(&str, &str)]) -> Result<ExternalReference> {
+        ExternalReference::of(&Entries::of(entries))
+    }
+
+    #[test]
+    fn a_location_stays_beneath_the_models_folder() {
+        for (location, expected) in [
+            ("w", "w"),
+            ("./w", "w"),
+            ("sub/w", "sub/w"),
+            ("sub//w", "sub/w"),
+            ("sub/../w", "w"),
+            ("a..b", "a..b"),
+            ("w:0", "w:0"),
+            ("sub/./x/../w", "sub/w"),
+        ] {
+            let found = parse(&[("location", location)]).unwrap().location;
+            assert_eq!(found, Path::new(expected), "{location}");
+        }
+        for (location, why) in [
+            ("", "location is empty"),
+            ("../w", "leaves the model's folder"),
+            ("sub/../../w", "leaves the model's folder"),
+            ("..", "leaves the model's folder"),
+            ("/abs/w", "is an absolute path"),
+            ("sub\\w", "has a backslash or a zero byte"),
+            ("w\0", "has a backslash or a zero byte"),
+            (".", "is a folder"),
+            ("sub/", "is a folder"),
+            ("sub/..", "is a folder"),
+        ] {
+            let error = parse(&[("location", location)]).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{location}");
+            assert!(error.to_string().ends_with(why), "{location}: {error}");
+        }
+    }
+
+    #[test]
+    fn offsets_and_lengths_are_plain_decimal_numbers() {
+        let with = |key, value| parse(&[("location", "w"), (key, value)]);
+        for (value, expected) in [("0", 0), ("007", 7), ("9223372036854775807", i64::MAX)] {
+            let expected = expected.cast_unsigned();
+            assert_eq!(with("offset", value).unwrap().offset, expected);
+            let length = Some(expected).filter(|length| *length > 0);
+            assert_eq!(with("length", value).unwrap().length, length, "{value}");
+        }
+        for value in [
+            "",
+            " 0",
+            "0 ",
+            "x",
+            "0x0",
+            "-1",
+            "+1",
+            "1e3",
+            "1.0",
+            "1_000",
+            "٣",
+            "9223372036854775808",
+            "99999999999999999999999",
+        ] {
+            for key in ["offset", "length"] {
+                let error = with(key, value).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{value}");
+                assert!(error.to_string().starts_with(key), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_there_twice_or_missing_is_an_error_and_unknown_keys_are_kept() {
+        let error = parse(&[("offset", "1")]).unwrap_err();
+        assert_eq!(error.to_string(), "external_data has no location");
+        for key in ["location", "offset", "length", "checksum"] {
+            let entries = [("location", "w"), (key, "1"), (key, "1")];
+            let error = parse(&entries).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("external_data has \"{key}\" twice")
+            );
+        }
+        let entries = [
+            ("location", "w"),
+            ("basepath", "/"),
+            ("prepacked_0", "x"),
+            ("checksum", "ab"),
+        ];
+        let found = parse(&entries).unwrap();
+        assert_eq!(found.unknown_keys, ["basepath"]);
+        assert_eq!(found.checksum.as_deref(), Some("ab"));
+    }
+}

@@ -1,0 +1,167 @@
+//! A model with some of its tensors written anew, as a rope: everything else is spans of the old one.
+
+use std::ops::Range;
+
+use proto_splitter_core::Result;
+use proto_splitter_core::rope::{Mark, RopeBuilder, RopeFileId};
+use proto_splitter_core::wire::Field;
+
+use crate::tensor::Tensor;
+use crate::walk::{Cursor, Place, Visitor};
+
+/// What becomes of a tensor.
+pub(crate) enum Change {
+    None,
+    /// It loses the fields with these numbers, and `inserted` comes before the first of the others
+    /// whose number is at least `before`.
+    Fields {
+        dropped: &'static [u32],
+        before: u32,
+        inserted: Vec<Inserted>,
+    },
+}
+
+/// What is put into a tensor.
+pub(crate) enum Inserted {
+    Literal(Vec<u8>),
+    /// A span of a file.
+    Span(RopeFileId, Range<u64>),
+}
+
+/// Says what becomes of each tensor; it may add files to the rope.
+pub(crate) type Decide<'d> =
+    dyn FnMut(&Tensor, &Place<'_>, &mut Cursor<'_>, &mut RopeBuilder) -> Result<Change> + 'd;
+
+/// Copies a model to a rope while it is walked. The lengths around what is changed are written anew.
+pub(crate) struct Rewriter<'b, 'd> {
+    builder: &'b mut RopeBuilder,
+    /// The model.
+    from: RopeFileId,
+    /// Up to where the model is in the rope.
+    copied: u64,
+    /// Whether anything was changed since the innermost message began.
+    is_changed: bool,
+    open: Vec<Open>,
+    decide: &'b mut Decide<'d>,
+}
+
+/// How it was before a message was begun, in case that it stays as it is.
+struct Open {
+    mark: Mark,
+    copied: u64,
+    is_changed: bool,
+}
+
+impl<'b, 'd> Rewriter<'b, 'd> {
+    pub(crate) fn new(
+        builder: &'b mut RopeBuilder,
+        from: RopeFileId,
+        decide: &'b mut Decide<'d>,
+    ) -> Self {
+        Rewriter {
+            builder,
+            from,
+            copied: 0,
+            is_changed: false,
+            open: Vec::new(),
+            decide,
+        }
+    }
+
+    /// Copies what is left of a model of so many bytes, and says whether anything was changed.
+    pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
+        self.copy_to(size)?;
+        Ok(self.is_changed)
+    }
+
+    fn copy_to(&mut self, end: u64) -> Result<()> {
+        self.builder.span(self.from, self.copied..end)?;
+        self.copied = end;
+        Ok(())
+    }
+
+    fn begin(&mut self, field: &Field) -> Result<()> {
+        self.copy_to(field.tag_end)?;
+        self.builder.begin_length();
+        self.copied = field.value.start;
+        Ok(())
+    }
+
+    fn end(&mut self, field: &Field) -> Result<()> {
+        self.copied = field.end;
+        self.is_changed = true;
+        self.builder.end_field()
+    }
+}
+
+impl Visitor for Rewriter<'_, '_> {
+    fn enter(&mut self, field: &Field) -> Result<()> {
+        self.open.push(Open {
+            mark: self.builder.mark(),
+            copied: self.copied,
+            is_changed: self.is_changed,
+        });
+        self.is_changed = false;
+        self.begin(field)
+    }
+
+    fn leave(&mut self, field: &Field) -> Result<()> {
+        let Some(open) = self.open.pop() else {
+            return Ok(());
+        };
+        if self.is_changed {
+            self.copy_to(field.value.end)?;
+            return self.end(field);
+        }
+        self.builder.rewind(open.mark);
+        self.copied = open.copied;
+        self.is_changed = open.is_changed;
+        Ok(())
+    }
+
+    fn tensor(
+        &mut self,
+        field: &Field,
+        tensor: Tensor,
+        place: &Place<'_>,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<()> {
+        let Change::Fields {
+            dropped,
+            before,
+            inserted,
+        } = (self.decide)(&tensor, place, cursor, self.builder)?
+        else {
+            return Ok(());
+        };
+        self.begin(field)?;
+        let mut inserted = Some(inserted);
+        cursor.set_range(field.value.clone());
+        while let Some(part) = cursor.next()? {
+            if part.number.0 >= before
+                && let Some(inserted) = inserted.take()
+            {
+                self.copy_to(part.start)?;
+                self.insert(inserted)?;
+            }
+            if dropped.contains(&part.number.0) {
+                self.copy_to(part.start)?;
+                self.copied = part.end;
+            }
+        }
+        self.copy_to(field.value.end)?;
+        if let Some(inserted) = inserted {
+            self.insert(inserted)?;
+        }
+        self.end(field)
+    }
+}
+
+impl Rewriter<'_, '_> {
+    fn insert(&mut self, inserted: Vec<Inserted>) -> Result<()> {
+        inserted.into_iter().try_for_each(|part| match part {
+            Inserted::Literal(bytes) => self.builder.literal(&bytes),
+            Inserted::Span(file, range) => self.builder.span(file, range),
+        })
+    }
+}

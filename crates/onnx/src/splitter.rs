@@ -1,0 +1,65 @@
+//! What is cut of a model.
+
+use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// The full name of the type that [`OnnxSplitter`] splits.
+pub const MODEL_PROTO: &str = "onnx.ModelProto";
+
+/// Splits an `onnx.ModelProto`: initializers, sparse ones, attributes' tensors, in subgraphs,
+/// functions and training information.
+///
+/// Whatever is large leaves first, wherever it is: a tensor's `raw_data` as a BYTES chunk, its typed
+/// data in slices, a run of nodes. So equal tensors are stored once, and one tensor is read without
+/// the others. What is cut keeps its bytes; nothing is converted.
+///
+/// ```
+/// use proto_splitter_core::split::{SplitExt, SplitOptions};
+/// use proto_splitter_onnx::proto::{GraphProto, ModelProto, TensorProto};
+/// use proto_splitter_onnx::OnnxSplitter;
+///
+/// let tensor = |name: &str| TensorProto {
+///     name: Some(name.into()),
+///     raw_data: Some(vec![0; 3000].into()),
+///     ..Default::default()
+/// };
+/// let graph = GraphProto { initializer: vec![tensor("a"), tensor("b")], ..Default::default() };
+/// let model = ModelProto { graph: Some(graph), ..Default::default() };
+///
+/// let options = SplitOptions::new().max_chunk_size(1000);
+/// let plan = OnnxSplitter.plan(&model, &options)?.to_string();
+/// let cut: Vec<&str> = plan.lines().skip(1).collect();
+/// assert_eq!(cut, [
+///     "1 BYTES 3000 B graph.initializer[0].raw_data",
+///     "2 BYTES 3000 B graph.initializer[1].raw_data",
+/// ]);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnnxSplitter;
+
+impl OnnxSplitter {
+    /// Where not to cut: nowhere in a model.
+    pub fn rules() -> SizeRules {
+        SizeRules::new()
+    }
+}
+
+impl ComposableSplitter for OnnxSplitter {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        let message = cx.message();
+        match message.descriptor() {
+            Some(descriptor) if descriptor.full_name() == MODEL_PROTO => {
+                cx.fit_with(&Self::rules())
+            }
+            other => Err(Error::new(
+                ErrorKind::InvalidConfig,
+                format!(
+                    "the splitter of {MODEL_PROTO} was given a {}",
+                    other.map_or("value that is not a message", |descriptor| descriptor
+                        .full_name())
+                ),
+            )),
+        }
+    }
+}

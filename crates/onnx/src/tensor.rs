@@ -1,0 +1,213 @@
+//! One `TensorProto`: what it says of itself, and where its elements are.
+
+use std::io::Write;
+use std::ops::Range;
+
+use proto_splitter_core::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use record_file::ReadAt;
+
+use crate::cursor::Cursor;
+use crate::data_type::{TypedField, element_bits, element_count, raw_len, type_name};
+use crate::elements;
+use crate::proto::tensor_proto::DataType;
+use crate::reference::Entries;
+
+/// The most dimensions a tensor may have: many more than any reader takes.
+pub const MAX_RANK: usize = 256;
+
+/// The most bytes of a tensor's name.
+pub const MAX_TENSOR_NAME: u64 = 64 << 10;
+
+/// The numbers of `TensorProto`'s fields that are looked at.
+pub(crate) mod field {
+    pub(crate) const DIMS: u32 = 1;
+    pub(crate) const DATA_TYPE: u32 = 2;
+    pub(crate) const NAME: u32 = 8;
+    pub(crate) const RAW_DATA: u32 = 9;
+    pub(crate) const EXTERNAL_DATA: u32 = 13;
+    pub(crate) const DATA_LOCATION: u32 = 14;
+    /// `float_data`, `int32_data`, `string_data`, `int64_data`, `double_data`, `uint64_data`.
+    pub(crate) const TYPED: [u32; 6] = [4, 5, 6, 7, 10, 11];
+}
+
+/// A tensor of a model, without its elements. Positions are byte offsets in the model.
+///
+/// ```text
+/// TensorProto
+///   dims 1, data_type 2, name 8     what it is
+///   float_data 4 ... uint64_data 11  its elements one by one, or
+///   raw_data 9                       their bytes, little-endian, or
+///   external_data 13                 where their bytes are, if data_location 14 is EXTERNAL
+/// ```
+#[derive(Clone, Debug)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    pub(crate) dims: Vec<i64>,
+    pub(crate) data_type: i32,
+    /// All of the message.
+    pub(crate) range: Range<u64>,
+    pub(crate) raw: Option<Range<u64>>,
+    /// Whether there are elements one by one.
+    pub(crate) has_typed: bool,
+    pub(crate) is_external: bool,
+    /// What `external_data` says, whether or not it counts.
+    pub(crate) entries: Entries,
+}
+
+/// Where the elements of a tensor are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    Raw(Range<u64>),
+    Typed(TypedField),
+    External,
+    /// Nowhere: there are none, or they are in a field that its type doesn't use.
+    None,
+}
+
+impl Tensor {
+    /// Reads what the tensor at `range` says of itself.
+    pub(crate) fn parse(cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<Tensor> {
+        let mut tensor = Tensor {
+            name: String::new(),
+            dims: Vec::new(),
+            data_type: 0,
+            range: range.clone(),
+            raw: None,
+            has_typed: false,
+            is_external: false,
+            entries: Entries::default(),
+        };
+        cursor.set_range(range.clone());
+        while let Some(found) = cursor.next()? {
+            match (found.number.0, found.wire_type) {
+                (field::DIMS, WireType::Varint | WireType::Len) => {
+                    tensor.add_dims(cursor, &found)?;
+                }
+                (field::DATA_TYPE, WireType::Varint) => {
+                    // Enums and int32 are cut to 32 bits, as every reader does.
+                    tensor.data_type = low_i32(varint(cursor, &found)?);
+                }
+                (field::NAME, WireType::Len) => tensor.name = name(cursor, &found)?,
+                (field::RAW_DATA, WireType::Len) => tensor.raw = Some(found.value),
+                (field::EXTERNAL_DATA, WireType::Len) => {
+                    tensor.entries.add(cursor, &found)?;
+                    cursor.set_range(found.end..range.end);
+                }
+                (field::DATA_LOCATION, WireType::Varint) => {
+                    tensor.is_external = varint(cursor, &found)? == 1;
+                }
+                (number, _) if field::TYPED.contains(&number) => tensor.has_typed = true,
+                _ => {}
+            }
+        }
+        Ok(tensor)
+    }
+
+    fn add_dims(&mut self, cursor: &mut Cursor<'_>, found: &Field) -> Result<()> {
+        let most = MAX_RANK as u64 * 10;
+        if found.value.end - found.value.start > most || self.dims.len() >= MAX_RANK {
+            let message = format!("more than {MAX_RANK} dimensions");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(found.start));
+        }
+        let mut bytes = cursor.bytes(found.value.clone())?;
+        while !bytes.is_empty() {
+            let Some((dim, len)) = decode_varint(bytes) else {
+                let message = "a dimension that is cut short or too long";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(found.start));
+            };
+            self.dims.push(dim.cast_signed());
+            bytes = &bytes[len..];
+        }
+        if self.dims.len() > MAX_RANK {
+            let message = format!("more than {MAX_RANK} dimensions");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(found.start));
+        }
+        Ok(())
+    }
+
+    /// The type of its elements, if it is one that ONNX 1.23 knows.
+    pub(crate) fn data_type(&self) -> Option<DataType> {
+        DataType::try_from(self.data_type).ok()
+    }
+
+    /// The type's name in lower case; its number if it is unknown.
+    pub(crate) fn type_name(&self) -> String {
+        self.data_type()
+            .map_or_else(|| self.data_type.to_string(), type_name)
+    }
+
+    /// How many elements its shape has.
+    pub(crate) fn element_count(&self) -> Option<u64> {
+        element_count(&self.dims)
+    }
+
+    /// How many bytes its raw data must have.
+    pub(crate) fn raw_len(&self) -> Option<u64> {
+        raw_len(self.data_type()?, &self.dims)
+    }
+
+    /// Where its elements are. External data wins over what is beside it, raw data over elements.
+    pub(crate) fn data(&self) -> Data {
+        if self.is_external {
+            return Data::External;
+        }
+        if let Some(raw) = &self.raw {
+            return Data::Raw(raw.clone());
+        }
+        match self.data_type().and_then(TypedField::of) {
+            Some(typed) if self.has_typed => Data::Typed(typed),
+            _ => Data::None,
+        }
+    }
+
+    /// Writes its elements as raw data, little-endian, and says how many bytes they were.
+    ///
+    /// # Errors
+    ///
+    /// If it has none in the model, or its type no raw data; if reading or writing fails.
+    pub(crate) fn write_raw(&self, source: &dyn ReadAt, sink: &mut dyn Write) -> Result<u64> {
+        match (self.data(), self.data_type().and_then(element_bits)) {
+            (Data::Raw(range), _) => elements::copy(source, range, sink),
+            (Data::Typed(typed), Some(bits)) => {
+                elements::convert(source, self.range.clone(), typed, bits, sink)
+            }
+            (Data::None, Some(_)) if self.element_count() == Some(0) => Ok(0),
+            (Data::External, _) => Err(self.invalid("its data is in another file")),
+            (_, None) => Err(self.invalid("its type has no raw data")),
+            (Data::None, _) => Err(self.invalid("it has no data")),
+        }
+    }
+
+    /// An error that begins with what the tensor is.
+    #[cold]
+    pub(crate) fn invalid(&self, message: &str) -> Error {
+        let message = format!("tensor \"{}\": {message}", self.name);
+        Error::new(ErrorKind::InvalidMessage, message)
+    }
+}
+
+fn name(cursor: &mut Cursor<'_>, found: &Field) -> Result<String> {
+    if found.value.end - found.value.start > MAX_TENSOR_NAME {
+        let message = format!("a tensor's name of more than {MAX_TENSOR_NAME} bytes");
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(found.start));
+    }
+    let bytes = cursor.bytes(found.value.clone())?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// The number that a varint field has.
+pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Result<u64> {
+    let bytes = cursor.bytes(found.value.clone())?;
+    decode_varint(bytes).map(|(value, _)| value).ok_or_else(|| {
+        let message = "a varint that is cut short or too long";
+        Error::new(ErrorKind::InvalidMessage, message).at_offset(found.start)
+    })
+}
+
+/// The low 32 bits, as protobuf reads an `int32`.
+pub(crate) fn low_i32(value: u64) -> i32 {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
+}

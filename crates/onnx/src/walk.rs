@@ -1,0 +1,406 @@
+//! Through a model to its tensors, hopping over everything else.
+//!
+//! ```text
+//! Model -> graph, training_info -> {initialization, algorithm}, functions
+//! Graph -> node, initializer, sparse_initializer
+//! Function -> node, attribute_proto
+//! Node -> attribute
+//! Attribute -> t, tensors, g, graphs, sparse_tensor, sparse_tensors
+//! Sparse -> values, indices
+//! ```
+
+use std::ops::Range;
+
+use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::tensor::Tensor;
+
+pub(crate) use crate::cursor::Cursor;
+
+/// How deep messages may nest in a model, unless options say otherwise: what protobuf's own readers
+/// take. A graph in a node's attribute is three deeper than the node's.
+pub const DEFAULT_MAX_DEPTH: u32 = 100;
+
+/// The most bytes of a name that are read.
+const MAX_NAME: u64 = 64 << 10;
+
+/// The messages on the way to tensors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Model,
+    Training,
+    Function,
+    Graph,
+    Node,
+    /// Of a node, or a function's default.
+    Attribute,
+    Sparse,
+}
+
+/// What a tensor is in its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TensorRole {
+    /// An initializer of a graph.
+    Initializer,
+    /// The value of a node's attribute, as a constant's.
+    Attribute,
+    /// The default of a function's attribute.
+    Default,
+    /// The values of a sparse tensor.
+    SparseValues,
+    /// The indices of a sparse tensor.
+    SparseIndices,
+}
+
+/// Where a field of a message on the way leads.
+enum Way {
+    /// To a message; the label, and whether the field is repeated.
+    Down(Kind, &'static str, bool),
+    Tensor(TensorRole, &'static str, bool),
+    /// To what the message is called by.
+    Name,
+    Op,
+    Output,
+    Domain,
+}
+
+fn way(kind: Kind, number: u32) -> Option<Way> {
+    use Kind as K;
+    use Way::{Domain, Down, Name, Op, Output};
+    Some(match (kind, number) {
+        (K::Model, 7) => Down(K::Graph, "graph", false),
+        (K::Model, 20) => Down(K::Training, "training_info", true),
+        (K::Model, 25) => Down(K::Function, "functions", true),
+        (K::Training, 1) => Down(K::Graph, "initialization", false),
+        (K::Training, 2) => Down(K::Graph, "algorithm", false),
+        (K::Function, 1) | (K::Attribute, 1) | (K::Node, 3) => Name,
+        (K::Function, 7) | (K::Graph, 1) => Down(K::Node, "node", true),
+        (K::Function, 10) => Domain,
+        (K::Function, 11) => Down(K::Attribute, "attribute_proto", true),
+        (K::Graph, 5) => Way::Tensor(TensorRole::Initializer, "initializer", true),
+        (K::Graph, 15) => Down(K::Sparse, "sparse_initializer", true),
+        (K::Node, 2) => Output,
+        (K::Node, 4) => Op,
+        (K::Node, 5) => Down(K::Attribute, "attribute", true),
+        (K::Attribute, 5) => Way::Tensor(TensorRole::Attribute, "t", false),
+        (K::Attribute, 6) => Down(K::Graph, "g", false),
+        (K::Attribute, 10) => Way::Tensor(TensorRole::Attribute, "tensors", true),
+        (K::Attribute, 11) => Down(K::Graph, "graphs", true),
+        (K::Attribute, 22) => Down(K::Sparse, "sparse_tensor", false),
+        (K::Attribute, 23) => Down(K::Sparse, "sparse_tensors", true),
+        (K::Sparse, 1) => Way::Tensor(TensorRole::SparseValues, "values", false),
+        (K::Sparse, 2) => Way::Tensor(TensorRole::SparseIndices, "indices", false),
+        _ => return None,
+    })
+}
+
+/// How many fields of a message lead on, at the most.
+const MOST_WAYS: usize = 6;
+
+/// A message on the way.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    label: &'static str,
+    index: Option<u32>,
+    name: Option<Range<u64>>,
+    op: Option<Range<u64>>,
+    output: Option<Range<u64>>,
+    domain: Option<Range<u64>>,
+    /// How many there were of each repeated field so far, by label.
+    counts: [(&'static str, u32); MOST_WAYS],
+}
+
+impl Frame {
+    fn new(kind: Kind, label: &'static str, index: Option<u32>) -> Frame {
+        Frame {
+            kind,
+            label,
+            index,
+            name: None,
+            op: None,
+            output: None,
+            domain: None,
+            counts: [("", 0); MOST_WAYS],
+        }
+    }
+
+    /// The index of the next element of a repeated field.
+    fn count(&mut self, label: &'static str, repeated: bool) -> Option<u32> {
+        if !repeated {
+            return None;
+        }
+        let slot = self
+            .counts
+            .iter_mut()
+            .find(|(counted, _)| counted.is_empty() || *counted == label)?;
+        slot.0 = label;
+        let index = slot.1;
+        slot.1 = slot.1.saturating_add(1);
+        Some(index)
+    }
+}
+
+/// Where a tensor is: the messages around it, from the model on.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) role: TensorRole,
+    frames: &'a [Frame],
+    label: &'static str,
+    index: Option<u32>,
+}
+
+impl Place<'_> {
+    fn has(&self, kind: Kind) -> bool {
+        self.frames.iter().any(|frame| frame.kind == kind)
+    }
+
+    pub(crate) fn in_function(&self) -> bool {
+        self.has(Kind::Function)
+    }
+
+    pub(crate) fn in_training(&self) -> bool {
+        self.has(Kind::Training)
+    }
+
+    /// Whether it is in a graph that an attribute has.
+    pub(crate) fn in_subgraph(&self) -> bool {
+        let attribute = |frame: &Frame| frame.kind == Kind::Attribute;
+        let graph = |frame: &Frame| frame.kind == Kind::Graph;
+        let first = self.frames.iter().position(attribute);
+        first.is_some_and(|first| self.frames[first..].iter().any(graph))
+    }
+
+    /// The field path, as `graph.node[3].attribute[0].t`.
+    pub(crate) fn path(&self) -> String {
+        let mut path = String::new();
+        let steps = self.frames.iter().skip(1);
+        let steps = steps.map(|frame| (frame.label, frame.index));
+        for (label, index) in steps.chain([(self.label, self.index)]) {
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(label);
+            if let Some(index) = index {
+                path.push_str(&format!("[{index}]"));
+            }
+        }
+        path
+    }
+
+    /// What people call the tensor: an initializer by its name, a constant by the output that it
+    /// is, another attribute as `node.attribute`. What is in a subgraph has the node and the
+    /// attribute in front, what is in a function the function.
+    ///
+    /// ```text
+    /// conv1.weight    /relu/Constant_output_0    If_0/then_branch/bias    my.domain::Gelu/half
+    /// ```
+    pub(crate) fn name(&self, cursor: &mut Cursor<'_>, tensor: &Tensor) -> Result<String> {
+        let mut name = String::new();
+        let (mut node, mut attribute) = (String::new(), String::new());
+        let mut is_constant = false;
+        for (at, frame) in self.frames.iter().enumerate() {
+            match frame.kind {
+                Kind::Function => {
+                    let domain = text(cursor, frame.domain.as_ref())?;
+                    let function = text(cursor, frame.name.as_ref())?;
+                    name.push_str(&format!("{domain}::{function}/"));
+                }
+                Kind::Training => {
+                    name.push_str(&format!("training_info[{}]", frame.index.unwrap_or(0)));
+                    if let Some(graph) = self.frames.get(at + 1) {
+                        name.push_str(&format!(".{}/", graph.label));
+                    }
+                }
+                Kind::Node => {
+                    let op = text(cursor, frame.op.as_ref())?;
+                    let output = text(cursor, frame.output.as_ref())?;
+                    is_constant = op == "Constant" && !output.is_empty();
+                    node = match text(cursor, frame.name.as_ref())? {
+                        _ if is_constant => output,
+                        empty if empty.is_empty() => format!("{op}:{output}"),
+                        named => named,
+                    };
+                }
+                Kind::Attribute => attribute = text(cursor, frame.name.as_ref())?,
+                Kind::Graph if at > 0 && self.frames[at - 1].kind == Kind::Attribute => {
+                    let index = frame.index.map(|index| format!("[{index}]"));
+                    let index = index.unwrap_or_default();
+                    name.push_str(&format!("{node}/{attribute}{index}/"));
+                }
+                Kind::Model | Kind::Graph | Kind::Sparse => {}
+            }
+        }
+        let in_attribute = self
+            .frames
+            .iter()
+            .rev()
+            .find(|frame| frame.kind != Kind::Sparse)
+            .is_some_and(|frame| frame.kind == Kind::Attribute);
+        match (in_attribute, self.role) {
+            (true, TensorRole::Default) => name.push_str(&attribute),
+            (true, _) if is_constant => name.push_str(&node),
+            (true, _) => name.push_str(&format!("{node}.{attribute}")),
+            (false, TensorRole::SparseIndices) => {
+                name.push_str(&format!("{}.indices", tensor.name));
+                return Ok(name);
+            }
+            (false, _) => name.push_str(&tensor.name),
+        }
+        if self.role == TensorRole::SparseIndices {
+            name.push_str(".indices");
+        }
+        if let (TensorRole::Attribute, Some(index)) = (self.role, self.index) {
+            name.push_str(&format!("[{index}]"));
+        }
+        Ok(name)
+    }
+}
+
+/// A short text of the model; nothing if it is absent, long or no UTF-8.
+fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
+    let Some(range) = range.filter(|range| range.end - range.start <= MAX_NAME) else {
+        return Ok(String::new());
+    };
+    let bytes = cursor.bytes(range.clone())?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// What is done on the way.
+pub(crate) trait Visitor {
+    /// Before a message on the way is walked.
+    fn enter(&mut self, _field: &Field) -> Result<()> {
+        Ok(())
+    }
+
+    /// After it.
+    fn leave(&mut self, _field: &Field) -> Result<()> {
+        Ok(())
+    }
+
+    /// At a tensor. The cursor may be used, wherever it is left.
+    fn tensor(
+        &mut self,
+        field: &Field,
+        tensor: Tensor,
+        place: &Place<'_>,
+        cursor: &mut Cursor<'_>,
+    ) -> Result<()>;
+}
+
+/// Shows every tensor of the model that `source` has to `visitor`, in the order in which they
+/// stand there.
+pub(crate) fn walk(
+    source: &dyn ReadAt,
+    size: u64,
+    max_depth: u32,
+    visitor: &mut dyn Visitor,
+) -> Result<()> {
+    let mut walker = Walker {
+        cursor: WireCursor::new(SourceInput::new(source, size)),
+        frames: vec![Frame::new(Kind::Model, "", None)],
+        max_depth,
+        visitor,
+    };
+    walker.message(0..size)
+}
+
+struct Walker<'a, 'v> {
+    cursor: Cursor<'a>,
+    frames: Vec<Frame>,
+    max_depth: u32,
+    visitor: &'v mut dyn Visitor,
+}
+
+impl Walker<'_, '_> {
+    /// Walks the innermost message, which is at `range`.
+    fn message(&mut self, range: Range<u64>) -> Result<()> {
+        self.cursor.set_range(range.clone());
+        while let Some(field) = self.cursor.next()? {
+            let Some(frame) = self.frames.last_mut() else {
+                break;
+            };
+            if field.wire_type != WireType::Len {
+                continue;
+            }
+            match way(frame.kind, field.number.0) {
+                None => continue,
+                Some(Way::Name) => frame.name = Some(field.value),
+                Some(Way::Op) => frame.op = Some(field.value),
+                // A function's was looked for before.
+                Some(Way::Domain) => {}
+                Some(Way::Output) => {
+                    frame.output.get_or_insert(field.value);
+                }
+                Some(Way::Down(kind, label, repeated)) => {
+                    let index = frame.count(label, repeated);
+                    self.down(&field, Frame::new(kind, label, index))?;
+                    self.cursor.set_range(field.end..range.end);
+                }
+                Some(Way::Tensor(role, label, repeated)) => {
+                    let index = frame.count(label, repeated);
+                    self.tensor(&field, role, label, index)?;
+                    self.cursor.set_range(field.end..range.end);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn down(&mut self, field: &Field, frame: Frame) -> Result<()> {
+        if self.frames.len() as u64 >= u64::from(self.max_depth) {
+            let message = format!("messages nest deeper than {}", self.max_depth);
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(field.start));
+        }
+        self.frames.push(frame);
+        if self.frames.last().map(|frame| frame.kind) == Some(Kind::Function) {
+            self.find_domain(field.value.clone())?;
+        }
+        self.visitor.enter(field)?;
+        self.message(field.value.clone())?;
+        self.visitor.leave(field)?;
+        self.frames.pop();
+        Ok(())
+    }
+
+    /// Looks for a function's domain, which stands behind its nodes.
+    fn find_domain(&mut self, range: Range<u64>) -> Result<()> {
+        self.cursor.set_range(range);
+        while let Some(field) = self.cursor.next()? {
+            let is_domain = matches!(way(Kind::Function, field.number.0), Some(Way::Domain));
+            if let (true, WireType::Len, Some(frame)) =
+                (is_domain, field.wire_type, self.frames.last_mut())
+            {
+                frame.domain = Some(field.value);
+            }
+        }
+        Ok(())
+    }
+
+    fn tensor(
+        &mut self,
+        field: &Field,
+        role: TensorRole,
+        label: &'static str,
+        index: Option<u32>,
+    ) -> Result<()> {
+        let kinds = self.frames.iter().map(|frame| frame.kind);
+        let is_default = kinds.eq([Kind::Model, Kind::Function, Kind::Attribute]);
+        let role = match role {
+            TensorRole::Attribute if is_default => TensorRole::Default,
+            role => role,
+        };
+        let place = Place {
+            role,
+            frames: &self.frames,
+            label,
+            index,
+        };
+        let tensor = Tensor::parse(&mut self.cursor, field.value.clone())
+            .map_err(|error| error.at_path(place.path()))?;
+        self.visitor.tensor(field, tensor, &place, &mut self.cursor)
+    }
+}

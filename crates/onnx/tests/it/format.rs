@@ -1,0 +1,198 @@
+//! ONNX through the room that every format has.
+
+use std::fs;
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{Checks, ConvertOptions, OpenOptions, Registry};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_onnx::proto::descriptor_pool;
+use proto_splitter_onnx::{OnnxFormat, TENSOR};
+
+use crate::support::{everywhere, external, noise, of_initializers, raw, write};
+
+static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
+
+#[test]
+fn tensors_are_listed_and_read_by_name_wherever_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"0123456789").unwrap();
+    let mut model = everywhere(|number| raw(&format!("t{number}"), noise(number, 8)));
+    let graph = model.graph.as_mut().unwrap();
+    graph
+        .initializer
+        .push(external("out", 4, &[("location", "w"), ("offset", "3")]));
+    graph.initializer.push(raw("t0", [1]));
+    let path = write(folder.path(), &model);
+    let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+    assert_eq!(opened.files(), [path.clone(), folder.path().join("w")]);
+    let tensors = opened.tensors().unwrap();
+    let names: Vec<&str> = tensors.iter().map(|tensor| tensor.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "x",
+            "if/then_branch/c",
+            "if/then_branch/t2",
+            "many.list[0]",
+            "many.list[1]",
+            "many/graphs[0]/c",
+            "many/graphs[0]/t6",
+            "many.sparse",
+            "many.sparse.indices",
+            "t0",
+            "out",
+            // The second of one name is called by its path.
+            "graph.initializer[2]",
+            "sparse",
+            ".indices",
+            "training_info[0].initialization/t10",
+            "training_info[0].algorithm/t",
+            "d::F/f",
+            "d::F/b/then_branch/c",
+            "d::F/b/then_branch/t13",
+            "d::F/default",
+        ]
+    );
+    assert_eq!(opened.tensor("out").unwrap().to_vec().unwrap(), b"3456");
+    assert_eq!(opened.tensor("x").unwrap().to_vec().unwrap(), noise(1, 8));
+    assert_eq!(
+        opened
+            .tensor("graph.initializer[2]")
+            .unwrap()
+            .to_vec()
+            .unwrap(),
+        [1]
+    );
+    let out = tensors.iter().find(|tensor| tensor.name == "out").unwrap();
+    assert_eq!(out.to_string(), "out uint8[4]");
+    assert_eq!(out.location.to_string(), "w at 3");
+    let error = opened.tensor("none").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidPath);
+
+    let archive = opened.archive().unwrap();
+    let error = archive.verify(&Progress::none()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("another initializer is called \"t0\""),
+        "{error}"
+    );
+    let properties = archive.properties().unwrap();
+    let get = |name: &str| {
+        properties
+            .iter()
+            .find(|(known, _)| known == name)
+            .unwrap()
+            .1
+            .as_str()
+    };
+    assert_eq!((get("IR version"), get("producer")), ("10", "tests"));
+    assert_eq!((get("external tensors"), get("external files")), ("1", "1"));
+}
+
+#[test]
+fn a_sound_model_verifies() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![raw("a", [1, 2]), raw("b", [3])]),
+    );
+    let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+    let verified = opened.archive().unwrap().verify(&Progress::none()).unwrap();
+    assert_eq!((verified.tensors, verified.bytes), (2, 3));
+    assert_eq!(verified.checks, Checks::Structure);
+}
+
+#[test]
+fn a_model_converts_to_each_target_and_settings_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![raw("a", noise(1, 5000))]),
+    );
+    let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+    let format = opened.format().unwrap();
+    for (target, files) in [("auto", 1), ("onnx", 1), ("external", 2)] {
+        let target = *format
+            .targets()
+            .iter()
+            .find(|known| known.name == target)
+            .unwrap();
+        let output = folder.path().join(format!("{}.onnx", target.name));
+        let converted = format
+            .convert(&opened, &target, &output, &ConvertOptions::new())
+            .unwrap();
+        assert_eq!(converted.files.len(), files, "{}", target.name);
+        let sizes = converted
+            .files
+            .iter()
+            .map(|file| fs::metadata(file).unwrap().len());
+        assert_eq!(converted.bytes, sizes.sum::<u64>());
+        let again = FORMATS.open(&output, &OpenOptions::new()).unwrap();
+        assert_eq!(again.tensor("a").unwrap().to_vec().unwrap(), noise(1, 5000));
+
+        for (name, value) in [("alignment", "x"), ("nonsense", "1")] {
+            let options = ConvertOptions::new().force(true).setting(name, value);
+            let error = format
+                .convert(&opened, &target, &output, &options)
+                .unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig, "{error}");
+        }
+        let options = ConvertOptions::new().force(true);
+        let error = format
+            .convert(&opened, &target, &path, &options)
+            .unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("the model is read from this file"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_model_in_chunks_converts_to_a_pair() {
+    use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
+    let folder = tempfile::tempdir().unwrap();
+    let model = of_initializers(vec![raw("a", noise(1, 5000)), raw("b", noise(2, 5000))]);
+    let path = write(folder.path(), &model);
+    let source = Source::open(&path, proto_splitter_onnx::model_descriptor()).unwrap();
+    let options = SplitOptions::new().max_chunk_size(3000);
+    let chunks = SizeSplitter
+        .write_with(&source, folder.path().join("chunks"), &options)
+        .unwrap()
+        .path;
+    let opened = FORMATS.open(&chunks, &OpenOptions::new()).unwrap();
+    let format = opened.format().unwrap();
+    for target in format.targets() {
+        let output = folder.path().join(format!("{}.onnx", target.name));
+        let options = ConvertOptions::new();
+        format.convert(&opened, target, &output, &options).unwrap();
+        assert_eq!(crate::support::whole(&output), model, "{}", target.name);
+    }
+    let names: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(names.len(), 2 + 1 + 1 + 2);
+}
+
+#[test]
+fn the_rule_names_fields_that_hold_what_it_says() {
+    let tensor = descriptor_pool()
+        .get_message_by_name(TENSOR.message)
+        .unwrap();
+    let name = |number| tensor.get_field(number).unwrap().name().to_owned();
+    assert_eq!(
+        (name(TENSOR.dtype), name(TENSOR.content)),
+        ("data_type".into(), "raw_data".into())
+    );
+    assert_eq!(name(TENSOR.elsewhere.unwrap()), "data_location");
+    let types = descriptor_pool()
+        .get_enum_by_name("onnx.TensorProto.DataType")
+        .unwrap();
+    for element in TENSOR.elements {
+        let number = i32::try_from(element.number).unwrap();
+        assert!(types.get_value(number).is_some(), "{number}");
+        assert!(name(element.field).ends_with("_data"));
+    }
+    assert_eq!(types.values().len(), TENSOR.elements.len() + 1);
+}

@@ -1,0 +1,10 @@
+//! ONNX models: what they refer to, what becomes of them, and what is refused.
+
+#![allow(clippy::unwrap_used)]
+
+mod format;
+mod hostile;
+mod leaving;
+mod reading;
+mod round_trips;
+mod support;

@@ -1,0 +1,356 @@
+//! What external data may be: the cases in which readers differ.
+
+use std::fs;
+
+use proto_splitter_core::ErrorKind;
+
+use crate::support::{bytes_of, entry, external, of_initializers, open, raw, whole, write};
+
+/// A model with one tensor of 4 bytes in a file of 10, "0123456789".
+fn read(entries: &[(&str, &str)]) -> Result<Vec<u8>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    for name in ["w", "sub/w", "a..b", "w:0"] {
+        fs::write(folder.path().join(name), b"0123456789").unwrap();
+    }
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![external("t", 4, entries)]),
+    );
+    match open(&path) {
+        Ok(source) => {
+            assert_eq!(source.external_tensors(), 1);
+            let tensors = source.tensors().unwrap();
+            let mut bytes = Vec::new();
+            tensors
+                .write_raw(tensors.find("t").unwrap(), &mut bytes)
+                .unwrap();
+            Ok(bytes)
+        }
+        Err(error) => {
+            let line = error.to_string();
+            let shown = format!("{}: ", path.display());
+            let line = line
+                .strip_prefix(&shown)
+                .unwrap_or_else(|| panic!("{line}"));
+            Err(line.to_owned())
+        }
+    }
+}
+
+#[test]
+fn references_are_read_as_onnxruntime_reads_them() {
+    type Case<'a> = (&'a [(&'a str, &'a str)], &'a [u8]);
+    let cases: &[Case<'_>] = &[
+        (
+            &[("location", "w"), ("offset", "3"), ("length", "4")],
+            b"3456",
+        ),
+        (&[("location", "w"), ("offset", "3")], b"3456"),
+        (&[("location", "w")], b"0123"),
+        (
+            &[("location", "w"), ("offset", "6"), ("length", "0")],
+            b"6789",
+        ),
+        (
+            &[("length", "4"), ("offset", "1"), ("location", "./w")],
+            b"1234",
+        ),
+        (&[("location", "sub/w")], b"0123"),
+        (&[("location", "sub/../w")], b"0123"),
+        (&[("location", "a..b")], b"0123"),
+        (&[("location", "w:0")], b"0123"),
+        (&[("location", "w"), ("checksum", "anything")], b"0123"),
+        (&[("location", "w"), ("prepacked_0", "1")], b"0123"),
+        (&[("location", "w"), ("basepath", "/somewhere")], b"0123"),
+    ];
+    for (entries, expected) in cases {
+        assert_eq!(read(entries).as_deref(), Ok(*expected), "{entries:?}");
+    }
+}
+
+#[test]
+fn each_bad_reference_is_refused_for_its_own_reason() {
+    let with = |key: &'static str, value: &'static str| [("location", "w"), (key, value)];
+    let cases: &[(&[(&str, &str)], &str)] = &[
+        (
+            &with("offset", "7"),
+            "4 bytes from offset 7 go past the end of w, which has 10",
+        ),
+        (
+            &with("offset", "11"),
+            "offset 11 is past the end of w, which has 10 bytes",
+        ),
+        (
+            &with("offset", "9223372036854775807"),
+            "offset 9223372036854775807 is past the end of w, which has 10 bytes",
+        ),
+        (
+            &with("length", "3"),
+            "length 3, where its type and shape take 4 bytes",
+        ),
+        (
+            &with("length", "9223372036854775807"),
+            "length 9223372036854775807, where its type and shape take 4 bytes",
+        ),
+        (
+            &with("offset", "-1"),
+            "offset \"-1\" is not a plain decimal number below 2^63",
+        ),
+        (
+            &with("offset", " 0"),
+            "offset \" 0\" is not a plain decimal number below 2^63",
+        ),
+        (
+            &with("offset", "0x0"),
+            "offset \"0x0\" is not a plain decimal number below 2^63",
+        ),
+        (
+            &with("offset", "9223372036854775808"),
+            "offset \"9223372036854775808\" is not a plain decimal number below 2^63",
+        ),
+        (
+            &with("location", "w"),
+            "external_data has \"location\" twice",
+        ),
+        (&[], "external_data has no location"),
+        (&[("location", "")], "location is empty"),
+        (
+            &[("location", "../w")],
+            "location \"../w\" leaves the model's folder",
+        ),
+        (
+            &[("location", "/abs/w")],
+            "location \"/abs/w\" is an absolute path",
+        ),
+        (
+            &[("location", "sub\\w")],
+            "location \"sub\\\\w\" has a backslash or a zero byte",
+        ),
+    ];
+    for (entries, expected) in cases {
+        let line = read(entries).unwrap_err();
+        let expected = format!("tensor \"t\": graph.initializer[0]: {expected}");
+        assert_eq!(line, expected, "{entries:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_missing_or_no_file_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("folder")).unwrap();
+    #[cfg(unix)]
+    let _listening = std::os::unix::net::UnixListener::bind(folder.path().join("socket")).unwrap();
+    for name in ["missing", "folder", "socket"] {
+        let tensor = external("t", 4, &[("location", name)]);
+        let path = write(folder.path(), &of_initializers(vec![tensor]));
+        let error = open(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        let shown = folder.path().join(name).display().to_string();
+        assert!(error.to_string().contains(&shown), "{error}");
+        assert!(error.to_string().contains("tensor \"t\""), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_refused_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(folder.path().join("pipe"))
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let tensor = external("t", 4, &[("location", "pipe")]);
+    let path = write(folder.path(), &of_initializers(vec![tensor]));
+    let error = open(&path).unwrap_err();
+    assert!(error.to_string().contains("not a regular file"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn symlinks_stay_beneath_the_models_folder_or_that_of_its_real_path() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for sub in [
+        "model/sub",
+        "elsewhere",
+        "hub/blobs",
+        "hub/snapshots/abc",
+        "far",
+    ] {
+        fs::create_dir_all(at(sub)).unwrap();
+    }
+    let of = |location: &str| of_initializers(vec![external("t", 4, &[("location", location)])]);
+    fs::write(at("elsewhere/secret"), b"9999").unwrap();
+    fs::write(at("model/w"), b"1111").unwrap();
+    fs::hard_link(at("model/w"), at("model/hard")).unwrap();
+    symlink("../w", at("model/sub/near")).unwrap();
+    symlink("../elsewhere/secret", at("model/far")).unwrap();
+    symlink("../elsewhere", at("model/parent")).unwrap();
+    symlink(at("model/w"), at("model/absolute")).unwrap();
+    symlink("/proc/self/fd/0", at("model/magic")).unwrap();
+
+    for (location, opens) in [
+        ("w", true),
+        ("hard", true),
+        ("sub/near", true),
+        ("far", false),
+        ("parent/secret", false),
+        ("magic", false),
+    ] {
+        let path = write(&at("model"), &of(location));
+        match open(&path) {
+            Ok(_) => assert!(opens, "{location}"),
+            Err(error) => {
+                assert!(!opens, "{location}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Io, "{location}");
+                let why = "a symlink leaves the model's folder";
+                assert!(error.to_string().contains(why), "{location}: {error}");
+            }
+        }
+    }
+
+    // As the cache of a model hub has it: both are symlinks into one folder of blobs.
+    let blob = write(&at("hub/blobs"), &of("model.onnx_data"));
+    fs::rename(blob, at("hub/blobs/1a2b")).unwrap();
+    fs::write(at("hub/blobs/3c4d"), b"2222").unwrap();
+    symlink("../../blobs/1a2b", at("hub/snapshots/abc/model.onnx")).unwrap();
+    symlink("../../blobs/3c4d", at("hub/snapshots/abc/model.onnx_data")).unwrap();
+    let tensor = &whole(&at("hub/snapshots/abc/model.onnx"))
+        .graph
+        .unwrap()
+        .initializer[0];
+    assert_eq!(tensor.raw_data.as_deref(), Some(&b"2222"[..]));
+
+    // The model is a link, and its data is beside the model.
+    write(&at("model"), &of("w"));
+    symlink("../model/model.onnx", at("far/model.onnx")).unwrap();
+    let tensor = &whole(&at("far/model.onnx")).graph.unwrap().initializer[0];
+    assert_eq!(tensor.raw_data.as_deref(), Some(&b"1111"[..]));
+
+    // Not so a link to elsewhere beside it.
+    symlink("../elsewhere/secret", at("far/w")).unwrap();
+    let error = open(&at("far/model.onnx")).unwrap_err();
+    assert!(
+        error.to_string().contains("leaves the model's folder"),
+        "{error}"
+    );
+}
+
+#[test]
+fn external_data_wins_over_what_is_beside_it_and_inline_data_over_a_mere_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"file").unwrap();
+    let mut both = external("both", 4, &[("location", "w")]);
+    both.raw_data = Some(b"here".to_vec().into());
+    both.int32_data = vec![1, 2, 3, 4];
+    let mut inline = raw("inline", *b"here");
+    inline.external_data = vec![entry("location", "w")];
+    let path = write(folder.path(), &of_initializers(vec![both, inline.clone()]));
+    let source = open(&path).unwrap();
+    assert_eq!(source.warnings().len(), 1, "{:?}", source.warnings());
+    let initializers = whole(&path).graph.unwrap().initializer;
+    assert_eq!(initializers, [raw("both", *b"file"), inline]);
+}
+
+#[test]
+fn empty_tensors_equal_offsets_and_unknown_types_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"0123456789").unwrap();
+    let empty = external(
+        "empty",
+        0,
+        &[("location", "w"), ("offset", "10"), ("length", "0")],
+    );
+    let one = external("one", 4, &[("location", "w"), ("offset", "2")]);
+    let two = external("two", 4, &[("location", "w"), ("offset", "2")]);
+    let mut unknown = external("unknown", 2, &[("location", "w"), ("offset", "7")]);
+    unknown.data_type = Some(1000);
+    let path = write(
+        folder.path(),
+        &of_initializers(vec![empty, one, two, unknown]),
+    );
+    let tensors = whole(&path).graph.unwrap().initializer;
+    let data: Vec<_> = tensors
+        .iter()
+        .map(|tensor| tensor.raw_data.clone().unwrap())
+        .collect();
+    assert_eq!(data, [&b""[..], b"2345", b"2345", b"789"]);
+}
+
+#[test]
+fn strings_are_never_external() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"0123").unwrap();
+    let mut tensor = external("t", 4, &[("location", "w")]);
+    tensor.data_type = Some(crate::support::STRING);
+    let path = write(folder.path(), &of_initializers(vec![tensor]));
+    let error = open(&path).unwrap_err().to_string();
+    assert!(
+        error.ends_with("tensor \"t\": strings can't be external data"),
+        "{error}"
+    );
+}
+
+#[test]
+fn references_can_be_kept_and_the_folder_can_be_another() {
+    use proto_splitter_onnx::{OnnxOptions, OnnxSource};
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("data")).unwrap();
+    fs::write(folder.path().join("data/w"), b"0123").unwrap();
+    let model = of_initializers(vec![external("t", 4, &[("location", "w")])]);
+    let path = write(folder.path(), &model);
+    assert!(open(&path).is_err());
+
+    let options = OnnxOptions::new().external_folder(folder.path().join("data"));
+    let source = OnnxSource::open(&path, &options).unwrap();
+    assert_eq!(source.files().len(), 2);
+
+    let options = OnnxOptions::new().keep_external(true);
+    let source = OnnxSource::open(&path, &options).unwrap();
+    assert_eq!(bytes_of(&source), fs::read(&path).unwrap());
+    assert!(source.tensors().unwrap().find("t").unwrap().is_external());
+}
+
+#[test]
+fn a_checksum_is_compared_with_its_file() {
+    use proto_splitter_core::progress::Progress;
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"abc").unwrap();
+    let of = |sha1| {
+        of_initializers(vec![external(
+            "t",
+            3,
+            &[("location", "w"), ("checksum", sha1)],
+        )])
+    };
+    // The SHA-1 of "abc", from FIPS 180.
+    let right = "a9993e364706816aba3e25717850c26c9cd0d89d";
+    let path = write(folder.path(), &of(right));
+    assert!(
+        open(&path)
+            .unwrap()
+            .verify_checksums(&Progress::none())
+            .unwrap()
+    );
+    let path = write(
+        folder.path(),
+        &of("da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+    );
+    let error = open(&path)
+        .unwrap()
+        .verify_checksums(&Progress::none())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    assert!(error.to_string().contains(right), "{error}");
+    let path = write(folder.path(), &of_initializers(vec![raw("t", *b"abc")]));
+    assert!(
+        !open(&path)
+            .unwrap()
+            .verify_checksums(&Progress::none())
+            .unwrap()
+    );
+}

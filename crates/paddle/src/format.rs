@@ -1,0 +1,435 @@
+//! Paddle as one of the formats.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost_reflect::DescriptorPool;
+use proto_splitter_core::formats::{
+    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Entry,
+    Format, OpenOptions, Opened, Target, Verified,
+};
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::split::ComposableSplitter;
+use proto_splitter_core::tensor::{
+    DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
+};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::model::{MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind};
+use crate::output::{Arrangement, WriteOptions, write_chunked, write_plain};
+use crate::parameters::{Parameter, ParameterFile};
+use crate::program::{looks_like_json, looks_like_pickle};
+use crate::proto::descriptor_pool;
+use crate::proto::framework::var_type::Type;
+use crate::splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};
+use crate::stream::{Layout, StreamKind, len};
+use crate::{NAMES, variables};
+
+/// Paddle's models: a program (`.pdmodel`, `__model__`, or `.json` of Paddle 3.x) with its
+/// parameters (`.pdiparams`, `__params__`, or a file for each).
+///
+/// A model is opened by any of its names, and is one message of type [`MODEL`] and an archive of its
+/// parameters. A program whose parameters aren't there is a `ProgramDesc` alone, and so is one that
+/// is opened as that type.
+///
+/// ```
+/// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
+/// use proto_splitter_paddle::PaddleFormat;
+/// use proto_splitter_paddle::proto::framework::var_type::Type;
+/// use proto_splitter_paddle::stream::{Layout, TensorSpec};
+/// use proto_splitter_paddle::ParameterWriter;
+///
+/// static FORMATS: Registry = Registry::new(&[&PaddleFormat]);
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.pdiparams");
+/// let mut writer = ParameterWriter::create(&path, Layout::Paddle, false)?;
+/// writer.write(&TensorSpec::dense(Type::Uint8, [2]), &mut &[7, 8][..])?;
+/// writer.finish()?;
+///
+/// let opened = FORMATS.open(&path, &OpenOptions::new())?;
+/// assert_eq!(opened.format().map(|format| format.name()), Some("paddle"));
+/// assert_eq!(opened.tensors()?[0].to_string(), "0 uint8[2]");
+/// assert_eq!(opened.tensor("0")?.to_vec()?, [7, 8]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PaddleFormat;
+
+const TARGETS: [Target; 5] = [
+    Target {
+        name: "files",
+        title: "the files that the model was in",
+    },
+    Target {
+        name: "combined",
+        title: "program and one file of all parameters",
+    },
+    Target {
+        name: "separate",
+        title: "program and a file for each parameter",
+    },
+    Target {
+        name: "sized",
+        title: "program and one file of all parameters with their sizes, which Paddle doesn't read",
+    },
+    Target {
+        name: "model-format",
+        title: "program and one file of all parameters as in the model format's document, which Paddle doesn't read",
+    },
+];
+
+impl Format for PaddleFormat {
+    fn name(&self) -> &'static str {
+        "paddle"
+    }
+
+    fn title(&self) -> &'static str {
+        "Paddle model"
+    }
+
+    fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
+        match candidate.kind() {
+            CandidateKind::File => recognize_file(candidate),
+            CandidateKind::Folder => {
+                let old = candidate.has(OLD_PROGRAM);
+                (old || has_program(candidate.path())).then_some(Confidence::Likely)
+            }
+            CandidateKind::Prefix => {
+                let parameters = candidate.continued(".pdiparams").is_some();
+                let program = candidate.continued(".pdmodel").is_some();
+                (parameters || program).then_some(Confidence::Likely)
+            }
+        }
+    }
+
+    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+        let wanted = options.descriptor.as_ref().map(|wanted| wanted.full_name());
+        if wanted == Some(PROGRAM_DESC) {
+            return open_program(path, options);
+        }
+        let model = match PaddleModel::open(path) {
+            Ok(model) => model,
+            // Of a program alone, its parameters may be anywhere.
+            Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
+                return open_program(path, options);
+            }
+            Err(error) => return Err(error),
+        };
+        let descriptor = descriptor_pool().get_message_by_name(MODEL);
+        let rope = model.rope()?;
+        let files: Vec<PathBuf> = rope.files().map(Path::to_owned).collect();
+        let opened = Opened::of_reader(Arc::new(rope), descriptor, options)?;
+        Ok(opened.with_archive(Parameters { model }).reading(files))
+    }
+
+    fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
+        Some(descriptor_pool())
+    }
+
+    fn message_types(&self) -> &'static [&'static str] {
+        &[MODEL, PROGRAM_DESC]
+    }
+
+    fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
+        match message_type {
+            MODEL => Some(&ModelSplitter),
+            PROGRAM_DESC => Some(&ProgramDescSplitter),
+            _ => None,
+        }
+    }
+
+    fn member_names(&self) -> &'static [NameRule] {
+        &NAMES
+    }
+
+    fn tensor_rules(&self) -> &'static [TensorRule] {
+        &[TENSOR]
+    }
+
+    fn targets(&self) -> &'static [Target] {
+        &TARGETS
+    }
+
+    fn convert(
+        &self,
+        opened: &Opened,
+        target: &Target,
+        output: &Path,
+        options: &ConvertOptions,
+    ) -> Result<Converted> {
+        if let Some(name) = options.settings.keys().next() {
+            let message = format!("a Paddle model has no setting {name:?}");
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let arrangement = match target.name {
+            "files" => Arrangement::Original,
+            "combined" => Arrangement::Combined(Layout::Paddle),
+            "separate" => Arrangement::Separate(Layout::Paddle),
+            "sized" => Arrangement::Combined(Layout::Sized),
+            "model-format" => Arrangement::Combined(Layout::ModelFormat),
+            other => {
+                let message = format!("there is no form {other:?} of a Paddle model");
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        };
+        let found = opened.descriptor().map(|descriptor| descriptor.full_name());
+        if found != Some(MODEL) {
+            let message = "a program alone has no parameters to be arranged: they aren't beside it";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let writing = WriteOptions::new()
+            .arrangement(arrangement)
+            .force(options.force)
+            .progress(options.progress.clone());
+        let written = match (opened.chunked(), opened.plain()) {
+            (Some(file), _) => write_chunked(file, output, &writing)?,
+            (None, Some((bytes, size))) => write_plain(bytes, size, output, &writing)?,
+            (None, None) => {
+                let message = "there is no message to make files of";
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+        };
+        let mut bytes = 0;
+        for file in &written.files {
+            bytes += std::fs::metadata(file)?.len();
+        }
+        let converted = Converted::new(written.files, bytes);
+        Ok(match arrangement {
+            Arrangement::Combined(layout) if !layout.is_read_by_paddle() => {
+                converted.note(format!("Paddle itself doesn't read the layout {layout}"))
+            }
+            _ => converted,
+        })
+    }
+}
+
+fn recognize_file(candidate: &Candidate<'_>) -> Option<Confidence> {
+    let name = candidate.file_name();
+    let is_json = looks_like_json(candidate.head());
+    let by_name = match candidate.extension().as_deref() {
+        Some("pdmodel" | "pdiparams") => Some(Confidence::Likely),
+        // These are pickles, of which opening says what to do.
+        Some("pdparams" | "pdopt") => Some(Confidence::Likely),
+        Some("info") if name.ends_with(".pdiparams.info") => Some(Confidence::Likely),
+        Some("json") if is_json => {
+            let head = String::from_utf8_lossy(candidate.head());
+            let front: String = head
+                .chars()
+                .filter(|c| !c.is_whitespace())
+                .take(200)
+                .collect();
+            front
+                .contains("\"magic\":\"pir\"")
+                .then_some(Confidence::Certain)
+        }
+        _ => None,
+    };
+    by_name.or_else(|| {
+        let old = matches!(name, OLD_PROGRAM | OLD_PARAMETERS);
+        let beside = candidate.path().parent().is_some_and(|folder| {
+            // A file of one variable lies beside its program.
+            folder.join(OLD_PROGRAM).is_file() && !looks_like_pickle(candidate.head())
+        });
+        (old || beside).then_some(Confidence::Possible)
+    })
+}
+
+fn has_program(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        let path = entry.path();
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("pdmodel") => true,
+            Some("json") => path.with_extension("pdiparams").is_file(),
+            _ => false,
+        }
+    })
+}
+
+/// Whether a file is a readable `ProgramDesc`, whatever became of its parameters.
+fn is_program_alone(path: &Path) -> bool {
+    let file = std::fs::File::open(path);
+    path.is_file() && file.is_ok_and(|file| variables(&file).is_ok_and(|found| !found.is_empty()))
+}
+
+fn open_program(path: &Path, options: &OpenOptions) -> Result<Opened> {
+    let descriptor = descriptor_pool().get_message_by_name(PROGRAM_DESC);
+    Opened::of_file(path, descriptor, options)
+}
+
+/// How `proto_splitter.paddle.Tensor` stores its tensor: always in `data`.
+pub const TENSOR: TensorRule = TensorRule {
+    names: &[("proto_splitter.paddle.Parameter", &[1])],
+    shape: ShapeRule::Sizes(2),
+    content: 100,
+    elements: &ELEMENTS,
+    ..TensorRule::new("proto_splitter.paddle.Tensor", 1)
+};
+
+/// The data types, by their numbers in `VarType.Type`. None has elements one by one.
+const ELEMENTS: [ElementRule; 18] = [
+    element(Type::Bool, DType::Bool),
+    element(Type::Int16, DType::I16),
+    element(Type::Int32, DType::I32),
+    element(Type::Int64, DType::I64),
+    element(Type::Fp16, DType::F16),
+    element(Type::Fp32, DType::F32),
+    element(Type::Fp64, DType::F64),
+    element(Type::SizeT, DType::U64),
+    element(Type::Uint8, DType::U8),
+    element(Type::Int8, DType::I8),
+    element(Type::Bf16, DType::BF16),
+    element(Type::Complex64, DType::C64),
+    element(Type::Complex128, DType::C128),
+    element(Type::Fp8E4m3fn, DType::F8E4M3),
+    element(Type::Fp8E5m2, DType::F8E5M2),
+    element(Type::Uint16, DType::U16),
+    element(Type::Uint32, DType::U32),
+    element(Type::Uint64, DType::U64),
+];
+
+const fn element(number: Type, dtype: DType) -> ElementRule {
+    ElementRule::new(number as u64, dtype, NO_FIELD)
+}
+
+/// A field that no tensor has.
+const NO_FIELD: u32 = 99;
+
+/// The data type by its name in the workspace.
+fn dtype(of: Type) -> DType {
+    let number = u64::try_from(of as i32).unwrap_or_default();
+    TENSOR
+        .element(number)
+        .map_or(DType::Unknown(i64::from(of as i32)), |element| {
+            element.dtype
+        })
+}
+
+/// The parameters of a model, by name; without a program, by counter.
+#[derive(Debug)]
+struct Parameters {
+    model: PaddleModel,
+}
+
+impl Parameters {
+    fn info(&self, at: usize, file: &ParameterFile, parameter: &Parameter) -> TensorInfo {
+        let stream = parameter.stream();
+        let name = parameter
+            .name()
+            .map_or_else(|| at.to_string(), str::to_owned);
+        let (dtype, shape) = match stream.dtype() {
+            Some(of) => (dtype(of), stream.dims().to_vec()),
+            None => (DType::Other("vocabulary"), Vec::new()),
+        };
+        TensorInfo::new(name, dtype, shape)
+            .sized(len(&stream.data()))
+            .located(Location::file(file.path(), stream.data().start))
+    }
+}
+
+impl Archive for Parameters {
+    fn tensors(&self) -> Result<Vec<TensorInfo>> {
+        let parameters = self.model.parameters().enumerate();
+        Ok(parameters
+            .map(|(at, (file, parameter))| self.info(at, file, parameter))
+            .collect())
+    }
+
+    fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
+        let by_name = self.model.parameter(&info.name);
+        let by_counter = || self.model.parameters().nth(info.name.parse().ok()?);
+        let Some((file, parameter)) = by_name.or_else(by_counter) else {
+            let message = format!("there is no parameter {:?}", info.name);
+            return Err(Error::new(ErrorKind::InvalidPath, message));
+        };
+        let source = Arc::new(file.part().clone());
+        Ok(TensorReader::of_range(
+            info.clone(),
+            source,
+            parameter.stream().data(),
+        ))
+    }
+
+    fn entries(&self) -> Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        if let (Some(path), Some(bytes)) = (self.model.program_path(), self.model.program_bytes()) {
+            let entry = Entry::new("program", bytes.size()?, Location::file(path, 0));
+            entries.push(entry.detail(match self.model.program_kind() {
+                Some(ProgramKind::Pir) => "JSON",
+                _ => "ProgramDesc",
+            }));
+        }
+        entries.extend(self.tensors()?.iter().map(Entry::of_tensor));
+        Ok(entries)
+    }
+
+    fn properties(&self) -> Result<Vec<(String, String)>> {
+        let mut properties = Vec::new();
+        let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));
+        match self.model.program_kind() {
+            Some(ProgramKind::Desc) => {
+                put("program", "ProgramDesc".into());
+                put("variables", self.model.variables().len().to_string());
+            }
+            Some(ProgramKind::Pir) => put(
+                "program",
+                "JSON of Paddle 3.x, without a ProgramDesc".into(),
+            ),
+            None => put("program", "none: parameters have no names".into()),
+        }
+        put("parameter files", self.model.files().len().to_string());
+        let layouts = self
+            .model
+            .files()
+            .iter()
+            .map(|file| file.layout().to_string());
+        let layouts: BTreeSet<String> = layouts.collect();
+        put("layout", layouts.into_iter().collect::<Vec<_>>().join(", "));
+        let others = self.model.parameters();
+        let others = others.filter(|(_, parameter)| parameter.stream().kind() != StreamKind::Dense);
+        for (_, parameter) in others {
+            let name = parameter.name().unwrap_or_default();
+            put(name, parameter.stream().kind().to_string());
+        }
+        Ok(properties)
+    }
+
+    fn verify(&self, progress: &Progress) -> Result<Verified> {
+        self.model.verify()?;
+        let tensors = self.tensors()?;
+        let total = tensors.iter().map(|tensor| tensor.bytes).sum();
+        let meter = progress.meter(total);
+        for tensor in &tensors {
+            self.read(tensor)?.write_to(&mut std::io::sink())?;
+            meter.advance(tensor.bytes)?;
+        }
+        Ok(Verified::new(
+            tensors.len() as u64,
+            total,
+            Checks::Structure,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_data_type_has_a_name_in_the_workspace_and_the_same_size() {
+        for number in 0..64 {
+            let Ok(of) = Type::try_from(number) else {
+                continue;
+            };
+            if let Some(size) = crate::element_size(of) {
+                let bits = dtype(of).bits().map(u64::from);
+                assert_eq!(bits, Some(8 * size), "{}", of.as_str_name());
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Models: a program and the files that its parameters are in.
+
+mod find;
+mod message;
+
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, separate_path};
+pub use message::MODEL;
+pub(crate) use message::field;
+
+use self::find::{Found, check_inside, find};
+use crate::parameters::{Parameter, ParameterFile};
+use crate::part::FilePart;
+use crate::program::{
+    ParameterSpec, Variable, looks_like_json, parameters, pir_parameters, variables,
+};
+use crate::stream::Layout;
+
+/// How a model is opened.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    program: Option<PathBuf>,
+    parameters: Option<PathBuf>,
+    layout: Option<Layout>,
+}
+
+impl OpenOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        OpenOptions {
+            program: None,
+            parameters: None,
+            layout: None,
+        }
+    }
+
+    /// Where the program is (beside the parameters, by their names).
+    #[must_use]
+    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+        self.program = Some(path.into());
+        self
+    }
+
+    /// Where the file of all parameters is (beside the program, by its name).
+    #[must_use]
+    pub fn parameters(mut self, path: impl Into<PathBuf>) -> Self {
+        self.parameters = Some(path.into());
+        self
+    }
+
+    /// How streams are laid out (in the way in which the whole file makes sense).
+    #[must_use]
+    pub const fn layout(mut self, layout: Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+}
+
+/// What kind of program a model has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgramKind {
+    /// A serialized `ProgramDesc`.
+    Desc,
+    /// JSON, as Paddle 3.x writes. There is no `ProgramDesc`, and of variables only the parameters
+    /// are known.
+    Pir,
+}
+
+/// An open model. Of its parameters only headers have been read.
+#[derive(Debug)]
+pub struct PaddleModel {
+    program: Option<(ProgramKind, FilePart)>,
+    variables: Vec<Variable>,
+    files: Vec<ParameterFile>,
+    companions: Vec<FilePart>,
+}
+
+impl PaddleModel {
+    /// Opens a model by any of its names: its folder, its program, its parameter file, or what these
+    /// have in common in front.
+    ///
+    /// # Errors
+    ///
+    /// What [`variables`] says of the program and [`ParameterFile::open`] of the parameters;
+    /// [`ErrorKind::InvalidConfig`] if a folder has no program or several;
+    /// [`ErrorKind::InvalidPath`] if the name of a variable with a file of its own leads outside the
+    /// folder; [`ErrorKind::Io`] if a file isn't there or can't be read.
+    pub fn open(path: impl AsRef<Path>) -> Result<PaddleModel> {
+        PaddleModel::open_with(path, &OpenOptions::new())
+    }
+
+    /// As [`open`](Self::open), with options.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<PaddleModel> {
+        let path = path.as_ref();
+        let found = match (&options.program, &options.parameters) {
+            (Some(program), Some(parameters)) => Found {
+                program: Some(program.clone()),
+                parameters: Some(parameters.clone()),
+            },
+            (program, parameters) => {
+                let found = find(path)?;
+                Found {
+                    program: program.clone().or(found.program),
+                    parameters: parameters.clone().or(found.parameters),
+                }
+            }
+        };
+        let program = found.program.as_deref().map(open_program).transpose()?;
+        let Some(OpenProgram {
+            kind,
+            part,
+            variables,
+            specs,
+        }) = program
+        else {
+            let files = found
+                .parameters
+                .map(|path| ParameterFile::open(path, None, options.layout));
+            return Ok(PaddleModel {
+                program: None,
+                variables: Vec::new(),
+                files: files.transpose()?.into_iter().collect(),
+                companions: Vec::new(),
+            });
+        };
+        let files = match &found.parameters {
+            Some(path) => vec![ParameterFile::open(path, Some(&specs), options.layout)?],
+            None => open_separate(part.path(), &specs, options.layout)?,
+        };
+        let companions = found.parameters.as_deref().map(companions).transpose()?;
+        Ok(PaddleModel {
+            program: Some((kind, part)),
+            variables,
+            files,
+            companions: companions.unwrap_or_default(),
+        })
+    }
+
+    /// What kind of program it has; `None` for parameters alone.
+    #[must_use]
+    pub fn program_kind(&self) -> Option<ProgramKind> {
+        self.program.as_ref().map(|(kind, _)| *kind)
+    }
+
+    /// Where its program is.
+    #[must_use]
+    pub fn program_path(&self) -> Option<&Path> {
+        self.program.as_ref().map(|(_, part)| part.path())
+    }
+
+    /// The bytes of its program.
+    #[must_use]
+    pub fn program_bytes(&self) -> Option<&(dyn ReadAt + 'static)> {
+        let (_, part) = self.program.as_ref()?;
+        Some(part)
+    }
+
+    /// Every variable of its `ProgramDesc`, block by block.
+    #[must_use]
+    pub fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
+    /// The files that its parameters are in: one, or one for each.
+    #[must_use]
+    pub fn files(&self) -> &[ParameterFile] {
+        &self.files
+    }
+
+    /// All parameters, with the file that each is in.
+    pub fn parameters(&self) -> impl Iterator<Item = (&ParameterFile, &Parameter)> {
+        let files = self.files.iter();
+        files.flat_map(|file| {
+            file.parameters()
+                .iter()
+                .map(move |parameter| (file, parameter))
+        })
+    }
+
+    /// The parameter of this name, with its file.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<(&ParameterFile, &Parameter)> {
+        let mut files = self.files.iter();
+        files.find_map(|file| Some((file, file.parameter(name)?)))
+    }
+
+    /// Checks what opening alone doesn't tell, as [`ParameterFile::verify`], and that every file is
+    /// what it was.
+    ///
+    /// # Errors
+    ///
+    /// As [`ParameterFile::verify`].
+    pub fn verify(&self) -> Result<()> {
+        self.files.iter().try_for_each(ParameterFile::verify)?;
+        self.check_unchanged()
+    }
+
+    /// Fails if a file is no longer what it was.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        self.all_parts().try_for_each(FilePart::check_unchanged)
+    }
+
+    /// Everything that was opened: separate files share what checks them.
+    fn all_parts(&self) -> impl Iterator<Item = &FilePart> {
+        let program = self.program.iter().map(|(_, part)| part);
+        let one_of_separate =
+            usize::from(self.files.first().is_some_and(ParameterFile::is_separate));
+        let files = match one_of_separate {
+            0 => self.files.as_slice(),
+            _ => &self.files[..1],
+        };
+        let files = files.iter().map(ParameterFile::part);
+        program.chain(files).chain(&self.companions)
+    }
+}
+
+struct OpenProgram {
+    kind: ProgramKind,
+    part: FilePart,
+    variables: Vec<Variable>,
+    specs: Vec<ParameterSpec>,
+}
+
+fn open_program(path: &Path) -> Result<OpenProgram> {
+    let part = FilePart::open(path)?;
+    let read = || -> Result<_> {
+        let mut front = [0; 16];
+        let most = usize::try_from(part.len())
+            .unwrap_or(front.len())
+            .min(front.len());
+        part.read_exact_at(0, &mut front[..most])?;
+        let is_json = path.extension().is_some_and(|end| end == "json");
+        if is_json && looks_like_json(&front) {
+            return Ok((ProgramKind::Pir, Vec::new(), pir_parameters(&part)?));
+        }
+        let variables = variables(&part)?;
+        let specs = parameters(&variables)?;
+        Ok((ProgramKind::Desc, variables, specs))
+    };
+    let (kind, variables, specs) = read().map_err(|error| error.context(path.display()))?;
+    Ok(OpenProgram {
+        kind,
+        part,
+        variables,
+        specs,
+    })
+}
+
+/// Opens the files that the parameters of a program have each for itself.
+fn open_separate(
+    program: &Path,
+    specs: &[ParameterSpec],
+    layout: Option<Layout>,
+) -> Result<Vec<ParameterFile>> {
+    let folder = program.parent().unwrap_or(Path::new(""));
+    let path = |spec: &ParameterSpec| {
+        let path = separate_path(folder, spec.name())?;
+        if !path.is_file() {
+            let message = format!(
+                "parameter {:?} is in no file: neither in one of all parameters, nor in {}",
+                spec.name(),
+                path.display()
+            );
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        check_inside(folder, &path)?;
+        Ok(path)
+    };
+    let paths = specs.iter().map(path).collect::<Result<Vec<_>>>();
+    let paths = paths.map_err(|error| error.context(program.display()))?;
+    let parts = FilePart::open_all(paths)?.into_iter().zip(specs);
+    parts
+        .map(|(part, spec)| ParameterFile::separate(part, spec, layout))
+        .collect()
+}
+
+/// Files beside a parameter file that belong to the model and aren't looked into.
+fn companions(parameters: &Path) -> Result<Vec<FilePart>> {
+    let mut info = parameters.as_os_str().to_owned();
+    info.push(".info");
+    let info = PathBuf::from(info);
+    match info.is_file() {
+        true => Ok(vec![FilePart::open(&info)?]),
+        false => Ok(Vec::new()),
+    }
+}

@@ -1,0 +1,192 @@
+//! From any of a model's names to its files.
+//!
+//! | name | program | parameters |
+//! | --- | --- | --- |
+//! | `NAME.pdmodel`, `NAME.json`, `NAME.pdiparams`, `NAME.pdiparams.info`, `NAME` | `NAME.pdmodel` or `NAME.json` | `NAME.pdiparams` |
+//! | `__model__`, `__params__` | `__model__` | `__params__`, or a file for each |
+//! | a folder | the one program in it | as above |
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+/// The name that Paddle's older releases give a program in a folder.
+pub(crate) const OLD_PROGRAM: &str = "__model__";
+
+/// The name that goes with it for a file of all parameters.
+pub(crate) const OLD_PARAMETERS: &str = "__params__";
+
+/// Which files a model is in, as far as names tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The program: a `ProgramDesc` or JSON.
+    pub(super) program: Option<PathBuf>,
+    /// The file of all parameters. If there is a program and no such file, each has one of its own.
+    pub(super) parameters: Option<PathBuf>,
+}
+
+/// Finds the files of the model that `path` belongs to.
+pub(super) fn find(path: &Path) -> Result<Found> {
+    if path.is_dir() {
+        return in_folder(path);
+    }
+    let name = path
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let beside = |name: &str| folder.join(name);
+    let there = |path: PathBuf| path.is_file().then_some(path);
+    let program_of = |stem: &str| {
+        let names = [".pdmodel", ".json"].map(|end| beside(&format!("{stem}{end}")));
+        names.into_iter().find(|path| path.is_file())
+    };
+    for end in [".pdmodel", ".json"] {
+        if let Some(stem) = name.strip_suffix(end) {
+            return Ok(Found {
+                program: Some(path.to_owned()),
+                parameters: there(beside(&format!("{stem}.pdiparams"))),
+            });
+        }
+    }
+    let parameters = name.strip_suffix(".info").unwrap_or(name);
+    if let Some(stem) = parameters.strip_suffix(".pdiparams") {
+        return Ok(Found {
+            program: program_of(stem),
+            parameters: Some(beside(parameters)),
+        });
+    }
+    match name {
+        OLD_PROGRAM => Ok(Found {
+            program: Some(path.to_owned()),
+            parameters: there(beside(OLD_PARAMETERS)),
+        }),
+        OLD_PARAMETERS => Ok(Found {
+            program: there(beside(OLD_PROGRAM)),
+            parameters: Some(path.to_owned()),
+        }),
+        // A file of streams by any other name; pickles are refused once it is opened.
+        _ if path.is_file() => Ok(Found {
+            program: None,
+            parameters: Some(path.to_owned()),
+        }),
+        _ => match program_of(name) {
+            Some(program) => find(&program),
+            None => {
+                let message =
+                    "there is no such file, and no .pdmodel or .json with that name in front";
+                Err(Error::new(ErrorKind::Io, message).context(path.display()))
+            }
+        },
+    }
+}
+
+/// The model in a folder, which has one.
+fn in_folder(folder: &Path) -> Result<Found> {
+    let failed = |error: std::io::Error| Error::from(error).context(folder.display());
+    let (mut descs, mut json) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("pdmodel") => descs.push(path),
+            // Any program may have JSON files beside it.
+            Some("json") if path.with_extension("pdiparams").is_file() => json.push(path),
+            _ => {}
+        }
+    }
+    let old = folder.join(OLD_PROGRAM);
+    if old.is_file() {
+        descs.push(old);
+    }
+    let programs = if descs.is_empty() { json } else { descs };
+    match programs.as_slice() {
+        [program] => find(program),
+        [] => {
+            let message = "a folder without a .pdmodel, a __model__, or a .json with a .pdiparams";
+            Err(Error::new(ErrorKind::InvalidConfig, message).context(folder.display()))
+        }
+        many => {
+            let mut names: Vec<_> = many
+                .iter()
+                .filter_map(|path| Some(path.file_name()?.to_string_lossy()))
+                .collect();
+            names.sort();
+            let message = format!(
+                "several programs, of which one has to be named: {}",
+                names.join(", ")
+            );
+            Err(Error::new(ErrorKind::InvalidConfig, message).context(folder.display()))
+        }
+    }
+}
+
+/// Where the file of a variable of this name lies, below `folder`.
+pub(crate) fn separate_path(folder: &Path, name: &str) -> Result<PathBuf> {
+    let outside = || {
+        let message =
+            format!("the name {name:?} can't be that of a file: it would lead outside its folder");
+        Error::new(ErrorKind::InvalidPath, message)
+    };
+    // What other systems take for a separator or a drive leads outside there.
+    if name.contains(['\\', '\0']) || cfg!(windows) && name.contains(':') {
+        return Err(outside());
+    }
+    let mut steps = name.split('/');
+    if steps.any(|step| matches!(step, "" | "." | "..")) {
+        return Err(outside());
+    }
+    Ok(folder.join(name))
+}
+
+/// Fails if a path below `folder` leads outside it, through a symbolic link.
+pub(super) fn check_inside(folder: &Path, path: &Path) -> Result<()> {
+    let real = |path: &Path| {
+        fs::canonicalize(path).map_err(|error| Error::from(error).context(path.display()))
+    };
+    let folder = if folder == Path::new("") {
+        Path::new(".")
+    } else {
+        folder
+    };
+    match real(path)?.starts_with(real(folder)?) {
+        true => Ok(()),
+        false => {
+            let message = "the file of a variable lies outside the model's folder";
+            Err(Error::new(ErrorKind::InvalidPath, message).context(path.display()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_path_below_its_folder_or_refused() {
+        let folder = Path::new("model");
+        assert_eq!(
+            separate_path(folder, "a/b").unwrap(),
+            Path::new("model/a/b")
+        );
+        assert_eq!(
+            separate_path(folder, "fc_0.w_0").unwrap(),
+            Path::new("model/fc_0.w_0")
+        );
+        for name in [
+            "",
+            "..",
+            "../x",
+            "a/../../x",
+            "/etc/x",
+            "a//b",
+            "./a",
+            "a/",
+            "a\\..\\b",
+            "a\0",
+        ] {
+            let error = separate_path(folder, name).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidPath, "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! A model as one message: a rope over its files, made without reading more than their headers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use proto_splitter_core::rope::{Rope, RopeBuilder, RopeFileId};
+use proto_splitter_core::split::Source;
+use proto_splitter_core::wire::{FieldNumber, WireType, encode_varint, tag};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::{PaddleModel, ProgramKind};
+use crate::parameters::{Parameter, ParameterFile};
+use crate::proto::descriptor_pool;
+use crate::proto::model::parameter::Kind;
+use crate::proto::model::parameter_file::Layout;
+use crate::stream::StreamKind;
+
+/// The numbers of the fields, as `proto/proto_splitter/paddle/model.proto` has them.
+pub(crate) mod field {
+    pub(crate) mod model {
+        pub(crate) const PROGRAM_FILE: u32 = 1;
+        pub(crate) const PROGRAM: u32 = 2;
+        pub(crate) const PIR_PROGRAM: u32 = 3;
+        pub(crate) const PARAMETER_FILES: u32 = 4;
+        pub(crate) const COMPANIONS: u32 = 5;
+    }
+
+    pub(crate) mod companion {
+        pub(crate) const FILE: u32 = 1;
+        pub(crate) const CONTENT: u32 = 2;
+    }
+
+    pub(crate) mod parameter_file {
+        pub(crate) const FILE: u32 = 1;
+        pub(crate) const LAYOUT: u32 = 2;
+        pub(crate) const SEPARATE: u32 = 3;
+        pub(crate) const PARAMETERS: u32 = 4;
+    }
+
+    pub(crate) mod parameter {
+        pub(crate) const NAME: u32 = 1;
+        pub(crate) const KIND: u32 = 2;
+        pub(crate) const LOD: u32 = 3;
+        pub(crate) const ROWS: u32 = 4;
+        pub(crate) const HEIGHT: u32 = 5;
+        pub(crate) const TENSOR: u32 = 6;
+        pub(crate) const VOCABULARY: u32 = 7;
+    }
+
+    pub(crate) mod tensor {
+        pub(crate) const DATA: u32 = 100;
+    }
+
+    pub(crate) mod lod_level {
+        pub(crate) const OFFSETS: u32 = 1;
+    }
+}
+
+/// The full name of the message that a whole model is.
+pub const MODEL: &str = "proto_splitter.paddle.Model";
+
+impl PaddleModel {
+    /// The model as one message of type [`MODEL`], to be split, looked into or compared. Its bytes
+    /// stay in the files.
+    ///
+    /// ```
+    /// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    /// use proto_splitter_paddle::PaddleModel;
+    /// use proto_splitter_paddle::proto::framework::var_type::Type;
+    /// use proto_splitter_paddle::stream::{Layout, TensorSpec, write_stream};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("model.pdiparams");
+    /// let mut bytes = Vec::new();
+    /// let spec = TensorSpec::dense(Type::Int8, [4096]);
+    /// write_stream(&mut bytes, &spec, Layout::Paddle, &mut &[7; 4096][..])?;
+    /// std::fs::write(&path, &bytes)?;
+    ///
+    /// let model = PaddleModel::open(&path)?;
+    /// let options = SplitOptions::new().max_chunk_size(1024).embed_schema(true);
+    /// let written = SizeSplitter.write_with(model.source()?, folder.path().join("m"), &options)?;
+    /// assert!(written.is_split && written.byte_exact);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::InvalidPath`]
+    /// if a name isn't Unicode.
+    pub fn source(&self) -> Result<Source> {
+        let descriptor = descriptor_pool().get_message_by_name(MODEL);
+        let descriptor = descriptor.ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidSchema,
+                "the schema of Paddle's models is incomplete",
+            )
+        })?;
+        Ok(Source::from_rope(Arc::new(self.rope()?), descriptor))
+    }
+
+    /// The model as one message, as bytes that are read by position.
+    ///
+    /// # Errors
+    ///
+    /// As [`source`](Self::source).
+    pub fn rope(&self) -> Result<Rope> {
+        let mut rope = Fields(RopeBuilder::new());
+        if let Some((kind, part)) = &self.program {
+            rope.text(field::model::PROGRAM_FILE, file_name(part.path())?)?;
+            let number = match kind {
+                ProgramKind::Desc => field::model::PROGRAM,
+                ProgramKind::Pir => field::model::PIR_PROGRAM,
+            };
+            rope.file(number, part.path())?;
+        }
+        for file in &self.files {
+            rope.parameter_file(file)?;
+        }
+        for companion in &self.companions {
+            rope.message(field::model::COMPANIONS, |rope| {
+                rope.text(field::companion::FILE, file_name(companion.path())?)?;
+                rope.file(field::companion::CONTENT, companion.path())
+            })?;
+        }
+        // The rope knows the files as they are from now on, and they are what they were.
+        self.check_unchanged()?;
+        rope.0.finish()
+    }
+}
+
+fn file_name(path: &Path) -> Result<&str> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.ok_or_else(|| {
+        let message = "the name of a model's file isn't Unicode";
+        Error::new(ErrorKind::InvalidPath, message).context(path.display())
+    })
+}
+
+/// A message that is being put together, field by field.
+struct Fields(RopeBuilder);
+
+impl Fields {
+    fn message(&mut self, number: u32, put: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.0.begin_field(FieldNumber(number))?;
+        put(self)?;
+        self.0.end_field()
+    }
+
+    fn text(&mut self, number: u32, text: &str) -> Result<()> {
+        self.message(number, |rope| rope.0.literal(text.as_bytes()))
+    }
+
+    /// A number that isn't the default.
+    fn number(&mut self, number: u32, value: u64) -> Result<()> {
+        if value == 0 {
+            return Ok(());
+        }
+        for word in [tag(FieldNumber(number), WireType::Varint), value] {
+            let (bytes, len) = encode_varint(word);
+            self.0.literal(&bytes[..len])?;
+        }
+        Ok(())
+    }
+
+    /// All of a file.
+    fn file(&mut self, number: u32, path: &Path) -> Result<()> {
+        let file = self.0.open(path)?;
+        let size = self.0.file_size(file)?;
+        self.message(number, |rope| rope.0.span(file, 0..size))
+    }
+
+    fn span(&mut self, number: u32, file: RopeFileId, range: std::ops::Range<u64>) -> Result<()> {
+        match range.is_empty() {
+            true => Ok(()),
+            false => self.message(number, |rope| rope.0.span(file, range)),
+        }
+    }
+
+    fn parameter_file(&mut self, file: &ParameterFile) -> Result<()> {
+        let name = match (file.is_separate(), file.parameters()) {
+            (true, [parameter]) => parameter.name().unwrap_or_default(),
+            _ => file_name(file.path())?,
+        };
+        let bytes = self.0.open(file.path())?;
+        self.message(field::model::PARAMETER_FILES, |rope| {
+            rope.text(field::parameter_file::FILE, name)?;
+            let layout = Layout::from(file.layout()) as u64;
+            rope.number(field::parameter_file::LAYOUT, layout)?;
+            rope.number(field::parameter_file::SEPARATE, file.is_separate().into())?;
+            for parameter in file.parameters() {
+                rope.message(field::parameter_file::PARAMETERS, |rope| {
+                    rope.parameter(bytes, parameter)
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    fn parameter(&mut self, file: RopeFileId, parameter: &Parameter) -> Result<()> {
+        let stream = parameter.stream();
+        let parts = stream.parts();
+        if let Some(name) = parameter.name() {
+            self.text(field::parameter::NAME, name)?;
+        }
+        self.number(field::parameter::KIND, Kind::from(stream.kind()) as u64)?;
+        for level in &parts.lod {
+            self.message(field::parameter::LOD, |rope| {
+                rope.span(field::lod_level::OFFSETS, file, level.clone())
+            })?;
+        }
+        self.span(field::parameter::ROWS, file, parts.rows.clone())?;
+        self.number(field::parameter::HEIGHT, parts.height.cast_unsigned())?;
+        if stream.kind() == StreamKind::Vocabulary {
+            return self.span(field::parameter::VOCABULARY, file, parts.data.clone());
+        }
+        self.message(field::parameter::TENSOR, |rope| {
+            rope.0.span(file, parts.desc.clone())?;
+            rope.span(field::tensor::DATA, file, parts.data.clone())
+        })
+    }
+}

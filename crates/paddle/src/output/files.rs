@@ -1,0 +1,281 @@
+//! The files of a model that is being written, in the arrangement that was asked for.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::Arrangement;
+use super::folder::Staging;
+use super::parameter::Incoming;
+use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
+use crate::stream::Layout;
+
+/// How much is collected before it is written: 256 KiB.
+const BUFFER_LEN: usize = 256 << 10;
+
+/// Writes the files of a model, one after the other.
+#[derive(Debug)]
+pub(super) struct Files {
+    staging: Staging,
+    arrangement: Arrangement,
+    /// What the program's file is called here.
+    program: Option<String>,
+    /// As it is called in the message.
+    program_stored: Option<String>,
+    kind: Option<ProgramKind>,
+    parameters: Stored,
+    companion: Option<String>,
+    /// The file that is being written. What is written to none is left out.
+    open: Option<BufWriter<File>>,
+    /// How many parameter files the message had so far.
+    seen: u32,
+    /// The parameter before this one, if all come to one file from files of their own.
+    last: Option<String>,
+    bytes: u64,
+}
+
+/// What the message says of the parameter file that is arriving.
+#[derive(Debug, Default)]
+struct Stored {
+    file: Option<String>,
+    layout: Layout,
+    separate: bool,
+    has_begun: bool,
+}
+
+impl Files {
+    pub(super) fn new(staging: Staging, arrangement: Arrangement) -> Files {
+        Files {
+            staging,
+            arrangement,
+            program: None,
+            program_stored: None,
+            kind: None,
+            parameters: Stored::default(),
+            companion: None,
+            open: None,
+            seen: 0,
+            last: None,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn program_file(&mut self, name: String) -> Result<()> {
+        check_plain(&name)?;
+        self.program_stored = Some(name);
+        Ok(())
+    }
+
+    pub(super) fn begin_program(&mut self, kind: ProgramKind) -> Result<()> {
+        if self.kind.is_some() {
+            return Err(invalid("a model has a ProgramDesc or JSON, and not both"));
+        }
+        let separate = matches!(self.arrangement, Arrangement::Separate(_));
+        if separate && kind == ProgramKind::Pir {
+            let message = "a program in JSON has all parameters in one file, and no files for each";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        self.kind = Some(kind);
+        let name = match (separate, &self.program_stored) {
+            (true, _) => OLD_PROGRAM.to_owned(),
+            (false, Some(stored)) => stored.clone(),
+            (false, None) => match kind {
+                ProgramKind::Desc => "model.pdmodel".to_owned(),
+                ProgramKind::Pir => "model.json".to_owned(),
+            },
+        };
+        self.create(&name)?;
+        self.program = Some(name);
+        Ok(())
+    }
+
+    pub(super) fn companion(&mut self, name: String) -> Result<()> {
+        check_plain(&name)?;
+        self.companion = Some(name);
+        Ok(())
+    }
+
+    pub(super) fn begin_companion(&mut self) -> Result<()> {
+        let name = self.companion.take();
+        let name = name.ok_or_else(|| invalid("a file beside the model has no name"))?;
+        // The last parameter file may still be open.
+        self.end_file()?;
+        match self.arrangement {
+            // It is named by the file of all parameters, and there is none.
+            Arrangement::Separate(_) => Ok(()),
+            _ => self.create(&name),
+        }
+    }
+
+    pub(super) fn end_companion(&mut self) -> Result<()> {
+        match self.companion.take() {
+            // It had no content.
+            Some(name) => {
+                self.companion = Some(name);
+                self.begin_companion()?;
+                self.end_file()
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn parameter_file(&mut self, name: String) -> Result<()> {
+        self.parameters.file = Some(name);
+        Ok(())
+    }
+
+    pub(super) fn layout(&mut self, layout: Layout) -> Result<()> {
+        self.parameters.layout = layout;
+        Ok(())
+    }
+
+    pub(super) fn separate(&mut self, separate: bool) {
+        self.parameters.separate = separate;
+    }
+
+    /// Makes ready to write the parameters of a file, once all is known of it.
+    pub(super) fn begin_parameter_file(&mut self) -> Result<()> {
+        if self.parameters.has_begun {
+            return Ok(());
+        }
+        self.parameters.has_begun = true;
+        self.seen += 1;
+        match self.arrangement {
+            Arrangement::Original => {
+                let name = self.parameters.file.clone();
+                let name = name.ok_or_else(|| invalid("a parameter file has no name"))?;
+                if !self.parameters.separate {
+                    check_plain(&name)?;
+                }
+                self.create(&name)
+            }
+            Arrangement::Combined(_) if self.seen == 1 => {
+                let name = self.combined_name();
+                self.create(&name)
+            }
+            Arrangement::Combined(_) | Arrangement::Separate(_) => Ok(()),
+        }
+    }
+
+    /// The name that Paddle looks for beside the program.
+    fn combined_name(&self) -> String {
+        let stem = |name: &str| match name.rsplit_once('.') {
+            Some((stem, "pdmodel" | "json")) => format!("{stem}.pdiparams"),
+            _ => OLD_PARAMETERS.to_owned(),
+        };
+        match (&self.program, &self.parameters.file) {
+            (Some(program), _) => stem(program),
+            (None, Some(file)) if !self.parameters.separate && check_plain(file).is_ok() => {
+                file.clone()
+            }
+            (None, _) => "model.pdiparams".to_owned(),
+        }
+    }
+
+    pub(super) fn end_parameter_file(&mut self) -> Result<()> {
+        self.begin_parameter_file()?;
+        self.parameters = Stored::default();
+        match self.arrangement {
+            Arrangement::Original => self.end_file(),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn begin_parameter(&mut self, incoming: &mut Incoming) -> Result<()> {
+        let layout = match self.arrangement {
+            Arrangement::Original => self.parameters.layout,
+            Arrangement::Combined(layout) => {
+                self.check_order(incoming)?;
+                layout
+            }
+            Arrangement::Separate(layout) => {
+                let name = incoming.name.as_deref();
+                let name = name.ok_or_else(|| {
+                    let message = "a parameter without a name can't have a file of its own";
+                    Error::new(ErrorKind::InvalidConfig, message)
+                })?;
+                self.create(name)?;
+                layout
+            }
+        };
+        let open = self
+            .open
+            .as_mut()
+            .ok_or_else(|| invalid("no file is open for a parameter"))?;
+        self.bytes += incoming.write_front(layout, open)?;
+        Ok(())
+    }
+
+    /// Paddle reads a file of all parameters in the order of their names.
+    fn check_order(&mut self, incoming: &Incoming) -> Result<()> {
+        if self.seen > 1 && incoming.name <= self.last {
+            return Err(invalid(
+                "files of one parameter each aren't in the order of their names",
+            ));
+        }
+        self.last.clone_from(&incoming.name);
+        Ok(())
+    }
+
+    pub(super) fn end_parameter(&mut self, incoming: &mut Incoming) -> Result<()> {
+        if let Some(open) = &mut self.open {
+            incoming.write_rest(open)?;
+        }
+        match self.arrangement {
+            Arrangement::Separate(_) => self.end_file(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes bytes of whatever was begun last.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.open {
+            Some(open) => Ok(open.write_all(bytes)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings the file that is open to the disk.
+    pub(super) fn end_file(&mut self) -> Result<()> {
+        if let Some(open) = self.open.take() {
+            let file = open.into_inner().map_err(|error| error.into_error())?;
+            file.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Takes note that there is nothing more.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.end_file()
+    }
+
+    /// Brings all files to their place.
+    pub(super) fn commit(self) -> Result<Vec<PathBuf>> {
+        self.staging.commit(self.program.as_deref())
+    }
+
+    fn create(&mut self, name: &str) -> Result<()> {
+        self.end_file()?;
+        let file = self.staging.file(name)?;
+        self.open = Some(BufWriter::with_capacity(BUFFER_LEN, file));
+        Ok(())
+    }
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+/// Fails if a name isn't that of a file in the model's own folder.
+fn check_plain(name: &str) -> Result<()> {
+    let is_plain = !name.contains(['/', '\\', '\0']) && !matches!(name, "" | "." | "..");
+    match is_plain {
+        true => Ok(()),
+        false => {
+            let message = format!("the name {name:?} isn't that of a file in the model's folder");
+            Err(Error::new(ErrorKind::InvalidPath, message))
+        }
+    }
+}

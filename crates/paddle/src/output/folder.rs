@@ -1,0 +1,134 @@
+//! Folders that appear complete or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::atomic::check_folder;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use tempfile::{Builder, TempDir};
+
+use crate::model::separate_path;
+
+/// A folder that is filled beside its target and takes its place once it is complete. Dropped
+/// before, it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct Staging {
+    folder: TempDir,
+    target: PathBuf,
+    /// Paths of its files, from the folder.
+    files: Vec<PathBuf>,
+    is_merged: bool,
+}
+
+impl Staging {
+    /// Starts a folder that is to become `target`. One that has files already is in the way, unless
+    /// `force` is set: then files of the same names are replaced.
+    pub(super) fn create(target: &Path, force: bool) -> Result<Staging> {
+        let at_target = |error: io::Error| Error::from(error).context(target.display());
+        check_folder(target)?;
+        let is_filled = match fs::read_dir(target) {
+            Ok(mut entries) => entries.next().is_some(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(at_target(error)),
+        };
+        if is_filled && !force {
+            let message = "the folder is there already and isn't empty";
+            return Err(Error::new(ErrorKind::AlreadyExists, message).context(target.display()));
+        }
+        let beside = match target.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        let mut builder = Builder::new();
+        builder.prefix(".protosplit-").suffix(".tmp");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // It is to be a folder like any other, with what the umask leaves.
+            builder.permissions(fs::Permissions::from_mode(0o777));
+        }
+        let folder = builder.tempdir_in(beside).map_err(at_target)?;
+        Ok(Staging {
+            folder,
+            target: target.to_owned(),
+            files: Vec::new(),
+            is_merged: is_filled,
+        })
+    }
+
+    /// Creates a file in the folder; a name with `/` makes folders.
+    pub(super) fn file(&mut self, name: &str) -> Result<File> {
+        let path = separate_path(self.folder.path(), name)?;
+        let create = || -> io::Result<File> {
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            OpenOptions::new().write(true).create_new(true).open(&path)
+        };
+        let file = create().map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                let message =
+                    format!("the name {name:?} is that of two files, or of a file and a folder");
+                Error::new(ErrorKind::InvalidPath, message)
+            }
+            _ => Error::from(error).context(self.target.join(name).display()),
+        })?;
+        self.files.push(PathBuf::from(name));
+        Ok(file)
+    }
+
+    /// Brings the folder to its place, and says which files it has there. Of a folder that is there
+    /// already, the file `last` is replaced last.
+    pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
+        let Staging {
+            folder,
+            target,
+            mut files,
+            is_merged,
+        } = self;
+        files.sort_by_key(|file| last.is_some_and(|last| file == Path::new(last)));
+        let commit = || -> io::Result<()> {
+            let inner: Vec<&Path> = files.iter().filter_map(|file| file.parent()).collect();
+            for inner in inner {
+                sync_folder(&folder.path().join(inner))?;
+            }
+            sync_folder(folder.path())?;
+            if is_merged {
+                for file in &files {
+                    let to = target.join(file);
+                    if let Some(folder) = to.parent() {
+                        fs::create_dir_all(folder)?;
+                    }
+                    fs::rename(folder.path().join(file), to)?;
+                }
+                sync_folder(&target)?;
+            } else {
+                #[cfg(windows)]
+                if target.is_dir() {
+                    fs::remove_dir(&target)?;
+                }
+                fs::rename(folder.path(), &target)?;
+            }
+            let beside = target.parent().filter(|parent| *parent != Path::new(""));
+            sync_folder(beside.unwrap_or(Path::new(".")))
+        };
+        commit().map_err(|error| Error::from(error).context(target.display()))?;
+        if !is_merged {
+            // It isn't where it was any more, and nothing is to be removed.
+            let _ = folder.keep();
+        }
+        files.rotate_right(usize::from(last.is_some()));
+        Ok(files.iter().map(|file| target.join(file)).collect())
+    }
+}
+
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}

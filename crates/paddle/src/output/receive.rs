@@ -1,0 +1,455 @@
+//! Taking a message of a model apart while it arrives, front to back.
+//!
+//! A message in chunks is merged to a sink, and what comes of it are files: so the message is never
+//! written or held. What is small is collected, what may be large goes on at once. Fields have to
+//! come in the order of their numbers, as every serializer writes them, since what stands in front
+//! of a tensor's data in a file must be known by then.
+
+use std::io::{self, Write};
+
+use proto_splitter_core::wire::{WireType, decode_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::files::Files;
+use super::parameter::Incoming;
+use crate::model::{ProgramKind, field};
+use crate::proto::model::parameter::Kind;
+use crate::proto::model::parameter_file::Layout;
+use crate::stream::MAX_DESC_SIZE;
+
+/// The most bytes of a name.
+const MAX_NAME: u64 = 64 << 10;
+
+/// The most bytes of a tag and a length, or a tag and a number.
+const MAX_HEADER: usize = 20;
+
+/// The messages inside a message that is taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Context {
+    Model,
+    File,
+    Parameter,
+    Lod,
+    Tensor,
+    Companion,
+}
+
+impl Context {
+    /// Fields that may occur several times.
+    fn is_repeated(self, number: u32) -> bool {
+        match self {
+            Context::Model => {
+                matches!(
+                    number,
+                    field::model::PARAMETER_FILES | field::model::COMPANIONS
+                )
+            }
+            Context::File => number == field::parameter_file::PARAMETERS,
+            Context::Parameter => number == field::parameter::LOD,
+            Context::Tensor => number != field::tensor::DATA,
+            Context::Lod | Context::Companion => false,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Frame {
+    context: Context,
+    /// Where it ends in the message.
+    end: u64,
+    /// The field that was last.
+    last: u32,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum State {
+    /// A tag, with a length or a number.
+    Header,
+    /// The rest of a text, for the field with this number.
+    Text(u32, u64),
+    /// So many bytes that go on at once.
+    Through(Through, u64),
+}
+
+/// Where bytes go on to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Through {
+    /// The program or a companion.
+    File,
+    /// A field of a tensor's description.
+    Desc,
+    /// A level of LoD, or rows.
+    Numbers,
+    /// The elements of a tensor, or a vocabulary.
+    Data,
+}
+
+/// A sink for a message of type `Model`.
+pub(super) struct Receiver<'a> {
+    files: &'a mut Files,
+    incoming: Incoming,
+    stack: Vec<Frame>,
+    state: State,
+    /// A header or a text that isn't complete.
+    held: Vec<u8>,
+    position: u64,
+}
+
+impl<'a> Receiver<'a> {
+    pub(super) fn new(files: &'a mut Files) -> Self {
+        Receiver {
+            files,
+            incoming: Incoming::default(),
+            stack: vec![Frame {
+                context: Context::Model,
+                end: u64::MAX,
+                last: 0,
+            }],
+            state: State::Header,
+            held: Vec::new(),
+            position: 0,
+        }
+    }
+
+    /// Takes note that the message is complete.
+    pub(super) fn finish(self) -> Result<()> {
+        let is_whole = matches!(self.state, State::Header) && self.held.is_empty();
+        match is_whole && self.stack.len() == 1 {
+            true => self.files.end(),
+            false => Err(invalid("the message ends early").at_offset(self.position)),
+        }
+    }
+
+    fn take(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        match self.state {
+            State::Header => self.header(bytes),
+            State::Text(number, len) => {
+                let wanted = usize::try_from(len).unwrap_or(usize::MAX) - self.held.len();
+                let part = split_off(bytes, wanted);
+                self.position += part.len() as u64;
+                self.held.extend_from_slice(part);
+                if self.held.len() as u64 == len {
+                    let text = String::from_utf8(std::mem::take(&mut self.held))
+                        .map_err(|_| invalid("a name isn't Unicode"))?;
+                    self.state = State::Header;
+                    self.text(number, text)?;
+                    self.close()?;
+                }
+                Ok(())
+            }
+            State::Through(to, left) => {
+                let part = split_off(bytes, usize::try_from(left).unwrap_or(usize::MAX));
+                self.position += part.len() as u64;
+                self.through(to, part)?;
+                let left = left - part.len() as u64;
+                self.state = State::Through(to, left);
+                if left == 0 {
+                    self.end_through(to)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes a byte of a header, and acts once it is complete.
+    fn header(&mut self, bytes: &mut &[u8]) -> Result<()> {
+        let Some((&byte, rest)) = bytes.split_first() else {
+            return Ok(());
+        };
+        *bytes = rest;
+        self.held.push(byte);
+        self.position += 1;
+        let Some((tag, tag_len)) = decode_varint(&self.held) else {
+            return self.bounded();
+        };
+        let number = u32::try_from(tag >> 3).unwrap_or_default();
+        let context = self.top().context;
+        let is_desc = context == Context::Tensor && number != field::tensor::DATA;
+        match WireType::from_bits(tag) {
+            Some(WireType::Varint | WireType::Len) => {
+                let Some((value, _)) = decode_varint(&self.held[tag_len..]) else {
+                    return self.bounded();
+                };
+                let is_len = tag & 7 == WireType::Len.bits();
+                if is_desc {
+                    return self.desc_field(is_len.then_some(value));
+                }
+                self.held.clear();
+                self.in_order(number)?;
+                match is_len {
+                    true => self.length_delimited(number, value),
+                    false => self.number(number, value).and_then(|()| self.close()),
+                }
+            }
+            _ => Err(self.unknown(number)),
+        }
+    }
+
+    /// A field of the tensor's description: its bytes are kept as they are.
+    fn desc_field(&mut self, len: Option<u64>) -> Result<()> {
+        let header = std::mem::take(&mut self.held);
+        let len = len.unwrap_or_default();
+        let size = self.incoming.desc.len() as u64 + header.len() as u64;
+        if size.saturating_add(len) > MAX_DESC_SIZE {
+            let message = format!("a tensor's description over the limit of {MAX_DESC_SIZE} bytes");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(self.position));
+        }
+        self.incoming.desc.extend(header);
+        match len {
+            0 => self.close(),
+            _ => self.begin_through(Through::Desc, len),
+        }
+    }
+
+    fn bounded(&self) -> Result<()> {
+        match self.held.len() < MAX_HEADER {
+            true => Ok(()),
+            false => Err(invalid("a tag or a length isn't one").at_offset(self.position)),
+        }
+    }
+
+    fn top(&mut self) -> &mut Frame {
+        if self.stack.is_empty() {
+            self.stack.push(Frame {
+                context: Context::Model,
+                end: u64::MAX,
+                last: 0,
+            });
+        }
+        let last = self.stack.len() - 1;
+        &mut self.stack[last]
+    }
+
+    fn in_order(&mut self, number: u32) -> Result<()> {
+        let at = self.position;
+        let top = self.top();
+        let repeated = top.context.is_repeated(number);
+        if number < top.last || number == top.last && !repeated {
+            let message = format!(
+                "field {number} comes after field {}: fields have to be in the order of their numbers, each once",
+                top.last
+            );
+            return Err(invalid(&message).at_offset(at));
+        }
+        top.last = number;
+        Ok(())
+    }
+
+    fn unknown(&mut self, number: u32) -> Error {
+        let context = self.top().context;
+        let message = format!("field {number} of a {context:?} isn't known, and would be lost");
+        Error::new(ErrorKind::UnsupportedVersion, message).at_offset(self.position)
+    }
+
+    fn length_delimited(&mut self, number: u32, len: u64) -> Result<()> {
+        let end = self.position.checked_add(len);
+        let end = end.filter(|end| *end <= self.top().end);
+        let Some(end) = end else {
+            let message = format!("field {number} has {len} bytes, more than are left around it");
+            return Err(invalid(&message).at_offset(self.position));
+        };
+        let context = self.top().context;
+        match (context, number) {
+            (Context::Model, field::model::PROGRAM) => {
+                self.files.begin_program(ProgramKind::Desc)?;
+                self.begin_through(Through::File, len)
+            }
+            (Context::Model, field::model::PIR_PROGRAM) => {
+                self.files.begin_program(ProgramKind::Pir)?;
+                self.begin_through(Through::File, len)
+            }
+            (Context::Model, field::model::PARAMETER_FILES) => self.enter(Context::File, end),
+            (Context::Model, field::model::COMPANIONS) => self.enter(Context::Companion, end),
+            (Context::File, field::parameter_file::PARAMETERS) => {
+                self.files.begin_parameter_file()?;
+                self.incoming = Incoming::default();
+                self.enter(Context::Parameter, end)
+            }
+            (Context::Parameter, field::parameter::LOD) => {
+                self.incoming.begin_level();
+                self.enter(Context::Lod, end)
+            }
+            (Context::Parameter, field::parameter::ROWS) => {
+                self.incoming.begin_rows();
+                self.begin_through(Through::Numbers, len)
+            }
+            (Context::Lod, field::lod_level::OFFSETS) => self.begin_through(Through::Numbers, len),
+            (Context::Parameter, field::parameter::TENSOR) => self.enter(Context::Tensor, end),
+            (Context::Tensor, field::tensor::DATA)
+            | (Context::Parameter, field::parameter::VOCABULARY) => {
+                self.begin_data(len, context)?;
+                self.begin_through(Through::Data, len)
+            }
+            (Context::Companion, field::companion::CONTENT) => {
+                self.files.begin_companion()?;
+                self.begin_through(Through::File, len)
+            }
+            (Context::Model, field::model::PROGRAM_FILE)
+            | (Context::File, field::parameter_file::FILE)
+            | (Context::Parameter, field::parameter::NAME)
+            | (Context::Companion, field::companion::FILE) => {
+                if len > MAX_NAME {
+                    let message = format!("a name of {len} bytes, over the limit of {MAX_NAME}");
+                    return Err(
+                        Error::new(ErrorKind::LimitExceeded, message).at_offset(self.position)
+                    );
+                }
+                self.state = State::Text(number, len);
+                match len {
+                    0 => self.take(&mut &[][..]),
+                    _ => Ok(()),
+                }
+            }
+            _ => Err(self.unknown(number)),
+        }
+    }
+
+    fn enter(&mut self, context: Context, end: u64) -> Result<()> {
+        self.stack.push(Frame {
+            context,
+            end,
+            last: 0,
+        });
+        self.close()
+    }
+
+    /// Leaves all messages that end here.
+    fn close(&mut self) -> Result<()> {
+        while self.stack.len() > 1 && self.top().end <= self.position {
+            if self.top().end < self.position {
+                return Err(
+                    invalid("a field is longer than what it is in").at_offset(self.position)
+                );
+            }
+            match self.stack.pop().map(|frame| frame.context) {
+                Some(Context::Tensor) if !self.incoming.has_data => {
+                    self.begin_data(0, Context::Tensor)?;
+                    self.files.end_parameter(&mut self.incoming)?;
+                }
+                Some(Context::Parameter) if !self.incoming.has_data => {
+                    return Err(self.located(invalid("there is no tensor")));
+                }
+                Some(Context::File) => self.files.end_parameter_file()?,
+                Some(Context::Companion) => self.files.end_companion()?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_through(&mut self, to: Through, len: u64) -> Result<()> {
+        self.state = State::Through(to, len);
+        match len {
+            0 => self.end_through(to),
+            _ => Ok(()),
+        }
+    }
+
+    fn begin_data(&mut self, len: u64, context: Context) -> Result<()> {
+        let is_vocabulary = context == Context::Parameter;
+        let began = self
+            .incoming
+            .begin_data(len, is_vocabulary)
+            .and_then(|()| self.files.begin_parameter(&mut self.incoming));
+        began.map_err(|error| self.located(error))
+    }
+
+    fn located(&self, error: Error) -> Error {
+        let name = self
+            .incoming
+            .name
+            .as_deref()
+            .unwrap_or("a tensor without a name");
+        error.at_path(name).at_offset(self.position)
+    }
+
+    fn through(&mut self, to: Through, bytes: &[u8]) -> Result<()> {
+        match to {
+            Through::Desc => {
+                self.incoming.desc.extend_from_slice(bytes);
+                Ok(())
+            }
+            Through::Numbers => self.incoming.numbers(bytes),
+            Through::File | Through::Data => self.files.write(bytes),
+        }
+    }
+
+    fn end_through(&mut self, to: Through) -> Result<()> {
+        self.state = State::Header;
+        match to {
+            Through::Desc => {}
+            Through::File => self.files.end_file()?,
+            Through::Numbers => self.incoming.end_numbers()?,
+            Through::Data => self.files.end_parameter(&mut self.incoming)?,
+        }
+        self.close()
+    }
+
+    fn text(&mut self, number: u32, text: String) -> Result<()> {
+        match (self.top().context, number) {
+            (Context::Model, _) => self.files.program_file(text),
+            (Context::File, _) => self.files.parameter_file(text),
+            (Context::Companion, _) => self.files.companion(text),
+            _ => {
+                self.incoming.name = Some(text);
+                Ok(())
+            }
+        }
+    }
+
+    fn number(&mut self, number: u32, value: u64) -> Result<()> {
+        let small = i32::try_from(value).unwrap_or(-1);
+        match (self.top().context, number) {
+            (Context::File, field::parameter_file::LAYOUT) => match Layout::try_from(small) {
+                Ok(layout) => self.files.layout(layout.into()),
+                Err(_) => {
+                    Err(invalid(&format!("layout {value} isn't known")).at_offset(self.position))
+                }
+            },
+            (Context::File, field::parameter_file::SEPARATE) => {
+                self.files.separate(value != 0);
+                Ok(())
+            }
+            (Context::Parameter, field::parameter::KIND) => match Kind::try_from(small) {
+                Ok(kind) => {
+                    self.incoming.kind = kind.into();
+                    Ok(())
+                }
+                Err(_) => {
+                    Err(invalid(&format!("kind {value} isn't known")).at_offset(self.position))
+                }
+            },
+            (Context::Parameter, field::parameter::HEIGHT) => {
+                self.incoming.height = value.cast_signed();
+                Ok(())
+            }
+            _ => Err(self.unknown(number)),
+        }
+    }
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+/// Takes at most so many bytes off the front.
+fn split_off<'b>(bytes: &mut &'b [u8], most: usize) -> &'b [u8] {
+    let (front, rest) = bytes.split_at(most.min(bytes.len()));
+    *bytes = rest;
+    front
+}
+
+impl Write for Receiver<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            self.take(&mut rest)?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

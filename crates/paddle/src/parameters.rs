@@ -1,0 +1,233 @@
+//! Parameter files: streams one after the other, or a file for each.
+
+mod walk;
+mod write;
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+pub use write::{ParameterWriter, append};
+
+use crate::part::FilePart;
+use crate::program::{PICKLE, ParameterSpec, looks_like_pickle};
+use crate::stream::{Layout, Stream, StreamKind};
+
+/// A stream in a parameter file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    name: Option<String>,
+    stream: Stream,
+}
+
+impl Parameter {
+    /// What it is called: the file itself doesn't say so.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Where its parts lie in the file.
+    #[must_use]
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+}
+
+/// An open parameter file, with the place of every stream. Headers are read for that, and nothing
+/// else.
+///
+/// ```
+/// use proto_splitter_paddle::ParameterFile;
+/// use proto_splitter_paddle::proto::framework::var_type::Type;
+/// use proto_splitter_paddle::stream::{Layout, TensorSpec, write_stream};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.pdiparams");
+/// let mut bytes = Vec::new();
+/// for value in [1f32, 2.0] {
+///     let scalar = TensorSpec::dense(Type::Fp32, []);
+///     write_stream(&mut bytes, &scalar, Layout::Sized, &mut &value.to_le_bytes()[..])?;
+/// }
+/// std::fs::write(&path, &bytes)?;
+///
+/// let file = ParameterFile::open(&path, None, None)?;
+/// assert_eq!((file.layout(), file.parameters().len()), (Layout::Sized, 2));
+/// let mut second = [0; 4];
+/// file.parameters()[1].stream().read_data(file.bytes(), &mut second)?;
+/// assert_eq!(f32::from_le_bytes(second), 2.0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ParameterFile {
+    part: FilePart,
+    layout: Layout,
+    separate: bool,
+    parameters: Vec<Parameter>,
+    by_name: HashMap<String, usize>,
+}
+
+impl ParameterFile {
+    /// Opens a file of all parameters. With `specs`, as the [program](crate::parameters) has them,
+    /// streams have names and are compared with them; without, each is taken for a dense tensor.
+    /// Without a layout, it is the one in which the whole file makes sense.
+    ///
+    /// # Errors
+    ///
+    /// With the file, the parameter and the offset: what [`Stream::read`] says of a stream;
+    /// [`ErrorKind::InvalidMessage`] if there are fewer streams than `specs`, or bytes behind the
+    /// last, or one differs in type or dims; [`ErrorKind::Io`] if the file can't be opened or read.
+    pub fn open(
+        path: impl AsRef<Path>,
+        specs: Option<&[ParameterSpec]>,
+        layout: Option<Layout>,
+    ) -> Result<ParameterFile> {
+        let part = FilePart::open(path.as_ref())?;
+        ParameterFile::combined(part, specs, layout)
+    }
+
+    pub(crate) fn combined(
+        part: FilePart,
+        specs: Option<&[ParameterSpec]>,
+        layout: Option<Layout>,
+    ) -> Result<ParameterFile> {
+        refuse_pickle(&part).map_err(|error| error.context(part.path().display()))?;
+        let walked = match layout {
+            Some(layout) => walk::walk(&part, specs, layout).map(|streams| (layout, streams)),
+            None => walk::detect(&part, specs),
+        };
+        let (layout, streams) = walked.map_err(|error| error.context(part.path().display()))?;
+        let name = |at: usize| Some(specs?.get(at)?.name().to_owned());
+        let parameters = streams.into_iter().enumerate();
+        let parameters = parameters
+            .map(|(at, stream)| Parameter {
+                name: name(at),
+                stream,
+            })
+            .collect();
+        Ok(ParameterFile::new(part, layout, false, parameters))
+    }
+
+    /// A file of one parameter.
+    pub(crate) fn separate(
+        part: FilePart,
+        spec: &ParameterSpec,
+        layout: Option<Layout>,
+    ) -> Result<ParameterFile> {
+        let file = ParameterFile::combined(part, Some(std::slice::from_ref(spec)), layout)?;
+        Ok(ParameterFile {
+            separate: true,
+            ..file
+        })
+    }
+
+    fn new(
+        part: FilePart,
+        layout: Layout,
+        separate: bool,
+        parameters: Vec<Parameter>,
+    ) -> ParameterFile {
+        let names = parameters.iter().enumerate();
+        let by_name = names
+            .filter_map(|(at, parameter)| Some((parameter.name.clone()?, at)))
+            .collect();
+        ParameterFile {
+            part,
+            layout,
+            separate,
+            parameters,
+            by_name,
+        }
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.part.path()
+    }
+
+    /// How its streams are laid out.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Whether it is the file of one parameter and named by it, rather than one of all.
+    #[must_use]
+    pub fn is_separate(&self) -> bool {
+        self.separate
+    }
+
+    /// Its streams, in the order of the file: the k-th is that of counter k.
+    #[must_use]
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// The parameter of this name.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&Parameter> {
+        self.parameters.get(*self.by_name.get(name)?)
+    }
+
+    /// The bytes of the file, for [`Stream::read_data`] and the like.
+    #[must_use]
+    pub fn bytes(&self) -> &(dyn ReadAt + 'static) {
+        &self.part
+    }
+
+    pub(crate) fn part(&self) -> &FilePart {
+        &self.part
+    }
+
+    /// Checks what headers alone don't tell: LoD offsets and row numbers, and that the file is what
+    /// it was when it was opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stream::verify`], with the file and the parameter; [`ErrorKind::SourceChanged`].
+    pub fn verify(&self) -> Result<()> {
+        for (at, parameter) in self.parameters.iter().enumerate() {
+            parameter.stream.verify(&self.part).map_err(|error| {
+                let name = parameter
+                    .name
+                    .clone()
+                    .unwrap_or_else(|| format!("tensor {at}"));
+                error.at_path(name).context(self.path().display())
+            })?;
+        }
+        self.part.check_unchanged()
+    }
+}
+
+/// Fails if a file is a pickle: those have tensors, too, and are taken for parameter files.
+fn refuse_pickle(part: &FilePart) -> Result<()> {
+    let mut front = [0; 2];
+    let most = usize::try_from(part.len())
+        .unwrap_or(front.len())
+        .min(front.len());
+    part.read_exact_at(0, &mut front[..most])?;
+    match looks_like_pickle(&front) {
+        true => Err(Error::new(
+            ErrorKind::InvalidMessage,
+            format!("the file is {PICKLE}"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What a stream is called in errors.
+fn described(specs: Option<&[ParameterSpec]>, at: usize) -> String {
+    match specs.and_then(|specs| specs.get(at)) {
+        Some(spec) => spec.name().to_owned(),
+        None => format!("tensor {at}"),
+    }
+}
+
+/// What kind of stream is expected.
+fn kind(specs: Option<&[ParameterSpec]>, at: usize) -> StreamKind {
+    let spec = specs.and_then(|specs| specs.get(at));
+    spec.map_or(StreamKind::Dense, |spec| spec.kind)
+}

@@ -1,0 +1,102 @@
+//! Hopping from stream to stream, and telling layouts apart.
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use super::{described, kind};
+use crate::part::FilePart;
+use crate::program::ParameterSpec;
+use crate::stream::{Layout, MAX_LOD_LEVELS, Stream, StreamKind};
+
+/// The most streams of a file, 2^20: what is known of one takes about 200 bytes, and an empty tensor
+/// takes 22 in the file.
+const MAX_STREAMS: usize = 1 << 20;
+
+/// Walks a file in the layout in which all of it makes sense. If it does in none, the error is that
+/// of the layout that its front looks like.
+pub(super) fn detect(
+    part: &FilePart,
+    specs: Option<&[ParameterSpec]>,
+) -> Result<(Layout, Vec<Stream>)> {
+    let likely = likely(part)?;
+    let first = match walk(part, specs, likely) {
+        Ok(streams) => return Ok((likely, streams)),
+        Err(error) => error,
+    };
+    for layout in Layout::ALL.into_iter().filter(|layout| *layout != likely) {
+        if let Ok(streams) = walk(part, specs, layout) {
+            return Ok((layout, streams));
+        }
+    }
+    Err(first)
+}
+
+/// The layout that the front of a file looks like.
+fn likely(part: &FilePart) -> Result<Layout> {
+    let mut front = [0; 12];
+    if part.len() < front.len() as u64 {
+        return Ok(Layout::Paddle);
+    }
+    part.read_exact_at(0, &mut front)?;
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = front;
+    let version = u32::from_le_bytes([a, b, c, d]);
+    let levels = u64::from_le_bytes([e, f, g, h, i, j, k, l]);
+    let size = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+    let version_behind_size = u32::from_le_bytes([i, j, k, l]);
+    Ok(match version {
+        0 if levels <= MAX_LOD_LEVELS => Layout::Paddle,
+        // The tag of a data type.
+        0 if i == 0x08 => Layout::ModelFormat,
+        0 => Layout::Paddle,
+        _ if version_behind_size == 0 && size <= part.len() - 8 => Layout::Sized,
+        _ => Layout::Paddle,
+    })
+}
+
+/// Reads the header of every stream of a file, in this layout.
+pub(super) fn walk(
+    part: &FilePart,
+    specs: Option<&[ParameterSpec]>,
+    layout: Layout,
+) -> Result<Vec<Stream>> {
+    let end = part.len();
+    let mut streams = Vec::new();
+    let mut at = 0;
+    loop {
+        let index = streams.len();
+        let wanted = specs.map(<[_]>::len);
+        match wanted {
+            Some(wanted) if index == wanted => break,
+            Some(wanted) if at == end && kind(specs, index) != StreamKind::Vocabulary => {
+                let message = format!("the file ends after {index} of {wanted} parameters");
+                let error = Error::new(ErrorKind::InvalidMessage, message).at_offset(at);
+                return Err(error.at_path(described(specs, index)));
+            }
+            None if at == end => break,
+            _ if index == MAX_STREAMS => {
+                let message = format!("more than {MAX_STREAMS} tensors");
+                return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(at));
+            }
+            _ => {}
+        }
+        let stream = Stream::read_within(part, at..end, kind(specs, index), layout)
+            .and_then(|stream| {
+                if let Some(spec) = specs.and_then(|specs| specs.get(index)) {
+                    spec.check(&stream)?;
+                }
+                Ok(stream)
+            })
+            .map_err(|error| error.at_path(described(specs, index)))?;
+        at = stream.range().end;
+        streams.push(stream);
+    }
+    if at < end {
+        let message = format!(
+            "{} bytes behind the last of {} parameters",
+            end - at,
+            streams.len()
+        );
+        return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+    }
+    Ok(streams)
+}

@@ -1,0 +1,112 @@
+//! Writing parameter files from scratch, and appending to them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::{Error, Result};
+
+use super::ParameterFile;
+use crate::stream::{Layout, TensorSpec, write_stream};
+
+/// Writes a file of streams, one after the other. It appears only once it is finished.
+///
+/// The file doesn't say what tensors are called: Paddle takes them in the order of the names of the
+/// program's parameters.
+///
+/// ```
+/// use proto_splitter_paddle::proto::framework::var_type::Type;
+/// use proto_splitter_paddle::stream::{Layout, TensorSpec};
+/// use proto_splitter_paddle::{ParameterFile, ParameterWriter, append};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("parameters");
+/// let scalar = TensorSpec::dense(Type::Int8, []);
+/// let mut writer = ParameterWriter::create(&path, Layout::Sized, false)?;
+/// assert_eq!(writer.write(&scalar, &mut &[1][..])?, 0);
+/// assert_eq!(writer.write(&scalar, &mut &[2][..])?, 1);
+/// writer.finish()?;
+///
+/// assert_eq!(append(&path, &scalar, &mut &[3][..])?, 2);
+/// assert_eq!(ParameterFile::open(&path, None, None)?.parameters().len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ParameterWriter {
+    file: AtomicFile,
+    layout: Layout,
+    count: u64,
+}
+
+impl ParameterWriter {
+    /// Starts a file of streams in this layout. One that is there is replaced only by `force`.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicFile::create`].
+    pub fn create(path: impl AsRef<Path>, layout: Layout, force: bool) -> Result<Self> {
+        Ok(ParameterWriter {
+            file: AtomicFile::create(path, force)?,
+            layout,
+            count: 0,
+        })
+    }
+
+    /// Writes a tensor with its data, and says its counter: 0 for the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_stream`]. The file is then not to be finished.
+    pub fn write(&mut self, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
+        let mut sink = BufWriter::new(self.file.as_file_mut());
+        write_stream(&mut sink, spec, self.layout, data)?;
+        sink.flush()?;
+        self.count += 1;
+        Ok(self.count - 1)
+    }
+
+    /// Brings the file to its place.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicFile::commit`].
+    pub fn finish(self) -> Result<()> {
+        self.file.commit()
+    }
+}
+
+/// Appends a tensor with its data to a file in the sized layout, and says its counter. What is in
+/// the file stays as it is, also if this fails.
+///
+/// # Errors
+///
+/// As [`ParameterFile::open`], if the file isn't whole or in another layout; as [`write_stream`].
+pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
+    let path = path.as_ref();
+    let failed = |error: std::io::Error| Error::from(error).context(path.display());
+    let open = OpenOptions::new().write(true).open(path);
+    let mut file = open.map_err(failed)?;
+    let end = file.metadata().map_err(failed)?.len();
+    let count = match end {
+        0 => 0,
+        _ => ParameterFile::open(path, None, Some(Layout::Sized))?
+            .parameters()
+            .len() as u64,
+    };
+    file.seek(SeekFrom::Start(end)).map_err(failed)?;
+    let written = write_behind(&mut file, spec, data);
+    if let Err(error) = written {
+        file.set_len(end).map_err(failed)?;
+        return Err(at_target(error, path));
+    }
+    Ok(count)
+}
+
+fn write_behind(file: &mut File, spec: &TensorSpec, data: &mut impl Read) -> Result<()> {
+    let mut sink = BufWriter::new(&mut *file);
+    write_stream(&mut sink, spec, Layout::Sized, data)?;
+    sink.flush()?;
+    drop(sink);
+    Ok(file.sync_all()?)
+}

@@ -1,0 +1,81 @@
+//! Files of a model, read by position as one rope: few are open at once, and each must stay what it
+//! was when the model was opened.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use proto_splitter_core::Result;
+use proto_splitter_core::rope::{Rope, RopeBuilder};
+use record_file::ReadAt;
+
+/// All of one file.
+#[derive(Clone, Debug)]
+pub(crate) struct FilePart {
+    files: Arc<Rope>,
+    path: PathBuf,
+    range: Range<u64>,
+}
+
+impl FilePart {
+    /// Opens files together.
+    pub(crate) fn open_all(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<FilePart>> {
+        let mut builder = RopeBuilder::new();
+        let mut places = Vec::new();
+        for path in paths {
+            let file = builder.open(&path)?;
+            let start = builder.size();
+            let size = builder.file_size(file)?;
+            builder.span(file, 0..size)?;
+            places.push((path, start..start + size));
+        }
+        let files = Arc::new(builder.finish()?);
+        let part = |(path, range)| FilePart {
+            files: Arc::clone(&files),
+            path,
+            range,
+        };
+        Ok(places.into_iter().map(part).collect())
+    }
+
+    /// Opens one file.
+    pub(crate) fn open(path: &Path) -> Result<FilePart> {
+        let mut builder = RopeBuilder::new();
+        let file = builder.open(path)?;
+        let size = builder.file_size(file)?;
+        builder.span(file, 0..size)?;
+        Ok(FilePart {
+            files: Arc::new(builder.finish()?),
+            path: path.to_owned(),
+            range: 0..size,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Fails if a file that it was opened with isn't what it was.
+    pub(crate) fn check_unchanged(&self) -> Result<()> {
+        self.files.check_unchanged()
+    }
+}
+
+impl ReadAt for FilePart {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.len().saturating_sub(offset);
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        self.files
+            .read_at(self.range.start.saturating_add(offset), &mut buf[..most])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len())
+    }
+}

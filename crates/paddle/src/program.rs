@@ -1,0 +1,307 @@
+//! Programs: what variables they have, and which of them are parameters.
+//!
+//! A `ProgramDesc` is hopped through. Nothing of it is held but its variables.
+
+mod pir;
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use prost::Message;
+use proto_splitter_core::wire::{FieldNumber, SourceInput, WireCursor, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+pub(crate) use pir::{looks_like_json, parameters as pir_parameters};
+
+use crate::proto::framework::var_type::{TensorDesc, Type};
+use crate::proto::framework::{VarDesc, VarType};
+use crate::stream::{Stream, StreamKind};
+
+/// The most bytes of a serialized `VarDesc` that are read, 1 MiB.
+const MAX_VAR_SIZE: u64 = 1 << 20;
+
+/// A variable of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Variable {
+    /// What it is called.
+    pub name: String,
+    /// The index of the block that declares it.
+    pub block: usize,
+    /// What it is, by its number in `VarType.Type`; a newer Paddle may have others than
+    /// [`kind`](Self::kind) knows.
+    pub kind_number: i32,
+    /// What its elements are, by their number in `VarType.Type`, if it says so.
+    pub dtype_number: Option<i32>,
+    /// Its sizes, -1 where one isn't known; `None` if it doesn't say.
+    pub dims: Option<Vec<i64>>,
+    /// How many levels of LoD it says that it has.
+    pub lod_level: i32,
+    /// Whether it outlives a run of the program, as parameters do.
+    pub persistable: bool,
+    /// Where its `VarDesc` lies in the program, in bytes.
+    pub place: Range<u64>,
+}
+
+impl Variable {
+    /// What it is.
+    #[must_use]
+    pub fn kind(&self) -> Option<Type> {
+        Type::try_from(self.kind_number).ok()
+    }
+
+    /// What its elements are.
+    #[must_use]
+    pub fn dtype(&self) -> Option<Type> {
+        Type::try_from(self.dtype_number?).ok()
+    }
+
+    /// Whether Paddle saves it: it is persistable, and neither what feeds and fetches nor a reader.
+    #[must_use]
+    pub fn is_parameter(&self) -> bool {
+        use Type::{FeedMinibatch, FetchList, Raw, Reader};
+        let other = [FeedMinibatch, FetchList, Reader, Raw].map(|kind| kind as i32);
+        self.persistable && !other.contains(&self.kind_number)
+    }
+
+    fn new(block: usize, var: VarDesc, place: Range<u64>) -> Variable {
+        let (tensor, lod_level) = tensor_of(&var.r#type);
+        Variable {
+            block,
+            kind_number: var.r#type.r#type,
+            dtype_number: tensor.map(|tensor| tensor.data_type),
+            dims: tensor.map(|tensor| tensor.dims.clone()),
+            lod_level,
+            persistable: var.persistable.unwrap_or_default(),
+            place,
+            name: var.name,
+        }
+    }
+}
+
+/// The tensor that a variable of this type has, and its LoD level.
+fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
+    if let Some(dense) = &of.lod_tensor {
+        return (Some(&dense.tensor), dense.lod_level.unwrap_or_default());
+    }
+    if let Some(array) = &of.tensor_array {
+        return (Some(&array.tensor), array.lod_level.unwrap_or_default());
+    }
+    let others = [
+        &of.selected_rows,
+        &of.string,
+        &of.strings,
+        &of.vocab,
+        &of.sparse_coo,
+        &of.sparse_csr,
+    ];
+    (others.into_iter().flatten().next(), 0)
+}
+
+/// Lists the variables of a serialized `ProgramDesc`, block by block.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if it isn't one, with the offset, or if a block has two variables
+/// of one name; [`ErrorKind::LimitExceeded`] if a variable has over 1 MiB; [`ErrorKind::Io`].
+pub fn variables(program: &dyn ReadAt) -> Result<Vec<Variable>> {
+    let size = program.size()?;
+    refuse_others(program, size)?;
+    let mut cursor = WireCursor::new(SourceInput::new(program, size));
+    let blocks = messages(&mut cursor, 0..size, FieldNumber(1))?;
+    let mut variables = Vec::new();
+    for (block, range) in blocks.into_iter().enumerate() {
+        let mut names = BTreeSet::new();
+        for place in messages(&mut cursor, range, FieldNumber(3))? {
+            let at = place.start;
+            let variable = variable(&mut cursor, block, place)
+                .map_err(|error| error.at_path(format!("blocks[{block}]")).at_offset(at))?;
+            if !names.insert(variable.name.clone()) {
+                let message = format!("block {block} has two variables {:?}", variable.name);
+                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+            }
+            variables.push(variable);
+        }
+    }
+    Ok(variables)
+}
+
+/// Fails if a file is plainly something else than a `ProgramDesc`, and says what.
+fn refuse_others(program: &dyn ReadAt, size: u64) -> Result<()> {
+    let mut front = [0; 2];
+    let most = usize::try_from(size)
+        .unwrap_or(front.len())
+        .min(front.len());
+    program.read_exact_at(0, &mut front[..most])?;
+    let what = if looks_like_json(&front) {
+        "JSON, as Paddle 3.x writes to .json, and not a ProgramDesc"
+    } else if looks_like_pickle(&front) {
+        PICKLE
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(
+        ErrorKind::InvalidMessage,
+        format!("the file is {what}"),
+    ))
+}
+
+/// What is said of a pickle.
+pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is never opened here; load it with \
+     paddle.load and save the model with paddle.jit.save or paddle.static.save_inference_model";
+
+/// Whether a file begins as Python's pickles of protocols 2 to 5 do.
+pub(crate) fn looks_like_pickle(front: &[u8]) -> bool {
+    matches!(front, [0x80, 2..=5, ..])
+}
+
+/// Where the messages in a field lie, each in one piece.
+fn messages<S: ReadAt + ?Sized>(
+    cursor: &mut WireCursor<SourceInput<'_, S>>,
+    range: Range<u64>,
+    number: FieldNumber,
+) -> Result<Vec<Range<u64>>> {
+    let mut found = Vec::new();
+    cursor.set_range(range);
+    while let Some(field) = cursor.next()? {
+        if field.number == number && field.wire_type == WireType::Len {
+            found.push(field.value);
+        }
+    }
+    Ok(found)
+}
+
+fn variable<S: ReadAt + ?Sized>(
+    cursor: &mut WireCursor<SourceInput<'_, S>>,
+    block: usize,
+    place: Range<u64>,
+) -> Result<Variable> {
+    let size = place.end - place.start;
+    if size > MAX_VAR_SIZE {
+        let message = format!("a variable of {size} bytes, over the limit of {MAX_VAR_SIZE}");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    let var = VarDesc::decode(cursor.bytes(place.clone())?).map_err(|error| {
+        Error::new(
+            ErrorKind::InvalidMessage,
+            format!("a variable can't be decoded: {error}"),
+        )
+    })?;
+    Ok(Variable::new(block, var, place))
+}
+
+/// What a parameter is by its program: what its stream has to agree with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterSpec {
+    pub(crate) name: String,
+    pub(crate) kind: StreamKind,
+    dtype: Option<Type>,
+    dims: Option<Vec<i64>>,
+}
+
+impl ParameterSpec {
+    /// A parameter of this name and kind, of which nothing else is known.
+    #[must_use]
+    pub fn new(name: impl Into<String>, kind: StreamKind) -> Self {
+        ParameterSpec {
+            name: name.into(),
+            kind,
+            dtype: None,
+            dims: None,
+        }
+    }
+
+    /// A dense tensor of this type and these dims, -1 where one isn't known.
+    #[must_use]
+    pub fn dense(name: impl Into<String>, dtype: Type, dims: impl Into<Vec<i64>>) -> Self {
+        ParameterSpec {
+            dtype: Some(dtype),
+            dims: Some(dims.into()),
+            ..ParameterSpec::new(name, StreamKind::Dense)
+        }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn of(variable: &Variable) -> Result<ParameterSpec> {
+        let kind = match variable.kind() {
+            Some(Type::LodTensor) => StreamKind::Dense,
+            Some(Type::SelectedRows) => StreamKind::SelectedRows,
+            Some(Type::Vocab) => StreamKind::Vocabulary,
+            other => {
+                let number = variable.kind_number.to_string();
+                let other = other.map_or(number.as_str(), |kind| kind.as_str_name());
+                let message = format!("a persistable variable of type {other} is in no known file");
+                let error = Error::new(ErrorKind::UnsupportedVersion, message);
+                return Err(error.at_path(&variable.name));
+            }
+        };
+        Ok(ParameterSpec {
+            name: variable.name.clone(),
+            kind,
+            dtype: variable.dtype(),
+            dims: variable.dims.clone(),
+        })
+    }
+
+    /// Fails if a stream isn't that of this parameter. Paddle doesn't look: it takes whatever type
+    /// and dims the stream has.
+    pub(crate) fn check(&self, stream: &Stream) -> Result<()> {
+        let differs = |what: String| {
+            let message = format!("the stream has {what}; the parameters may be in another order");
+            Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(stream.range().start))
+        };
+        if let (Some(wanted), Some(found)) = (self.dtype, stream.dtype())
+            && wanted != found
+        {
+            let (wanted, found) = (wanted.as_str_name(), found.as_str_name());
+            return differs(format!("data type {found}, and the program {wanted}"));
+        }
+        let (Some(wanted), Some(_)) = (&self.dims, stream.dtype()) else {
+            return Ok(());
+        };
+        // Of SelectedRows the program has the dims of the whole.
+        let mut found: Vec<i64> = stream.dims().iter().map(|dim| dim.cast_signed()).collect();
+        if let (StreamKind::SelectedRows, Some(first)) = (self.kind, found.first_mut()) {
+            *first = stream.height();
+        }
+        let fits = |(wanted, found): (&i64, &i64)| *wanted < 0 || wanted == found;
+        match wanted.len() == found.len() && wanted.iter().zip(&found).all(fits) {
+            true => Ok(()),
+            false => differs(format!("dims {found:?}, and the program {wanted:?}")),
+        }
+    }
+}
+
+/// The parameters among variables, in the order in which Paddle writes them: by name, in the order
+/// of its bytes.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if two have one name; [`ErrorKind::UnsupportedVersion`] if one is
+/// of a type that no file has.
+pub fn parameters(variables: &[Variable]) -> Result<Vec<ParameterSpec>> {
+    let of = variables.iter().filter(|variable| variable.is_parameter());
+    in_order(of.map(ParameterSpec::of).collect::<Result<_>>()?)
+}
+
+/// Puts parameters in the order in which Paddle writes them.
+fn in_order(mut specs: Vec<ParameterSpec>) -> Result<Vec<ParameterSpec>> {
+    specs.sort_by(|a, b| a.name.cmp(&b.name));
+    let twice = specs
+        .windows(2)
+        .find(|pair| pair[0].name.cmp(&pair[1].name) == Ordering::Equal);
+    match twice {
+        Some(pair) => {
+            let message = format!("the program has two parameters {:?}", pair[0].name);
+            Err(Error::new(ErrorKind::InvalidMessage, message))
+        }
+        None => Ok(specs),
+    }
+}

@@ -1,0 +1,64 @@
+//! What is cut of a program, and of a model.
+
+use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::model::MODEL;
+
+/// The full name of the type that [`ProgramDescSplitter`] splits.
+pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
+
+/// Splits a `ProgramDesc`: whatever of it gets large.
+///
+/// Those are values of ops' attributes (constants, the engine of a subgraph, the call stack of every
+/// op), and runs of variables, ops and blocks. What is large leaves first, wherever it is; what is
+/// cut keeps its bytes.
+///
+/// ```
+/// use proto_splitter_core::split::{SplitExt, SplitOptions};
+/// use proto_splitter_paddle::ProgramDescSplitter;
+/// use proto_splitter_paddle::proto::framework::op_desc::Attr;
+/// use proto_splitter_paddle::proto::framework::{AttrType, BlockDesc, OpDesc, ProgramDesc};
+///
+/// let engine = Attr { name: "engine_serialized_data".into(), r#type: AttrType::String.into(), s: Some("e".repeat(5000)), ..Default::default() };
+/// let op = OpDesc { r#type: "tensorrt_engine".into(), attrs: vec![engine], ..Default::default() };
+/// let program = ProgramDesc { blocks: vec![BlockDesc { ops: vec![op], ..Default::default() }], ..Default::default() };
+///
+/// let plan = ProgramDescSplitter.plan(&program, &SplitOptions::new().max_chunk_size(1000))?;
+/// assert_eq!(plan.chunks()[1].path().display(Some(plan.descriptor())), "blocks[0].ops[0].attrs[0].s");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProgramDescSplitter;
+
+impl ComposableSplitter for ProgramDescSplitter {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        check_type(cx, PROGRAM_DESC)?;
+        cx.fit_with(&SizeRules::new())
+    }
+}
+
+/// Splits a whole model, as [`PaddleModel::source`](crate::PaddleModel::source) gives it: the data
+/// of parameters, and what [`ProgramDescSplitter`] cuts of a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelSplitter;
+
+impl ComposableSplitter for ModelSplitter {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        check_type(cx, MODEL)?;
+        cx.fit_with(&SizeRules::new())
+    }
+}
+
+fn check_type(cx: &SplitContext<'_>, wanted: &str) -> Result<()> {
+    let message = cx.message();
+    let found = message.descriptor();
+    let found = found.map_or("a value that isn't a message", |found| found.full_name());
+    match found == wanted {
+        true => Ok(()),
+        false => {
+            let message = format!("the splitter of {wanted} was given {found}");
+            Err(Error::new(ErrorKind::InvalidConfig, message))
+        }
+    }
+}

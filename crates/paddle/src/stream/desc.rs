@@ -1,0 +1,101 @@
+//! The `TensorDesc` of a stream.
+
+use proto_splitter_core::wire::{SourceInput, WireCursor, WireType, decode_varint};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::dtype::element_type;
+use crate::proto::framework::var_type::Type;
+
+/// A `TensorDesc` whose dims are all known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Desc {
+    pub(crate) dtype: Type,
+    /// Bytes of one element.
+    pub(crate) element: u64,
+    pub(crate) dims: Vec<u64>,
+}
+
+/// Reads a serialized `TensorDesc`. Paddle takes dims that are packed, and fields that it doesn't
+/// know, too.
+pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
+    let mut cursor = WireCursor::new(SourceInput::new(bytes, bytes.len() as u64));
+    let (mut dtype, mut dims) = (None, Vec::new());
+    while let Some(field) = cursor.next()? {
+        let value = cursor.bytes(field.value)?;
+        match (field.number.0, field.wire_type) {
+            (1, WireType::Varint) => dtype = Some(number(value, 0)?.0),
+            (2, WireType::Varint) => dims.push(number(value, 0)?.0),
+            (2, WireType::Len) => {
+                let mut at = 0;
+                while at < value.len() {
+                    let (dim, len) = number(value, at)?;
+                    dims.push(dim);
+                    at += len;
+                }
+            }
+            _ => {}
+        }
+    }
+    let dtype = dtype.ok_or_else(|| invalid("the tensor's description has no data type"))?;
+    let (dtype, element) = element_type(dtype)?;
+    let known = |(at, &dim): (usize, &i64)| {
+        u64::try_from(dim).map_err(|_| invalid(&format!("dim {at} is negative: {dim}")))
+    };
+    let dims = dims.iter().enumerate().map(known).collect::<Result<_>>()?;
+    Ok(Desc {
+        dtype,
+        element,
+        dims,
+    })
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+/// The number at `at`, as protobuf's int64, and how many bytes it has.
+fn number(bytes: &[u8], at: usize) -> Result<(i64, usize)> {
+    let number = bytes.get(at..).and_then(decode_varint);
+    let (number, len) =
+        number.ok_or_else(|| invalid("a number in the tensor's description is cut"))?;
+    Ok((number.cast_signed(), len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn desc(bytes: &[u8]) -> Result<(Type, Vec<u64>)> {
+        read_desc(bytes).map(|desc| (desc.dtype, desc.dims))
+    }
+
+    #[test]
+    fn dims_are_read_packed_and_one_by_one() {
+        let plain = [8, 5, 16, 6, 16, 2];
+        let packed = [8, 5, 18, 2, 6, 2];
+        for bytes in [&plain, &packed] {
+            assert_eq!(desc(bytes).unwrap(), (Type::Fp32, vec![6, 2]));
+        }
+        assert_eq!(desc(&[8, 5]).unwrap(), (Type::Fp32, vec![]), "a scalar");
+        let unknown = [8, 5, 0x98, 6, 1, 16, 7];
+        assert_eq!(desc(&unknown).unwrap(), (Type::Fp32, vec![7]));
+    }
+
+    #[test]
+    fn what_is_no_description_of_a_tensor_is_refused() {
+        for (bytes, said) in [
+            (&[16, 6][..], "no data type"),
+            (&[8, 25], "STRING"),
+            (&[8, 34], "34 isn't one"),
+            (
+                &[8, 5, 16, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1],
+                "dim 0 is negative: -1",
+            ),
+            (&[8, 5, 18, 2, 6, 0x80], "cut"),
+            (&[8, 5, 16], ""),
+        ] {
+            let error = desc(bytes).unwrap_err();
+            assert!(error.to_string().contains(said), "{bytes:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The layouts by name.
+
+use std::fmt;
+use std::str::FromStr;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::proto::model::parameter::Kind;
+use crate::proto::model::parameter_file;
+
+/// How a stream is laid out. Numbers are little-endian, and nothing is aligned.
+///
+/// The text form is `paddle`, `model-format` or `sized`.
+///
+/// ```
+/// use proto_splitter_paddle::stream::Layout;
+///
+/// assert_eq!("model-format".parse::<Layout>()?, Layout::ModelFormat);
+/// assert_eq!(Layout::default().to_string(), "paddle");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Layout {
+    /// What Paddle reads and writes: the operators `save` and `save_combine`, and `paddle.save` with
+    /// `use_binary_format`. Observed with Paddle 2.6.2 and 3.3.1.
+    ///
+    /// ```text
+    /// u32 0 | u64 levels | levels x { u64 bytes | offsets, u64 each } | u32 0 | i32 desc size | TensorDesc | data
+    /// ```
+    ///
+    /// SelectedRows, which only files of one variable have:
+    ///
+    /// ```text
+    /// u32 0 | u64 count | count x i64 row | i64 height | u32 0 | i32 desc size | TensorDesc | data
+    /// ```
+    ///
+    /// A vocabulary, of the operator `faster_tokenizer`:
+    ///
+    /// ```text
+    /// u64 count | count x { u64 bytes | UTF-8 text | i32 number }
+    /// ```
+    #[default]
+    Paddle,
+    /// The table in the design document of the model format. There is one version word, and the LoD
+    /// comes last. Paddle refuses it: it takes the size of the `TensorDesc` for the lower half of
+    /// the number of levels.
+    ///
+    /// ```text
+    /// u32 0 | u32 desc size | TensorDesc | data | u64 levels | levels x { u64 bytes | offsets, u64 each }
+    /// ```
+    ModelFormat,
+    /// What the design document of saving in one file describes: each stream as [`Layout::Paddle`]
+    /// has it, with its size in front, so that a counter from 0 hops from one to the next. Paddle
+    /// refuses it: it takes the size for the version.
+    ///
+    /// ```text
+    /// u64 size of the stream | stream
+    /// ```
+    Sized,
+}
+
+impl Layout {
+    /// All of them.
+    pub const ALL: [Layout; 3] = [Layout::Paddle, Layout::ModelFormat, Layout::Sized];
+
+    /// Whether Paddle itself reads the layout.
+    #[must_use]
+    pub const fn is_read_by_paddle(self) -> bool {
+        matches!(self, Layout::Paddle)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Layout::Paddle => "paddle",
+            Layout::ModelFormat => "model-format",
+            Layout::Sized => "sized",
+        }
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Layout {
+    type Err = Error;
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is none of that name.
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Layout::ALL.into_iter().find(|layout| layout.name() == text);
+        found.ok_or_else(|| {
+            let message = format!("layout {text:?} is none of paddle, model-format and sized");
+            Error::new(ErrorKind::InvalidConfig, message)
+        })
+    }
+}
+
+impl From<Layout> for parameter_file::Layout {
+    fn from(layout: Layout) -> Self {
+        match layout {
+            Layout::Paddle => parameter_file::Layout::Paddle,
+            Layout::ModelFormat => parameter_file::Layout::ModelFormat,
+            Layout::Sized => parameter_file::Layout::Sized,
+        }
+    }
+}
+
+impl From<parameter_file::Layout> for Layout {
+    fn from(layout: parameter_file::Layout) -> Self {
+        match layout {
+            parameter_file::Layout::Paddle => Layout::Paddle,
+            parameter_file::Layout::ModelFormat => Layout::ModelFormat,
+            parameter_file::Layout::Sized => Layout::Sized,
+        }
+    }
+}
+
+/// What a stream holds. The stream itself doesn't say so: the variable in the program does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StreamKind {
+    /// A tensor with its LoD ("LoDTensor", "DenseTensor").
+    #[default]
+    Dense,
+    /// Some rows of a matrix, and which they are.
+    SelectedRows,
+    /// Texts, each with a number.
+    Vocabulary,
+}
+
+impl fmt::Display for StreamKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            StreamKind::Dense => "dense tensor",
+            StreamKind::SelectedRows => "selected rows",
+            StreamKind::Vocabulary => "vocabulary",
+        })
+    }
+}
+
+impl From<StreamKind> for Kind {
+    fn from(kind: StreamKind) -> Self {
+        match kind {
+            StreamKind::Dense => Kind::Dense,
+            StreamKind::SelectedRows => Kind::SelectedRows,
+            StreamKind::Vocabulary => Kind::Vocabulary,
+        }
+    }
+}
+
+impl From<Kind> for StreamKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Dense => StreamKind::Dense,
+            Kind::SelectedRows => StreamKind::SelectedRows,
+            Kind::Vocabulary => StreamKind::Vocabulary,
+        }
+    }
+}

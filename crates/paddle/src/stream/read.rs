@@ -1,0 +1,136 @@
+//! Reading what a stream holds.
+
+use std::ops::Range;
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use super::{COPY_LEN, Stream, len};
+
+impl Stream {
+    /// Reads the elements to `buffer`, which has as many bytes as [`data`](Self::data). Of several
+    /// threads each may read a part of them with `read_exact_at` of the source instead.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the buffer has another size; [`ErrorKind::Io`].
+    pub fn read_data(&self, source: &dyn ReadAt, buffer: &mut [u8]) -> Result<()> {
+        let size = len(&self.parts.data);
+        if size != buffer.len() as u64 {
+            let message = format!(
+                "a buffer of {} bytes for {size} bytes of data",
+                buffer.len()
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        Ok(source.read_exact_at(self.parts.data.start, buffer)?)
+    }
+
+    /// The offsets of each level of LoD, as they stand in the file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`].
+    pub fn lod(&self, source: &dyn ReadAt) -> Result<Vec<Vec<u64>>> {
+        let levels = self.parts.lod.iter();
+        levels
+            .map(|level| {
+                let mut offsets = Vec::new();
+                numbers(source, level, |_, offset| {
+                    offsets.push(offset);
+                    Ok(())
+                })?;
+                Ok(offsets)
+            })
+            .collect()
+    }
+
+    /// Which rows SelectedRows have; none for other kinds.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`].
+    pub fn rows(&self, source: &dyn ReadAt) -> Result<Vec<i64>> {
+        let mut rows = Vec::new();
+        numbers(source, &self.parts.rows, |_, row| {
+            rows.push(row.cast_signed());
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Checks what a header alone doesn't tell: that the offsets of every level of LoD begin with 0,
+    /// don't fall and end with what they count, and that rows lie below the height.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] with the offset of the first number that doesn't fit;
+    /// [`ErrorKind::Io`].
+    pub fn verify(&self, source: &dyn ReadAt) -> Result<()> {
+        let levels = self.parts.lod.iter().enumerate();
+        for (at, level) in levels {
+            // What a level counts: the sequences of the next one, or the rows of the tensor.
+            let counted = match self.parts.lod.get(at + 1) {
+                Some(next) => (len(next) / 8).saturating_sub(1),
+                None => self.dims.first().copied().unwrap_or(1),
+            };
+            let mut last = 0;
+            numbers(source, level, |index, offset| {
+                let fits = if index == 0 {
+                    offset == 0
+                } else {
+                    offset >= last
+                };
+                last = offset;
+                match fits {
+                    true => Ok(()),
+                    false => Err(invalid(format!(
+                        "offset {index} of LoD level {at} is {offset}"
+                    ))),
+                }
+            })?;
+            if last != counted {
+                let message = format!("LoD level {at} ends with {last}, and there are {counted}");
+                return Err(invalid(message).at_offset(level.start));
+            }
+        }
+        let height = self.parts.height;
+        numbers(source, &self.parts.rows, |index, row| {
+            match (0..height).contains(&row.cast_signed()) {
+                true => Ok(()),
+                false => Err(invalid(format!(
+                    "row {index} is number {} of {height}",
+                    row.cast_signed()
+                ))),
+            }
+        })
+    }
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidMessage, message)
+}
+
+/// Gives each 64-bit number in a range to `take`, with its index.
+fn numbers(
+    source: &dyn ReadAt,
+    range: &Range<u64>,
+    mut take: impl FnMut(u64, u64) -> Result<()>,
+) -> Result<()> {
+    let mut buffer = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end - at).unwrap_or(COPY_LEN);
+        buffer.resize(most.min(COPY_LEN), 0);
+        source.read_exact_at(at, &mut buffer)?;
+        for (index, bytes) in buffer.chunks_exact(8).enumerate() {
+            let mut number = [0; 8];
+            number.copy_from_slice(bytes);
+            let offset = at + 8 * index as u64;
+            take((offset - range.start) / 8, u64::from_le_bytes(number))
+                .map_err(|error| error.at_offset(offset))?;
+        }
+        at += buffer.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! What a stream is to hold besides its data.
+
+use prost::Message;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::StreamKind;
+use crate::dtype::{data_size, element_type};
+use crate::proto::framework::var_type::{TensorDesc, Type};
+
+/// A tensor that is to be written as a stream: all but its data.
+///
+/// ```
+/// use proto_splitter_paddle::proto::framework::var_type::Type;
+/// use proto_splitter_paddle::stream::TensorSpec;
+///
+/// let sequences = TensorSpec::dense(Type::Fp32, [6, 2]).lod([vec![0, 2, 5, 6]]);
+/// assert_eq!(sequences.data_size()?, 48);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorSpec {
+    pub(super) kind: StreamKind,
+    dtype: Type,
+    dims: Vec<u64>,
+    pub(super) lod: Vec<Vec<u64>>,
+    pub(super) rows: Vec<i64>,
+    pub(super) height: i64,
+}
+
+impl TensorSpec {
+    /// A dense tensor without LoD.
+    #[must_use]
+    pub fn dense(dtype: Type, dims: impl Into<Vec<u64>>) -> Self {
+        TensorSpec {
+            kind: StreamKind::Dense,
+            dtype,
+            dims: dims.into(),
+            lod: Vec::new(),
+            rows: Vec::new(),
+            height: 0,
+        }
+    }
+
+    /// These rows of a matrix that has `height` of them. The first of `dims` is their number.
+    #[must_use]
+    pub fn selected_rows(
+        dtype: Type,
+        dims: impl Into<Vec<u64>>,
+        rows: impl Into<Vec<i64>>,
+        height: i64,
+    ) -> Self {
+        TensorSpec {
+            kind: StreamKind::SelectedRows,
+            rows: rows.into(),
+            height,
+            ..TensorSpec::dense(dtype, dims)
+        }
+    }
+
+    /// Adds levels of LoD, the outermost first, by their offsets: the first is 0, the last what they
+    /// count.
+    #[must_use]
+    pub fn lod(mut self, levels: impl Into<Vec<Vec<u64>>>) -> Self {
+        self.lod = levels.into();
+        self
+    }
+
+    /// Bytes of the data.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if the data type has no elements of a fixed size, or there are
+    /// more bytes than can be counted.
+    pub fn data_size(&self) -> Result<u64> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
+        let (_, element) = element_type(i64::from(self.dtype as i32))
+            .map_err(|error| invalid(error.to_string()))?;
+        data_size(&self.dims, element).ok_or_else(|| {
+            invalid(format!(
+                "a tensor of dims {:?} has more bytes than can be counted",
+                self.dims
+            ))
+        })
+    }
+
+    /// The serialized `TensorDesc`, as Paddle writes it.
+    pub(super) fn desc(&self) -> Result<Vec<u8>> {
+        let invalid = |dim: &u64| {
+            Error::new(
+                ErrorKind::InvalidConfig,
+                format!("a dim of {dim} is over Paddle's int64"),
+            )
+        };
+        let dims = self.dims.iter();
+        let dims = dims.map(|dim| i64::try_from(*dim).map_err(|_| invalid(dim)));
+        let desc = TensorDesc {
+            data_type: self.dtype.into(),
+            dims: dims.collect::<Result<_>>()?,
+        };
+        Ok(desc.encode_to_vec())
+    }
+
+    /// Fails if no reader would take it.
+    pub(super) fn check(&self) -> Result<()> {
+        let rows = self.rows.len() as u64;
+        if self.kind == StreamKind::SelectedRows && self.dims.first() != Some(&rows) {
+            let message = format!("{rows} row numbers for a tensor of dims {:?}", self.dims);
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        if self.kind == StreamKind::SelectedRows && !self.lod.is_empty() {
+            return Err(Error::new(
+                ErrorKind::InvalidConfig,
+                "selected rows have no LoD",
+            ));
+        }
+        if self.lod.len() as u64 > super::MAX_LOD_LEVELS {
+            let (levels, limit) = (self.lod.len(), super::MAX_LOD_LEVELS);
+            let message = format!("{levels} LoD levels, over the limit of {limit}");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        Ok(())
+    }
+}

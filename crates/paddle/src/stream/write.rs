@@ -1,0 +1,96 @@
+//! Writing streams.
+
+use std::io::{self, Read, Write};
+use std::ops::Range;
+
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use super::{Layout, Piece, StreamParts, TensorSpec, len, pieces};
+
+/// How much is copied at once, in bytes: 1 MiB.
+pub(crate) const COPY_LEN: usize = 1 << 20;
+
+/// Writes a tensor of any size as a stream, with its data from a reader, and says how many bytes it
+/// has. Data in memory is a reader, too: `&mut &data[..]`.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if the tensor contradicts itself, the layout has no place for it, or
+/// `data` has fewer bytes than the dims say; [`ErrorKind::Io`]. What was written by then is not to
+/// be used.
+pub fn write_stream(
+    sink: &mut impl Write,
+    spec: &TensorSpec,
+    layout: Layout,
+    data: &mut impl Read,
+) -> Result<u64> {
+    spec.check()?;
+    let size = spec.data_size()?;
+    let mut front = Vec::new();
+    let mut put = |bytes: &mut dyn Iterator<Item = u8>| {
+        let start = front.len() as u64;
+        front.extend(bytes);
+        start..front.len() as u64
+    };
+    let mut parts = StreamParts {
+        desc: put(&mut spec.desc()?.into_iter()),
+        height: spec.height,
+        rows: put(&mut spec.rows.iter().flat_map(|row| row.to_le_bytes())),
+        ..StreamParts::default()
+    };
+    for level in &spec.lod {
+        let level = put(&mut level.iter().flat_map(|offset| offset.to_le_bytes()));
+        parts.lod.push(level);
+    }
+    // The data stands for itself, behind all that is in memory.
+    let start = front.len() as u64;
+    parts.data = start..start.saturating_add(size);
+    let mut written = 0;
+    for piece in pieces(&parts, spec.kind, layout)? {
+        written += piece.len();
+        match piece {
+            Piece::Literal(bytes) => sink.write_all(&bytes)?,
+            Piece::Span(range) if range == parts.data => {
+                let copied = io::copy(&mut data.take(size), sink)?;
+                if copied < size {
+                    let message = format!("{copied} bytes of data for a tensor of {size}");
+                    return Err(Error::new(ErrorKind::InvalidConfig, message));
+                }
+            }
+            Piece::Span(range) => {
+                let at = |offset| usize::try_from(offset).unwrap_or(usize::MAX);
+                let bytes = front.get(at(range.start)..at(range.end));
+                sink.write_all(bytes.unwrap_or_default())?;
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// Copies a range of a source, through a buffer of at most [`COPY_LEN`].
+pub(crate) fn copy_range(
+    source: &dyn ReadAt,
+    range: &Range<u64>,
+    sink: &mut dyn Write,
+    buffer: &mut Vec<u8>,
+    meter: &Meter,
+) -> Result<()> {
+    let mut at = range.start;
+    while at < range.end {
+        let most = usize::try_from(range.end - at)
+            .unwrap_or(COPY_LEN)
+            .min(COPY_LEN);
+        if buffer.len() < most {
+            buffer.resize(most, 0);
+        }
+        let buffer = &mut buffer[..most];
+        source.read_exact_at(at, buffer)?;
+        sink.write_all(buffer)?;
+        meter.advance(most as u64)?;
+        at += most as u64;
+    }
+    debug_assert!(at == range.end || len(range) == 0);
+    Ok(())
+}

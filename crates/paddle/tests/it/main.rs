@@ -1,0 +1,12 @@
+//! Paddle's own files, files of ours, and files that no one should write.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
+
+mod conversions;
+mod hostile;
+mod manifest;
+mod reading;
+mod schema;
+mod streams;
+mod support;
+mod target;

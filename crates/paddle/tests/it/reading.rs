@@ -1,0 +1,230 @@
+//! Models by their names, their variables, and Paddle as one of the formats.
+
+use std::fs;
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{Format, OpenOptions, Registry};
+use proto_splitter_paddle::proto::framework::var_type::Type;
+use proto_splitter_paddle::stream::StreamKind;
+use proto_splitter_paddle::{
+    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, ProgramKind, Variable, parameters, variables,
+};
+
+use crate::support::fixtures;
+
+static FORMATS: Registry = Registry::new(&[&PaddleFormat]);
+
+#[test]
+fn a_model_is_found_by_any_of_its_names() {
+    for (names, program, file) in [
+        (
+            [
+                "infer_fc",
+                "infer_fc/model",
+                "infer_fc/model.pdmodel",
+                "infer_fc/model.pdiparams",
+            ],
+            "model.pdmodel",
+            "model.pdiparams",
+        ),
+        (
+            [
+                "v331_jit_pir",
+                "v331_jit_pir/model",
+                "v331_jit_pir/model.json",
+                "v331_jit_pir/model.pdiparams",
+            ],
+            "model.json",
+            "model.pdiparams",
+        ),
+        (
+            [
+                "jit_save",
+                "jit_save/model.pdiparams.info",
+                "jit_save/model.pdmodel",
+                "jit_save/model.pdiparams",
+            ],
+            "model.pdmodel",
+            "model.pdiparams",
+        ),
+        (
+            [
+                "vars_separate",
+                "vars_separate/__model__",
+                "vars_separate/",
+                "vars_separate/__model__",
+            ],
+            "__model__",
+            "fc_0.b_0",
+        ),
+    ] {
+        for name in names {
+            let model = PaddleModel::open(fixtures().join(name)).unwrap();
+            assert!(model.program_path().unwrap().ends_with(program), "{name}");
+            assert!(model.files()[0].path().ends_with(file), "{name}");
+        }
+    }
+    let error = PaddleModel::open(fixtures().join("missing")).unwrap_err();
+    assert!(error.to_string().contains("no such file"), "{error}");
+    let error = PaddleModel::open(fixtures().join("combined_more")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn of_several_programs_in_a_folder_one_has_to_be_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a.pdmodel", "b.pdmodel"] {
+        fs::copy(
+            fixtures().join("vocab/program.pdmodel"),
+            folder.path().join(name),
+        )
+        .unwrap();
+    }
+    let error = PaddleModel::open(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.ends_with("one has to be named: a.pdmodel, b.pdmodel"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_variable_is_listed_with_kind_type_dims_and_place() {
+    let model = PaddleModel::open(fixtures().join("jit_save")).unwrap();
+    let program = fs::read(model.program_path().unwrap()).unwrap();
+    assert!(model.variables().iter().any(|variable| variable.block == 2));
+    let find = |name: &str| -> &Variable {
+        model
+            .variables()
+            .iter()
+            .find(|variable| variable.name == name)
+            .unwrap()
+    };
+    let weight = find("embedding_0.w_0");
+    assert_eq!(
+        (weight.kind(), weight.dtype()),
+        (Some(Type::LodTensor), Some(Type::Fp32))
+    );
+    assert_eq!(weight.dims.as_deref(), Some(&[11, 6][..]));
+    assert!(weight.persistable && weight.is_parameter());
+    let feed = find("feed");
+    assert_eq!(feed.kind(), Some(Type::FeedMinibatch));
+    assert!(feed.persistable && !feed.is_parameter());
+    assert!(model.variables().iter().any(|variable| {
+        variable
+            .dims
+            .as_deref()
+            .is_some_and(|dims| dims.contains(&-1))
+    }));
+    for variable in model.variables() {
+        let place = variable.place.start as usize..variable.place.end as usize;
+        let bytes = &program[place];
+        let name = variable.name.as_bytes();
+        assert!(
+            bytes.windows(name.len()).any(|window| window == name),
+            "{}",
+            variable.name
+        );
+    }
+}
+
+#[test]
+fn kinds_of_the_documents_and_of_newer_versions_are_listed() {
+    // blocks { vars { name: "c" type { type: .. } } }
+    let var = |kind: u8| [10, 2 + 9, 26, 7 + 2, 10, 1, b'c', 18, 2, 8, kind, 24, 1].to_vec();
+    let of = |kind| variables(&var(kind)).unwrap().remove(0);
+    assert_eq!(of(16).kind(), Some(Type::Channel));
+    assert_eq!((of(77).kind(), of(77).kind_number), (None, 77));
+    let error = parameters(&[of(16)]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "c: a persistable variable of type CHANNEL is in no known file"
+    );
+    assert!(parameters(&[of(17)]).unwrap().is_empty());
+}
+
+#[test]
+fn vocabularies_and_selected_rows_are_told_by_the_program() {
+    let options = |folder: &str| {
+        let folder = fixtures().join(folder);
+        proto_splitter_paddle::OpenOptions::new().program(folder.join("program.pdmodel"))
+    };
+    let model = PaddleModel::open_with(
+        fixtures().join("selected_rows/program.pdmodel"),
+        &options("selected_rows"),
+    )
+    .unwrap();
+    let (file, parameter) = model.parameter("sr").unwrap();
+    assert_eq!(parameter.stream().kind(), StreamKind::SelectedRows);
+    assert!(file.is_separate());
+    assert_eq!(parameter.stream().rows(file.bytes()).unwrap(), [0, 4, 7]);
+}
+
+#[test]
+fn a_program_in_json_lists_its_parameters_and_says_what_it_is() {
+    let model = PaddleModel::open(fixtures().join("v331_static_pir")).unwrap();
+    assert_eq!(model.program_kind(), Some(ProgramKind::Pir));
+    assert!(model.variables().is_empty());
+    let names: Vec<_> = model
+        .parameters()
+        .filter_map(|(_, parameter)| parameter.name())
+        .collect();
+    assert_eq!(names, ["fc_0.b_0", "fc_0.w_0", "fc_1.b_0", "fc_1.w_0"]);
+}
+
+#[test]
+fn a_model_opens_as_a_message_with_its_parameters_as_an_archive() {
+    for name in [
+        "infer_fc",
+        "infer_fc/model",
+        "infer_fc/model.pdmodel",
+        "infer_fc/model.pdiparams",
+        "vars_separate/fc_0.w_0",
+        "v331_jit_pir/model.json",
+    ] {
+        let path = fixtures().join(name);
+        let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+        assert_eq!(
+            opened.format().map(|format| format.name()),
+            Some("paddle"),
+            "{name}"
+        );
+        assert_eq!(opened.descriptor().unwrap().full_name(), MODEL, "{name}");
+        assert!(!opened.tensors().unwrap().is_empty(), "{name}");
+    }
+    let opened = FORMATS
+        .open(fixtures().join("infer_fc"), &OpenOptions::new())
+        .unwrap();
+    let shown: Vec<_> = opened
+        .tensors()
+        .unwrap()
+        .iter()
+        .map(|info| format!("{info} {}", info.location))
+        .collect();
+    assert_eq!(shown[1], "fc_0.w_0 float32[8, 16] model.pdiparams at 114");
+    let archive = opened.archive().unwrap();
+    let verified = archive.verify(&Default::default()).unwrap();
+    assert_eq!((verified.tensors, verified.bytes), (4, 848));
+    assert_eq!(
+        archive.entries().unwrap()[0].detail.as_deref(),
+        Some("ProgramDesc")
+    );
+    assert_eq!(opened.files().len(), 2);
+}
+
+#[test]
+fn a_program_without_its_parameters_is_a_program_desc() {
+    for (name, wanted) in [
+        ("static_save/model.pdmodel", None),
+        ("infer_fc/model.pdmodel", Some(PROGRAM_DESC)),
+    ] {
+        let pool = PaddleFormat.descriptor_pool().unwrap();
+        let options = OpenOptions::new()
+            .descriptor(wanted.and_then(|wanted| pool.get_message_by_name(wanted)));
+        let opened = FORMATS.open(fixtures().join(name), &options).unwrap();
+        assert_eq!(
+            opened.descriptor().unwrap().full_name(),
+            PROGRAM_DESC,
+            "{name}"
+        );
+    }
+}

@@ -1,0 +1,59 @@
+//! What holds for any bytes that are taken for a stream: for the tests here, and for the fuzzer.
+
+use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, TensorSpec, write_stream};
+
+/// Takes bytes for a stream, in the layout and of the kind that the first byte says. What is read
+/// must lie within them, and be written again as the same bytes.
+pub(crate) fn stream(bytes: &[u8]) {
+    let Some((&how, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let layout = Layout::ALL[usize::from(how) % 3];
+    let kinds = [
+        StreamKind::Dense,
+        StreamKind::SelectedRows,
+        StreamKind::Vocabulary,
+    ];
+    let kind = kinds[usize::from(how) / 3 % 3];
+    let Ok(stream) = Stream::read(&bytes, 0, kind, layout) else {
+        return;
+    };
+    let range = stream.range();
+    assert!(range.start == 0 && range.end <= bytes.len() as u64);
+    let data = stream.data();
+    assert!(range.start <= data.start && data.start <= data.end && data.end <= range.end);
+    let Some(dtype) = stream.dtype() else {
+        return;
+    };
+    let mut found = vec![0; usize::try_from(data.end - data.start).expect("it is in memory")];
+    stream
+        .read_data(&bytes, &mut found)
+        .expect("it is in memory");
+    // It may make no sense, and never panics.
+    let _ = stream.verify(&bytes);
+    let spec = match kind {
+        StreamKind::SelectedRows => {
+            let rows = stream.rows(&bytes).expect("they are in memory");
+            TensorSpec::selected_rows(dtype, stream.dims(), rows, stream.height())
+        }
+        _ => TensorSpec::dense(dtype, stream.dims())
+            .lod(stream.lod(&bytes).expect("it is in memory")),
+    };
+    let mut written = Vec::new();
+    write_stream(&mut written, &spec, layout, &mut &found[..]).expect("what was read is written");
+    let again = Stream::read(&written, 0, kind, layout).expect("what was written is read");
+    // A description may be written in several ways, so the bytes may be others.
+    assert_eq!(
+        (again.dtype(), again.dims()),
+        (stream.dtype(), stream.dims())
+    );
+    let of = |stream: &Stream, bytes: &[u8]| {
+        let bytes = &bytes;
+        (
+            stream.lod(bytes).ok(),
+            stream.rows(bytes).ok(),
+            stream.height(),
+        )
+    };
+    assert_eq!(of(&again, &written), of(&stream, bytes));
+}

@@ -1,0 +1,76 @@
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+__all__ = [
+    "Buffer",
+    "Handle",
+    "Pieces",
+    "__version__",
+    "command",
+    "merge",
+    "merge_to_bytes",
+    "report",
+    "split",
+]
+
+__version__: str
+
+@final
+class Buffer:
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __eq__(self, other: object, /) -> bool: ...
+
+@final
+class Pieces:
+    def __new__(cls, file: int, pieces: Sequence[bytes | tuple[int, int]]) -> Pieces: ...
+    def __len__(self) -> int: ...
+
+def split(
+    source: Any,
+    prefix: str,
+    message: str,
+    schema: bytes | None,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def merge(
+    source: str,
+    target: str,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> dict[str, Any]: ...
+def merge_to_bytes(
+    source: Any,
+    arguments: dict[str, Any],
+    progress: Callable[[int, int], object] | None,
+) -> Buffer: ...
+def command(arguments: Sequence[str]) -> int: ...
+def report(arguments: Sequence[str]) -> tuple[int, bytes, str]: ...
+
+@final
+class Handle:
+    def __new__(
+        cls,
+        source: Any,
+        message: str | None,
+        schema: bytes | None,
+        n_threads: int | None,
+    ) -> Handle: ...
+    def close(self) -> None: ...
+    @property
+    def format(self) -> str | None: ...
+    @property
+    def message_type(self) -> str | None: ...
+    def get(self, path: str) -> Any: ...
+    def get_into(self, path: str, buffer: Any) -> int: ...
+    def size(self, path: str) -> int | None: ...
+    def fields(self, path: str) -> list[tuple[str, int]]: ...
+    def tensors(self) -> list[dict[str, Any]]: ...
+    def tensor_into(
+        self,
+        name: str,
+        buffer: Any,
+        progress: Callable[[int, int], object] | None,
+    ) -> None: ...

@@ -1,0 +1,250 @@
+"""The functions of the package: each takes paths, bytes, file-like objects or messages."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, Union
+
+from . import _core, _messages
+from ._core import Buffer
+from ._sizes import size
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from typing_extensions import Buffer as BytesLike
+
+    #: What is read: a path, bytes of any kind, or an object with ``read`` and ``seek``.
+    Source = Union[str, os.PathLike[str], BytesLike, Any]
+    M = TypeVar("M", bound=Message)
+
+#: Called with bytes done and bytes in all; what it raises stops the work.
+Progress = Callable[[int, int], object]
+
+_SAVED_MODEL = "tensorflow.SavedModel"
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A chunk of a split message."""
+
+    #: Its index: 0 is what is left of the whole message.
+    index: int
+    #: ``MESSAGE``, or ``BYTES`` for the value of one field.
+    kind: str
+    #: Where it belongs; empty for the whole message.
+    path: str
+    #: Bytes, uncompressed.
+    size: int
+    #: Bytes in the file.
+    stored_size: int
+    #: An earlier chunk with the same bytes, which is stored once.
+    same_as: int | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A message that was written to a file."""
+
+    #: ``PREFIX.cpb``, or ``PREFIX.pb`` if the message was within the maximum chunk size.
+    path: str
+    #: Whether anything was cut.
+    is_split: bool
+    #: Whether a merge gives the very bytes of the source.
+    byte_exact: bool
+    #: Bytes of the message.
+    source_size: int
+    #: Bytes of all files that were written.
+    output_size: int
+    #: Other files that hold chunks, with ``max_file_size``.
+    files: tuple[str, ...]
+    #: The chunks in the order of their indices; none if nothing was cut.
+    chunks: tuple[Chunk, ...]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A message that was merged."""
+
+    #: The file that was read.
+    input: str
+    #: Whether it was in chunks.
+    is_split: bool
+    #: Bytes of the message.
+    size: int
+    #: The crc32c of the message.
+    crc32c: int
+    #: Whether these are the bytes that were split, compared by checksum; ``None`` if unknown.
+    byte_exact: bool | None
+    #: The full name of the message's type, if the file says it.
+    message_type: str | None
+
+
+def _input(source: Any) -> Any:
+    """What the native half takes for a source."""
+    if isinstance(source, str) and "://" in source:
+        import fsspec  # type: ignore[import-untyped]
+
+        return fsspec.open(source, "rb").open()
+    if hasattr(source, "__fspath__"):
+        return os.fspath(source)
+    return source
+
+
+def split(
+    source: Source | Message,
+    prefix: str | os.PathLike[str],
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    max_chunk_size: int | str = "1GiB",
+    value_chunk_size: int | str | None = None,
+    max_file_size: int | str | None = None,
+    compression: str = "auto",
+    profile: str = "tensorflow",
+    embed_schema: bool = False,
+    force: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Written:
+    """Splits a message to ``PREFIX.cpb``, or writes it to ``PREFIX.pb`` if it is small enough.
+
+    Args:
+        source: A file with a serialized message, its bytes, an object with ``read`` and ``seek``,
+            or a message of protobuf for Python, of any size.
+        prefix: The path of the result, without ``.cpb``.
+        message: The full name of the message's type, as ``tensorflow.GraphDef``. A message of
+            protobuf knows its own; ``saved_model.pb`` is a ``tensorflow.SavedModel``.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
+        max_chunk_size: The most bytes of a chunk.
+        value_chunk_size: A value of so many bytes becomes a chunk of its own once anything is
+            cut; 1 MiB unless given.
+        max_file_size: Writes several files of at most this size (the extended profile only).
+        compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
+        profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
+        embed_schema: Stores the schema in the file.
+        force: Replaces a file that is in the way.
+        threads: How many threads work; as many as there are cores unless given.
+        progress: Called with bytes done and bytes in all, at most twenty times a second.
+
+    Raises:
+        OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
+        UncuttableError: If a value is over the maximum and the profile can't cut it.
+        FormatError: If the source isn't a message of this type.
+    """
+    if _messages.is_message(source):
+        message, schema = _messages.schema_of(source)
+        given: Any = _messages.source_of(source)
+    else:
+        given = _input(source)
+        if message is None and isinstance(given, str):
+            if os.path.basename(given) == "saved_model.pb":
+                message = _SAVED_MODEL
+        if message is None:
+            raise ValueError("message: the full name of the message's type is needed")
+    arguments = {
+        "max_chunk_size": size(max_chunk_size),
+        "value_chunk_size": None if value_chunk_size is None else size(value_chunk_size),
+        "max_file_size": None if max_file_size is None else size(max_file_size),
+        "compression": compression,
+        "profile": profile,
+        "force": force,
+        "embed_schema": embed_schema,
+        "threads": threads,
+    }
+    written = _core.split(given, os.fspath(prefix), message, schema, arguments, progress)
+    chunks = tuple(Chunk(**chunk) for chunk in written.pop("chunks"))
+    files = tuple(str(file) for file in written.pop("files"))
+    path = str(written.pop("path"))
+    return Written(path=path, chunks=chunks, files=files, **written)
+
+
+def _merge_arguments(
+    message: str | None, schema: bytes | None, threads: int | None, force: bool = False
+) -> dict[str, Any]:
+    return {"message": message, "schema": schema, "force": force, "threads": threads}
+
+
+def merge(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    message: str | None = None,
+    schema: bytes | None = None,
+    force: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Merged:
+    """Merges a chunked file, named by its prefix or as ``.cpb``, to one file of any size.
+
+    The target appears complete or not at all.
+
+    Args:
+        source: ``PREFIX`` or ``PREFIX.cpb``.
+        target: The file to be written.
+        message: The message's type, which some files of TensorFlow's own splitters need.
+        schema: A serialized ``FileDescriptorSet`` with that type, unless it is built in.
+        force: Replaces a file that is in the way.
+        threads: How many threads work; as many as there are cores unless given.
+        progress: Called with bytes done and bytes in all.
+
+    Raises:
+        OSError: If a file can't be read or written; ``FileExistsError`` without ``force``.
+        ChecksumError: If the file is damaged.
+        FormatError: If it isn't a chunked file.
+    """
+    arguments = _merge_arguments(message, schema, threads, force)
+    merged = _core.merge(os.fspath(source), os.fspath(target), arguments, progress)
+    merged["input"] = str(merged["input"])
+    return Merged(**merged)
+
+
+def merge_to_bytes(
+    source: Source,
+    *,
+    message: str | None = None,
+    schema: bytes | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Buffer:
+    """The merged message in memory, as a buffer that ``memoryview`` looks into without a copy.
+
+    Raises:
+        OSError: If the file can't be read.
+        ChecksumError: If it is damaged.
+    """
+    arguments = _merge_arguments(message, schema, threads)
+    return _core.merge_to_bytes(_input(source), arguments, progress)
+
+
+def merge_into(
+    source: Source,
+    message: M,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> M:
+    """Merges a file of any size into a message of protobuf for Python, and returns that.
+
+    Submessages over 2 GiB, which protobuf doesn't parse, are merged by their parts.
+
+    Raises:
+        OSError: If the file can't be read.
+        ChecksumError: If it is damaged.
+        google.protobuf.message.DecodeError: If it is not a message of this type.
+    """
+    name, schema = _messages.schema_of(message)
+    buffer = merge_to_bytes(
+        source, message=name, schema=schema, threads=threads, progress=progress
+    )
+    _messages.parse_into(message, memoryview(buffer))
+    return message
+
+
+def read(source: Source, message_class: type[M], **options: Any) -> M:
+    """A new message of a class of protobuf for Python, from a file of any size.
+
+    Takes the options of :func:`merge_into` and raises what that raises.
+    """
+    return merge_into(source, message_class(), **options)

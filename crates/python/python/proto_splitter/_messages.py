@@ -1,0 +1,376 @@
+"""Python's protobuf messages of any size: to bytes in pieces, and from bytes by parts.
+
+protobuf for Python serializes nothing, or nothing that it can read, where a submessage is over
+2 GiB. A message in memory may be larger, though. So a message is written out element by element,
+and read back by merging parts into the submessages that they belong to.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from . import _core
+from ._errors import FormatError
+
+# protobuf's own types differ between its versions and backends: here they are what they can do.
+Message: TypeAlias = Any
+FieldDescriptor: TypeAlias = Any
+
+#: A part of a message: bytes that stand as they are, or a span (offset, length) of the spool.
+Piece: TypeAlias = bytes | tuple[int, int]
+
+#: A list with more elements than this has small ones; each is serialized as a whole first.
+_LONG_LIST = 4096
+#: A message below this many bytes is given to protobuf in one piece: 1 GiB.
+_WHOLE = 1 << 30
+#: Fields of fewer bytes than this are merged together with their neighbours: 16 MiB.
+_SMALL = 16 << 20
+
+_VARINT, _I64, _LEN, _SGROUP, _EGROUP, _I32 = range(6)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _tag(number: int, wire_type: int) -> bytes:
+    return _varint(number << 3 | wire_type)
+
+
+def _length(pieces: list[Piece]) -> int:
+    return sum(len(piece) if isinstance(piece, bytes) else piece[1] for piece in pieces)
+
+
+def is_message(value: object) -> bool:
+    """Whether this is a message of protobuf for Python."""
+    return hasattr(value, "DESCRIPTOR") and hasattr(value, "SerializePartialToString")
+
+
+def _is_repeated(field: FieldDescriptor) -> bool:
+    # `label` is gone in protobuf 7, `is_repeated` is new in 6.
+    if hasattr(field, "is_repeated"):
+        return bool(field.is_repeated)
+    return bool(field.label == field.LABEL_REPEATED)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    kind = field.message_type
+    return bool(kind and kind.GetOptions().map_entry and _is_repeated(field))
+
+
+def _holds_lists(message: Message) -> bool:
+    """Whether messages of this type may be large for having many parts."""
+    fields = message.DESCRIPTOR.fields
+    return any(field.message_type is not None and _is_repeated(field) for field in fields)
+
+
+class _Spool:
+    """What has been serialized, in a temporary file without a name."""
+
+    def __init__(self) -> None:
+        self.file: Any = tempfile.TemporaryFile()
+        self.end = 0
+
+    def add(self, *parts: bytes) -> Piece:
+        start = self.end
+        for part in parts:
+            self.file.write(part)
+            self.end += len(part)
+        return start, self.end - start
+
+
+def _extend(pieces: list[Piece], more: list[Piece]) -> None:
+    """Appends pieces; a span that goes on where the last one ends becomes part of it."""
+    for piece in more:
+        last = pieces[-1] if pieces else b""
+        if isinstance(piece, tuple) and isinstance(last, tuple) and sum(last) == piece[0]:
+            pieces[-1] = (last[0], last[1] + piece[1])
+        else:
+            pieces.append(piece)
+
+
+class _Writer:
+    """Writes a message in pieces; fields in the order of their numbers, as protobuf does."""
+
+    def __init__(self) -> None:
+        self.spool = _Spool()
+
+    def message(self, message: Message) -> list[Piece]:
+        pieces: list[Piece] = []
+        for field, value in message.ListFields():
+            if field.message_type is None:
+                _extend(pieces, self.scalar(message, field, value))
+            elif _is_map(field):
+                for entry in self.entries(message, field, value):
+                    _extend(pieces, entry)
+            elif _is_repeated(field):
+                many = len(value) > _LONG_LIST
+                for element in value:
+                    _extend(pieces, self.element(field, element, whole_first=many))
+            else:
+                _extend(pieces, self.element(field, value, whole_first=False))
+        _extend(pieces, self.unknown(message))
+        return pieces
+
+    def element(self, field: FieldDescriptor, value: Message, whole_first: bool) -> list[Piece]:
+        group = field.type == field.TYPE_GROUP
+        if whole_first or not _holds_lists(value):
+            data = _whole(value)
+            if data is not None and group:
+                start, end = _tag(field.number, _SGROUP), _tag(field.number, _EGROUP)
+                return [self.spool.add(start, data, end)]
+            if data is not None:
+                header = _tag(field.number, _LEN) + _varint(len(data))
+                return [self.spool.add(header, data)]
+        content = self.message(value)
+        if group:
+            return [_tag(field.number, _SGROUP), *content, _tag(field.number, _EGROUP)]
+        return [_tag(field.number, _LEN) + _varint(_length(content)), *content]
+
+    def scalar(self, message: Message, field: FieldDescriptor, value: Any) -> list[Piece]:
+        """A field that holds no messages: text and bytes by hand, the rest by protobuf."""
+        pieces: list[Piece] = []
+        if field.type in (field.TYPE_BYTES, field.TYPE_STRING):
+            for one in value if _is_repeated(field) else [value]:
+                data = one if isinstance(one, bytes) else one.encode()
+                header = _tag(field.number, _LEN) + _varint(len(data))
+                _extend(pieces, [self.spool.add(header, data)])
+            return pieces
+        alone = type(message)()
+        if _is_repeated(field):
+            _list(alone, field).extend(value)
+        else:
+            _set(alone, field, value)
+        return [self.spool.add(alone.SerializePartialToString())]
+
+    def entries(
+        self, message: Message, field: FieldDescriptor, values: Any
+    ) -> Iterator[list[Piece]]:
+        kind = field.message_type.fields_by_number[2]
+        for key in values:
+            alone = type(message)()
+            entries = getattr(alone, field.name)
+            if kind.message_type is None:
+                entries[key] = values[key]
+                yield [self.spool.add(alone.SerializePartialToString())]
+                continue
+            entries[key].SetInParent()
+            written = memoryview(alone.SerializePartialToString())
+            _, start = _read_varint(written, len(_tag(field.number, _LEN)))
+            # The key, and an empty value behind it: 12 00.
+            key_bytes = bytes(written[start:-2])
+            body: list[Piece] = [key_bytes, *self.element(kind, values[key], whole_first=True)]
+            yield [_tag(field.number, _LEN) + _varint(_length(body)), *body]
+
+    def unknown(self, message: Message) -> list[Piece]:
+        from google.protobuf import unknown_fields
+
+        return [self.spool.add(data) for data in _encoded(unknown_fields.UnknownFieldSet(message))]
+
+
+def _whole(message: Message) -> bytes | None:
+    """The message in one piece, unless protobuf can't or readers would refuse it."""
+    try:
+        data: bytes = message.SerializePartialToString()
+    except Exception:  # EncodeError in protobuf 7, ValueError or MemoryError before.
+        return None
+    return data if len(data) < 2**31 else None
+
+
+def _encoded(fields: Any) -> Iterator[bytes]:
+    for field in fields:
+        number, wire_type, data = field.field_number, field.wire_type, field.data
+        if wire_type == _VARINT:
+            yield _tag(number, wire_type) + _varint(data)
+        elif wire_type == _I64:
+            yield _tag(number, wire_type) + data.to_bytes(8, "little")
+        elif wire_type == _I32:
+            yield _tag(number, wire_type) + data.to_bytes(4, "little")
+        elif wire_type == _LEN:
+            yield _tag(number, wire_type) + _varint(len(data)) + data
+        elif wire_type == _SGROUP:
+            yield _tag(number, _SGROUP) + b"".join(_encoded(data)) + _tag(number, _EGROUP)
+
+
+def _list(message: Message, field: FieldDescriptor) -> Any:
+    return message.Extensions[field] if field.is_extension else getattr(message, field.name)
+
+
+def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
+    if field.is_extension:
+        message.Extensions[field] = value
+    else:
+        setattr(message, field.name, value)
+
+
+def pieces_of(message: Message) -> tuple[list[Piece], Any]:
+    """The serialized message as bytes and spans of a temporary file, in their order.
+
+    What is in memory besides the message is the largest element that is serialized as a whole.
+    Fields come in the order of their numbers, as protobuf writes them.
+    """
+    writer = _Writer()
+    pieces = writer.message(message)
+    writer.spool.file.flush()
+    return pieces, writer.spool.file
+
+
+def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
+    """The full name of a message's type, and a serialized ``FileDescriptorSet`` that defines it."""
+    from google.protobuf import descriptor_pb2
+
+    files = descriptor_pb2.FileDescriptorSet()
+    seen: set[str] = set()
+
+    def add(file: Any) -> None:
+        if file.name in seen:
+            return
+        seen.add(file.name)
+        for dependency in file.dependencies:
+            add(dependency)
+        file.CopyToProto(files.file.add())
+
+    add(message.DESCRIPTOR.file)
+    return message.DESCRIPTOR.full_name, files.SerializeToString()
+
+
+def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
+    """The number at an offset, and where it ends."""
+    number = shift = 0
+    while True:
+        if at >= len(view) or shift > 63:
+            raise FormatError(f"a number that doesn't end at offset {at}")
+        byte = view[at]
+        number |= (byte & 0x7F) << shift
+        at += 1
+        if byte < 0x80:
+            return number, at
+        shift += 7
+
+
+def _skip_group(view: memoryview, at: int, number: int, depth: int) -> int:
+    if depth > 100:
+        raise FormatError(f"groups nest deeper than 100 at offset {at}")
+    while True:
+        tag, at = _read_varint(view, at)
+        if tag & 7 == _EGROUP:
+            if tag >> 3 != number:
+                raise FormatError(f"a group ends that didn't begin at offset {at}")
+            return at
+        at = _skip(view, at, tag, depth)
+
+
+def _skip(view: memoryview, at: int, tag: int, depth: int = 0) -> int:
+    """Where the field ends whose tag ends at an offset."""
+    wire_type = tag & 7
+    if wire_type == _VARINT:
+        return _read_varint(view, at)[1]
+    if wire_type == _LEN:
+        length, at = _read_varint(view, at)
+        end = at + length
+    elif wire_type == _SGROUP:
+        return _skip_group(view, at, tag >> 3, depth + 1)
+    elif wire_type in (_I64, _I32):
+        end = at + (8 if wire_type == _I64 else 4)
+    else:
+        raise FormatError(f"wire type {wire_type} at offset {at}")
+    if end > len(view):
+        raise FormatError(f"a field ends {end - len(view)} bytes behind the end, at offset {at}")
+    return end
+
+
+def parse_into(message: Message, view: memoryview) -> None:
+    """Merges a serialized message of any size into one, submessages over 2 GiB included.
+
+    Raises:
+        FormatError: If the bytes aren't a message.
+        google.protobuf.message.DecodeError: If they aren't one of this type.
+    """
+    if len(view) < _WHOLE:
+        message.MergeFromString(view)
+        return
+    fields = message.DESCRIPTOR.fields_by_number
+    start = at = 0
+    while at < len(view):
+        tag, value = _read_varint(view, at)
+        end = _skip(view, value, tag)
+        field = fields.get(tag >> 3)
+        if end - at >= _SMALL and tag & 7 == _LEN and field is not None:
+            message.MergeFromString(view[start:at])
+            length, content = _read_varint(view, value)
+            _merge_value(message, field, view[content : content + length], view[at:end])
+            start = end
+        at = end
+    message.MergeFromString(view[start:at])
+
+
+def _merge_value(
+    message: Message, field: FieldDescriptor, content: memoryview, whole: memoryview
+) -> None:
+    if field.message_type is None:
+        if field.type not in (field.TYPE_BYTES, field.TYPE_STRING):
+            message.MergeFromString(whole)  # packed numbers
+            return
+        value = bytes(content) if field.type == field.TYPE_BYTES else str(content, "utf-8")
+        if _is_repeated(field):
+            getattr(message, field.name).append(value)
+        else:
+            setattr(message, field.name, value)
+    elif _is_map(field):
+        _merge_entry(message, field, content, whole)
+    elif _is_repeated(field):
+        parse_into(getattr(message, field.name).add(), content)
+    else:
+        part = getattr(message, field.name)
+        part.SetInParent()
+        parse_into(part, content)
+
+
+def _merge_entry(
+    message: Message, field: FieldDescriptor, content: memoryview, whole: memoryview
+) -> None:
+    value_kind = field.message_type.fields_by_number[2]
+    is_text = value_kind.type in (value_kind.TYPE_BYTES, value_kind.TYPE_STRING)
+    if len(whole) < _WHOLE or not (is_text or value_kind.message_type):
+        message.MergeFromString(whole)
+        return
+    # The entry without its value tells the key; then the value is merged into what the key names.
+    small = bytearray()
+    values: list[memoryview] = []
+    at = 0
+    while at < len(content):
+        tag, start = _read_varint(content, at)
+        end = _skip(content, start, tag)
+        if tag >> 3 == 2 and tag & 7 == _LEN:
+            length, start = _read_varint(content, start)
+            values.append(content[start : start + length])
+        else:
+            small += content[at:end]
+        at = end
+    header = _tag(field.number, _LEN) + _varint(len(small)) + bytes(small)
+    alone = type(message)()
+    alone.MergeFromString(header)
+    (key,) = getattr(alone, field.name)
+    entries = getattr(message, field.name)
+    if is_text:
+        last = values[-1] if values else memoryview(b"")
+        is_bytes = value_kind.type == value_kind.TYPE_BYTES
+        entries[key] = bytes(last) if is_bytes else str(last, "utf-8")
+        return
+    message.MergeFromString(header)  # The last entry of a key replaces those before it.
+    for value in values:
+        parse_into(entries[key], value)
+
+
+def source_of(message: Message) -> _core.Pieces:
+    """The serialized message as a source that is read by position."""
+    pieces, spool = pieces_of(message)
+    return _core.Pieces(os.dup(spool.fileno()), pieces)

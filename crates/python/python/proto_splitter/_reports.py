@@ -1,0 +1,201 @@
+"""What the command reports, as Python objects."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from . import _core
+from ._errors import Error
+from ._sizes import size
+
+Path = str | os.PathLike[str]
+
+
+def run(verb: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> tuple[int, bytes]:
+    """Runs a verb of the command and returns its exit code and what it printed.
+
+    Raises:
+        Error: If the data is bad.
+        ValueError: If the arguments are wrong.
+    """
+    code, output, errors = _core.report(["protosplit", verb, *arguments])
+    if code not in codes:
+        text = errors.strip().removeprefix("protosplit: ")
+        raise (Error if code == 1 else ValueError)(text)
+    return code, output
+
+
+def existing(path: Path) -> str:
+    """The path, if something is there that it may name; else the system's own error."""
+    name = os.fspath(path)
+    if not any(os.path.exists(name + extension) for extension in ("", ".cpb", ".pb")):
+        os.stat(name)
+    return name
+
+
+def _report(verb: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:
+    _, output = run(verb, "--json", *arguments, codes=codes)
+    report = json.loads(output)
+    assert isinstance(report, dict)
+    return report
+
+
+def _types(message: str | None) -> list[str]:
+    return [] if message is None else ["--message", message]
+
+
+def info(path: Path, *, message: str | None = None) -> dict[str, Any]:
+    """The chunks of a file: their kind, path, size, stored size and compression.
+
+    Reads headers only. The keys are those of ``protosplit info --json``.
+
+    Raises:
+        OSError: If there is no such file.
+        Error: If it is damaged.
+    """
+    return _report("info", *_types(message), "--", existing(path))
+
+
+def verify(
+    path: Path, *, against: Path | None = None, deep: bool = False, message: str | None = None
+) -> dict[str, Any]:
+    """Checks every hash, size and position of a file; raises nothing for what it finds.
+
+    Args:
+        path: The file, its prefix, or a SavedModel's folder.
+        against: A serialized message that a merge is compared with.
+        deep: Also parses what was cut.
+        message: The message's type, where the file doesn't say it.
+
+    Returns:
+        The keys of ``protosplit verify --json``, and ``ok``.
+
+    Raises:
+        OSError: If there is no such file.
+    """
+    arguments = [*_types(message)]
+    if against is not None:
+        arguments += ["--against", existing(against)]
+    if deep:
+        arguments.append("--deep")
+    try:
+        code, output = run("verify", "--json", *arguments, "--", existing(path), codes=(0, 1))
+    except Error as error:
+        return {"ok": False, "problems": [str(error)]}
+    if not output:
+        # It couldn't even be opened: the command says why.
+        try:
+            run("verify", *arguments, "--", existing(path))
+        except Error as error:
+            return {"ok": False, "problems": [str(error)]}
+    report: dict[str, Any] = json.loads(output)
+    report["ok"] = code == 0
+    return report
+
+
+def diff(
+    first: Path, second: Path, *, limit: int = 10, message: str | None = None
+) -> dict[str, Any]:
+    """Whether two messages are equal, and the first differences by path.
+
+    Returns:
+        The keys of ``protosplit diff --json``, and ``equal``.
+
+    Raises:
+        OSError: If there is no such file.
+        Error: If one is damaged.
+    """
+    arguments = [*_types(message), "--limit", str(limit)]
+    files = [existing(first), existing(second)]
+    code, output = run("diff", "--json", *arguments, "--", *files, codes=(0, 1))
+    if not output:
+        run("diff", *arguments, "--", *files)  # Raises what is wrong.
+    report: dict[str, Any] = json.loads(output)
+    report["equal"] = code == 0
+    return report
+
+
+def fingerprint(folder: Path) -> dict[str, Any]:
+    """A SavedModel's fingerprint as TensorFlow computes it, and whether the stored one agrees.
+
+    The model is read, not loaded, so it may have any size.
+
+    Raises:
+        OSError: If there is no such folder.
+        Error: If TensorFlow's own code can't compute it.
+    """
+    return _report("fingerprint", "--", existing(folder), codes=(0, 1))
+
+
+class SizeTree(Mapping[str, Any]):
+    """What takes up space in a message, by field path; a notebook shows it as a page.
+
+    A mapping with the keys of ``protosplit tree --json``.
+    """
+
+    def __init__(self, path: str, arguments: list[str], report: dict[str, Any]) -> None:
+        self._path = path
+        self._arguments = arguments
+        self._report = report
+
+    def __getitem__(self, key: str) -> Any:
+        return self._report[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._report)
+
+    def __len__(self) -> int:
+        return len(self._report)
+
+    def __str__(self) -> str:
+        _, output = run("tree", *self._arguments, "--", self._path)
+        return output.decode()
+
+    def __repr__(self) -> str:
+        return f"SizeTree({self._path!r})"
+
+    def to_html(self) -> str:
+        """A page to look around in, in one piece, with nothing loaded from elsewhere."""
+        _, output = run("tree", *self._arguments, "--html", "-", "--", self._path)
+        return output.decode()
+
+    def _repr_html_(self) -> str:
+        import html
+
+        page = html.escape(self.to_html(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width:100%;height:480px;border:0"></iframe>'
+
+
+def tree(
+    path: Path,
+    *,
+    depth: int | None = None,
+    top: int | None = None,
+    min_size: int | str | None = None,
+    message: str | None = None,
+) -> SizeTree:
+    """What takes up space in a message of any size, which isn't loaded for it.
+
+    Args:
+        path: The file, its prefix, or a SavedModel's folder.
+        depth: How many levels of fields.
+        top: How many members of a repeated field.
+        min_size: Leaves out what is smaller.
+        message: The message's type, where the file doesn't say it.
+
+    Raises:
+        OSError: If there is no such file.
+        Error: If it is damaged.
+    """
+    arguments = [*_types(message)]
+    if depth is not None:
+        arguments += ["--depth", str(depth)]
+    if top is not None:
+        arguments += ["--top", str(top)]
+    if min_size is not None:
+        arguments += ["--min-size", str(size(min_size))]
+    name = existing(path)
+    return SizeTree(name, arguments, _report("tree", *arguments, "--", name))

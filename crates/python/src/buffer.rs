@@ -1,0 +1,82 @@
+//! Bytes of ours that Python reads without a copy.
+
+use std::ffi::c_int;
+
+use bytes::Bytes;
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+/// Read-only bytes that `memoryview` and `numpy.frombuffer` look into without a copy. They stay
+/// alive as long as a view of them does.
+#[pyclass(frozen, module = "proto_splitter")]
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    bytes: Bytes,
+}
+
+impl Buffer {
+    pub(crate) fn new(bytes: Bytes) -> Self {
+        Buffer { bytes }
+    }
+}
+
+#[pymethods]
+impl Buffer {
+    fn __len__(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, pyo3::types::PyBytes> {
+        pyo3::types::PyBytes::new(py, &self.bytes)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Buffer({} bytes)", self.bytes.len())
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if let Ok(other) = other.cast::<Buffer>() {
+            return Ok(self.bytes == other.get().bytes);
+        }
+        match other.cast::<pyo3::types::PyBytes>() {
+            Ok(other) => Ok(self.bytes == other.as_bytes()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The interpreter calls it with a view to be filled, or with none.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        view: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        if view.is_null() {
+            return Err(PyBufferError::new_err("there is no view to be filled"));
+        }
+        let bytes = &slf.get().bytes;
+        let Ok(len) = isize::try_from(bytes.len()) else {
+            return Err(PyBufferError::new_err(
+                "the buffer is too large to be viewed",
+            ));
+        };
+        // SAFETY: The bytes belong to `slf`, to which the view holds a reference, and never change
+        // or move: the class is frozen. They are given as read-only.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                bytes.as_ptr().cast_mut().cast(),
+                len,
+                1,
+                flags,
+            )
+        };
+        if filled == -1 {
+            return Err(PyErr::fetch(slf.py()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! `split`, `merge` and the command, for Python.
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger};
+use proto_splitter::prost_reflect::MessageDescriptor;
+use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::split::{
+    ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext, SplitExt,
+    SplitOptions, Written,
+};
+use proto_splitter::{Error, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
+use protosplit_cli::{Exit, Interrupt, Terminal};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::buffer::Buffer;
+use crate::error::raise;
+use crate::input::Input;
+use crate::schema::message_type;
+use crate::work::{detached, interruptible, threads};
+
+/// The splitter of a type: the one made for it, or the one for any.
+struct SplitterOf<'a>(&'a MessageDescriptor);
+
+impl ComposableSplitter for SplitterOf<'_> {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        match self.0.full_name() {
+            SAVED_MODEL => SavedModelSplitter.build_chunks(cx),
+            GRAPH_DEF => GraphDefSplitter.build_chunks(cx),
+            _ => SizeSplitter.build_chunks(cx),
+        }
+    }
+}
+
+/// How a split is done, as keyword arguments.
+#[derive(FromPyObject)]
+pub(crate) struct SplitArguments {
+    #[pyo3(item)]
+    max_chunk_size: Option<u64>,
+    #[pyo3(item)]
+    value_chunk_size: Option<u64>,
+    #[pyo3(item)]
+    max_file_size: Option<u64>,
+    #[pyo3(item)]
+    compression: String,
+    #[pyo3(item)]
+    profile: String,
+    #[pyo3(item)]
+    force: bool,
+    #[pyo3(item)]
+    embed_schema: bool,
+    #[pyo3(item)]
+    threads: Option<usize>,
+}
+
+impl SplitArguments {
+    fn options(self, py: Python<'_>) -> PyResult<SplitOptions> {
+        let invalid = |error: Error| raise(py, &error, None);
+        let mut options = SplitOptions::new()
+            .profile(self.profile.parse::<Profile>().map_err(invalid)?)
+            .compression(
+                self.compression
+                    .parse::<ChunkCompression>()
+                    .map_err(invalid)?,
+            )
+            .max_file_size(self.max_file_size)
+            .force(self.force)
+            .embed_schema(self.embed_schema)
+            .threads(threads(self.threads)?);
+        if let Some(size) = self.max_chunk_size {
+            options = options.max_chunk_size(size);
+        }
+        if let Some(size) = self.value_chunk_size {
+            options = options.value_chunk_size(Some(size));
+        }
+        Ok(options)
+    }
+}
+
+/// Splits a serialized message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
+#[pyfunction]
+pub(crate) fn split<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    prefix: PathBuf,
+    message: &str,
+    schema: Option<&[u8]>,
+    arguments: SplitArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let input = Input::of(source)?;
+    let descriptor = message_type(message, schema)?;
+    let options = arguments.options(py)?;
+    let name = input.name();
+    let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
+        let source = match input {
+            Input::Path(path) => Source::open(path, descriptor.clone())?,
+            Input::Reader(reader) => {
+                let size = reader.size()?;
+                Source::from_reader(reader, size, descriptor.clone())
+            }
+        };
+        SplitterOf(&descriptor).write_with(source, prefix, &options.progress(progress))
+    })?;
+    written_as_dict(py, &written, &descriptor)
+}
+
+fn written_as_dict<'py>(
+    py: Python<'py>,
+    written: &Written,
+    descriptor: &MessageDescriptor,
+) -> PyResult<Bound<'py, PyDict>> {
+    let result = PyDict::new(py);
+    result.set_item("path", &written.path)?;
+    result.set_item("is_split", written.is_split)?;
+    result.set_item("byte_exact", written.byte_exact)?;
+    result.set_item("source_size", written.source_size)?;
+    result.set_item("output_size", written.output_size)?;
+    let files: Vec<&PathBuf> = written.files.iter().map(|file| &file.path).collect();
+    result.set_item("files", files)?;
+    let mut chunks = Vec::with_capacity(written.chunks.len());
+    for chunk in &written.chunks {
+        let row = PyDict::new(py);
+        row.set_item("index", chunk.index)?;
+        row.set_item("kind", chunk.kind.to_string())?;
+        row.set_item("path", chunk.path.display(Some(descriptor)))?;
+        row.set_item("size", chunk.size)?;
+        row.set_item("stored_size", chunk.stored_size)?;
+        row.set_item("same_as", chunk.same_as)?;
+        chunks.push(row);
+    }
+    result.set_item("chunks", chunks)?;
+    Ok(result)
+}
+
+/// How a merge is done, as keyword arguments.
+#[derive(FromPyObject)]
+pub(crate) struct MergeArguments {
+    #[pyo3(item)]
+    message: Option<String>,
+    #[pyo3(item)]
+    schema: Option<Vec<u8>>,
+    #[pyo3(item)]
+    force: bool,
+    #[pyo3(item)]
+    threads: Option<usize>,
+}
+
+impl MergeArguments {
+    fn options(self) -> PyResult<MergeOptions> {
+        let descriptor = self
+            .message
+            .map(|name| message_type(&name, self.schema.as_deref()))
+            .transpose()?;
+        Ok(MergeOptions::new()
+            .descriptor(descriptor)
+            .force(self.force)
+            .threads(threads(self.threads)?))
+    }
+}
+
+/// Merges a file to another.
+#[pyfunction]
+pub(crate) fn merge<'py>(
+    py: Python<'py>,
+    source: PathBuf,
+    target: PathBuf,
+    arguments: MergeArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let options = arguments.options()?;
+    let name = source.display().to_string();
+    let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
+        Merger::merge_to_file(target, source, &options.progress(progress))
+    })?;
+    merged_as_dict(py, &merged)
+}
+
+fn merged_as_dict<'py>(py: Python<'py>, merged: &Merged) -> PyResult<Bound<'py, PyDict>> {
+    let result = PyDict::new(py);
+    result.set_item("input", &merged.input)?;
+    result.set_item("is_split", merged.chunked)?;
+    result.set_item("size", merged.size)?;
+    result.set_item("crc32c", merged.crc32c)?;
+    result.set_item("byte_exact", merged.byte_exact)?;
+    result.set_item("message_type", merged.message_type.as_deref())?;
+    Ok(result)
+}
+
+/// The merged message, in memory.
+#[pyfunction]
+pub(crate) fn merge_to_bytes<'py>(
+    py: Python<'py>,
+    source: &Bound<'py, PyAny>,
+    arguments: MergeArguments,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<Buffer> {
+    let input = Input::of(source)?;
+    let options = arguments.options()?;
+    let name = input.name();
+    let bytes = detached(py, name.as_deref(), progress.as_ref(), |progress| {
+        let options = options.progress(progress);
+        match input {
+            Input::Path(path) => Merger::merge_to_bytes_with(path, &options),
+            Input::Reader(reader) => merge_reader(reader, &options),
+        }
+    })?;
+    Ok(Buffer::new(bytes))
+}
+
+fn merge_reader(reader: Arc<dyn ReadAt>, options: &MergeOptions) -> Result<bytes::Bytes> {
+    if is_record_file(&reader).map_err(Error::from)? {
+        return ChunkedFile::from_source(reader, &Limits::new())?.merge_to_bytes(options);
+    }
+    let size = reader.size()?;
+    let mut bytes = Vec::new();
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    if bytes.try_reserve_exact(size).is_err() {
+        let error = io::Error::from(io::ErrorKind::OutOfMemory);
+        return Err(Error::from(error).context(format!("a message of {size} bytes")));
+    }
+    bytes.resize(size, 0);
+    reader.read_exact_at(0, &mut bytes)?;
+    Ok(bytes.into())
+}
+
+/// Runs the command; the first argument is its name. Returns the exit code.
+#[pyfunction]
+pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> {
+    let interrupt = Interrupt::new();
+    let stop = interrupt.clone();
+    let run = || {
+        let mut stdout = BufWriter::new(io::stdout());
+        let terminal = Terminal::detect();
+        protosplit_cli::run_on(
+            arguments,
+            &mut stdout,
+            &mut io::stderr(),
+            terminal,
+            &interrupt,
+        )
+    };
+    interruptible(py, run, move || {
+        if !stop.raise() {
+            // There is nothing to clean up.
+            std::process::exit(Exit::Interrupted.code().into());
+        }
+    })
+    .map(Exit::code)
+}
+
+/// Runs the command with its output in memory: the exit code, what it printed, and its errors.
+#[pyfunction]
+pub(crate) fn report(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<(u8, Vec<u8>, String)> {
+    let interrupt = Interrupt::new();
+    let stop = interrupt.clone();
+    let run = || {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let terminal = Terminal::none();
+        let exit =
+            protosplit_cli::run_on(arguments, &mut stdout, &mut stderr, terminal, &interrupt);
+        (
+            exit.code(),
+            stdout,
+            String::from_utf8_lossy(&stderr).into_owned(),
+        )
+    };
+    interruptible(py, run, move || {
+        let _ = stop.raise();
+    })
+}

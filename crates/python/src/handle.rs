@@ -1,0 +1,286 @@
+//! An input that is open, for Python: values, fields and tensors of it.
+
+use std::sync::Arc;
+
+use proto_splitter::container::ChunkedFile;
+use proto_splitter::formats::{self, OpenOptions, Opened};
+use proto_splitter::view::MessageView;
+use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::path::{FieldPath, TargetKind};
+use proto_splitter::progress::Progress;
+use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
+use proto_splitter::record_file::{ReadAt, is_record_file};
+use proto_splitter::tensor::ByteOrder;
+use proto_splitter::wire::decode_varint;
+use proto_splitter::{Error, ErrorKind, Result};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::buffer::Buffer;
+use crate::input::Input;
+use crate::schema::message_type;
+use crate::target::Target;
+use crate::work::{detached, threads};
+
+/// What is open.
+enum Open {
+    /// A file or a folder, of any format.
+    Path(Opened),
+    /// Chunks that are read from bytes or a file-like object.
+    Chunks(Box<ChunkedFile<Arc<dyn ReadAt>>>, MergeOptions),
+}
+
+/// An open input. Methods can be called from any thread.
+#[pyclass(frozen, module = "proto_splitter._core")]
+pub(crate) struct Handle {
+    open: std::sync::RwLock<Option<Arc<Open>>>,
+    name: Option<String>,
+}
+
+/// Runs a body with a view of the message, of whichever type that is.
+macro_rules! with_view {
+    ($open:expr, |$view:ident| $body:expr) => {
+        match $open {
+            Open::Path(opened) => opened.view().and_then(|$view| $body),
+            Open::Chunks(file, options) => {
+                let $view = file.view(options.clone());
+                $body
+            }
+        }
+    };
+}
+
+#[pymethods]
+impl Handle {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        source: &Bound<'_, PyAny>,
+        message: Option<&str>,
+        schema: Option<&[u8]>,
+        n_threads: Option<usize>,
+    ) -> PyResult<Handle> {
+        let input = Input::of(source)?;
+        let descriptor = message.map(|name| message_type(name, schema)).transpose()?;
+        let n_threads = threads(n_threads)?;
+        let name = input.name();
+        let open = detached(py, name.as_deref(), None, |_| match input {
+            Input::Path(path) => {
+                let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
+                formats::ALL.open(path, &options).map(Open::Path)
+            }
+            Input::Reader(reader) => open_reader(reader, descriptor, n_threads),
+        })?;
+        Ok(Handle {
+            open: std::sync::RwLock::new(Some(Arc::new(open))),
+            name,
+        })
+    }
+
+    /// Closes the files, once nothing reads from them any more.
+    fn close(&self) {
+        let mut open = self
+            .open
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        *open = None;
+    }
+
+    /// The format's name, or none.
+    #[getter]
+    fn format(&self) -> PyResult<Option<&'static str>> {
+        Ok(match &*self.open()? {
+            Open::Path(opened) => opened.format().map(|format| format.name()),
+            Open::Chunks(..) => None,
+        })
+    }
+
+    /// The full name of the message's type, if it is known.
+    #[getter]
+    fn message_type(&self) -> PyResult<Option<String>> {
+        Ok(descriptor(&*self.open()?).map(|found| found.full_name().to_owned()))
+    }
+
+    /// The value at a path, as Python has it; of a message its bytes.
+    fn get<'py>(&self, py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+        let open = self.open()?;
+        let (kind, bytes) = detached(py, self.name.as_deref(), None, |_| {
+            let root = descriptor(&open);
+            let path = parse(path, root)?;
+            let kind = root.map(|root| path.resolve(root)).transpose()?;
+            let bytes = with_view!(&*open, |view| view.get(&path))?;
+            Ok((kind.map(|target| target.kind), bytes))
+        })?;
+        match kind {
+            Some(TargetKind::Scalar(kind)) => scalar(py, &kind, &bytes),
+            _ => Ok(Bound::new(py, Buffer::new(bytes))?.into_any()),
+        }
+    }
+
+    /// Copies the bytes at a path into a writable buffer, and says how many there are.
+    fn get_into(&self, py: Python<'_>, path: &str, buffer: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let open = self.open()?;
+        let mut target = Target::of(buffer)?;
+        detached(py, self.name.as_deref(), None, |_| {
+            let path = parse(path, descriptor(&open))?;
+            with_view!(&*open, |view| view.get_to(&path, &mut target))
+        })
+    }
+
+    /// Bytes of the value at a path; none if there is none.
+    fn size(&self, py: Python<'_>, path: &str) -> PyResult<Option<u64>> {
+        let open = self.open()?;
+        detached(py, self.name.as_deref(), None, |_| {
+            let path = parse(path, descriptor(&open))?;
+            with_view!(&*open, |view| view.size(&path))
+        })
+    }
+
+    /// The fields of the message at a path: where each is, and how many bytes it has.
+    fn fields(&self, py: Python<'_>, path: &str) -> PyResult<Vec<(String, u64)>> {
+        let open = self.open()?;
+        detached(py, self.name.as_deref(), None, |_| {
+            let root = descriptor(&open);
+            let path = parse(path, root)?;
+            with_view!(&*open, |view| fields(&view, &path, root))
+        })
+    }
+
+    /// All tensors: name, dtype, shape, bytes, byte order, and whether elements are packed.
+    fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let open = self.open()?;
+        let tensors = detached(py, self.name.as_deref(), None, |_| match &*open {
+            Open::Path(opened) => opened.tensors(),
+            Open::Chunks(..) => Ok(Vec::new()),
+        })?;
+        let list = PyList::empty(py);
+        for tensor in tensors {
+            let row = PyDict::new(py);
+            row.set_item("name", &tensor.name)?;
+            row.set_item("dtype", tensor.dtype.name())?;
+            row.set_item("shape", &tensor.shape)?;
+            row.set_item("bytes", tensor.bytes)?;
+            row.set_item("packed", tensor.is_packed())?;
+            row.set_item("little_endian", tensor.byte_order != ByteOrder::Big)?;
+            list.append(row)?;
+        }
+        Ok(list)
+    }
+
+    /// Copies the bytes of a tensor into a writable buffer.
+    fn tensor_into(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        buffer: &Bound<'_, PyAny>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let open = self.open()?;
+        let target = Target::of(buffer)?;
+        detached(
+            py,
+            self.name.as_deref(),
+            progress.as_ref(),
+            |progress: Progress| {
+                let Open::Path(opened) = &*open else {
+                    let message = "tensors by name are read from files only";
+                    return Err(Error::new(ErrorKind::InvalidConfig, message));
+                };
+                let reader = opened.tensor(name)?;
+                let meter = progress.meter(reader.info().bytes);
+                reader.write_to(&mut target.reporting(meter))
+            },
+        )
+    }
+}
+
+impl Handle {
+    fn open(&self) -> PyResult<Arc<Open>> {
+        let open = self
+            .open
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let closed = || PyValueError::new_err("I/O operation on closed file");
+        open.clone().ok_or_else(closed)
+    }
+}
+
+fn open_reader(
+    reader: Arc<dyn ReadAt>,
+    descriptor: Option<MessageDescriptor>,
+    n_threads: Option<std::num::NonZeroUsize>,
+) -> Result<Open> {
+    if !is_record_file(&reader).map_err(Error::from)? {
+        let options = OpenOptions::new().threads(n_threads);
+        return Opened::of_reader(reader, descriptor, &options).map(Open::Path);
+    }
+    let file = ChunkedFile::from_source(reader, &Limits::new())?;
+    let said = || formats::ALL.message(file.trailer().message_type()?);
+    let descriptor = match descriptor.or_else(said) {
+        Some(known) => Some(known),
+        None => file.descriptor()?,
+    };
+    let options = MergeOptions::new()
+        .descriptor(descriptor)
+        .threads(n_threads);
+    Ok(Open::Chunks(Box::new(file), options))
+}
+
+fn descriptor(open: &Open) -> Option<&MessageDescriptor> {
+    match open {
+        Open::Path(opened) => opened.descriptor(),
+        Open::Chunks(_, options) => options.get_descriptor(),
+    }
+}
+
+fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<FieldPath> {
+    match root {
+        _ if text.is_empty() || text == "." => Ok(FieldPath::root()),
+        Some(root) => FieldPath::parse(text, root),
+        None => text.parse(),
+    }
+}
+
+fn fields<S: ReadAt>(
+    view: &MessageView<'_, S>,
+    path: &FieldPath,
+    root: Option<&MessageDescriptor>,
+) -> Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
+    for field in view.fields(path)? {
+        let field = field?;
+        found.push((path.join(field.step).display(root), field.size));
+    }
+    Ok(found)
+}
+
+/// A value that isn't a message, as Python has it.
+fn scalar<'py>(py: Python<'py>, kind: &Kind, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let cut = || PyValueError::new_err("a number that ends midway");
+    let varint = || decode_varint(bytes).map(|(value, _)| value).ok_or_else(cut);
+    let four = || <[u8; 4]>::try_from(bytes).map_err(|_| cut());
+    let eight = || <[u8; 8]>::try_from(bytes).map_err(|_| cut());
+    Ok(match kind {
+        Kind::String => {
+            PyString::from_encoded_object(&PyBytes::new(py, bytes), None, None)?.into_any()
+        }
+        Kind::Bytes | Kind::Message(_) => PyBytes::new(py, bytes).into_any(),
+        Kind::Bool => (varint()? != 0).into_pyobject(py)?.to_owned().into_any(),
+        Kind::Float => f32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
+        Kind::Double => f64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
+        Kind::Fixed32 => u32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
+        Kind::Sfixed32 => i32::from_le_bytes(four()?).into_pyobject(py)?.into_any(),
+        Kind::Fixed64 => u64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
+        Kind::Sfixed64 => i64::from_le_bytes(eight()?).into_pyobject(py)?.into_any(),
+        Kind::Uint32 | Kind::Uint64 => varint()?.into_pyobject(py)?.into_any(),
+        Kind::Int32 | Kind::Int64 | Kind::Enum(_) => {
+            varint()?.cast_signed().into_pyobject(py)?.into_any()
+        }
+        Kind::Sint32 | Kind::Sint64 => {
+            let value = varint()?;
+            let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
+            value.into_pyobject(py)?.into_any()
+        }
+    })
+}

@@ -1,0 +1,178 @@
+//! What Python gives to be read: a path, bytes, or an object that is read like a file.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proto_splitter::record_file::ReadAt;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+
+use crate::pieces::Pieces;
+
+/// How much of a file-like object is read at once at the least, since each read takes the
+/// interpreter's lock: 1 MiB.
+const READ_LEN: usize = 1 << 20;
+
+/// An input, by what Python gave.
+pub(crate) enum Input {
+    /// A file, a prefix or a folder.
+    Path(PathBuf),
+    /// Anything else, read by position.
+    Reader(Arc<dyn ReadAt>),
+}
+
+impl Input {
+    /// What an argument stands for.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` for what is neither a path, nor contiguous bytes, nor has `read` and `seek`.
+    pub(crate) fn of(argument: &Bound<'_, PyAny>) -> PyResult<Input> {
+        if let Ok(bytes) = argument.cast::<PyBytes>() {
+            let bytes = Bytes::from_owner(PyBackedBytes::from(bytes.clone()));
+            return Ok(Input::Reader(Arc::new(bytes)));
+        }
+        if let Ok(pieces) = argument.cast::<Pieces>() {
+            return Ok(Input::Reader(pieces.get().reader()));
+        }
+        if argument.hasattr("read")? && argument.hasattr("seek")? {
+            return Ok(Input::Reader(Arc::new(FileLike::new(argument)?)));
+        }
+        if let Ok(buffer) = PyUntypedBuffer::get(argument) {
+            return Ok(Input::Reader(Arc::new(Viewed::new(buffer)?)));
+        }
+        argument.extract::<PathBuf>().map(Input::Path).map_err(|_| {
+            PyTypeError::new_err(format!(
+                "expected a path, bytes, or an object with read and seek, found {}",
+                argument.get_type()
+            ))
+        })
+    }
+
+    /// The file's name for an `OSError`.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self {
+            Input::Path(path) => Some(path.display().to_string()),
+            Input::Reader(_) => None,
+        }
+    }
+}
+
+/// The memory of a `bytearray`, `memoryview`, `mmap` or array. Whoever changes it meanwhile gets a
+/// checksum error or wrong bytes, never a crash: it is only copied from, and can't be resized while
+/// it is held.
+struct Viewed {
+    buffer: PyUntypedBuffer,
+    len: usize,
+}
+
+impl Viewed {
+    fn new(buffer: PyUntypedBuffer) -> PyResult<Viewed> {
+        if !buffer.is_c_contiguous() {
+            return Err(PyTypeError::new_err("expected contiguous bytes"));
+        }
+        let len = buffer.len_bytes();
+        Ok(Viewed { buffer, len })
+    }
+}
+
+impl ReadAt for Viewed {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let Some(left) = usize::try_from(offset)
+            .ok()
+            .and_then(|at| self.len.checked_sub(at))
+        else {
+            return Ok(0);
+        };
+        let len = left.min(buf.len());
+        let start = self.len - left;
+        // SAFETY: The buffer is contiguous and exported to us until it is released, when this is
+        // dropped, so `start + len <= self.len` bytes are there; `buf` is another allocation, as
+        // nobody else has it mutably.
+        unsafe {
+            let from = self.buffer.buf_ptr().cast::<u8>().add(start);
+            std::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), len);
+        }
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len as u64)
+    }
+}
+
+/// An object with `read` and `seek`. One thread reads at a time; what lies behind a small read is
+/// kept for the next.
+struct FileLike {
+    object: Py<PyAny>,
+    size: u64,
+    recent: std::sync::Mutex<(u64, Vec<u8>)>,
+}
+
+impl FileLike {
+    fn new(object: &Bound<'_, PyAny>) -> PyResult<FileLike> {
+        let size = object.call_method1("seek", (0, 2))?;
+        // `seek` of some says nothing.
+        let size = match size.extract::<u64>() {
+            Ok(size) => size,
+            Err(_) => object.call_method0("tell")?.extract()?,
+        };
+        Ok(FileLike {
+            object: object.clone().unbind(),
+            size,
+            recent: std::sync::Mutex::default(),
+        })
+    }
+
+    /// Reads up to `want` bytes at an offset, with the interpreter's lock.
+    fn fetch(&self, offset: u64, want: usize) -> io::Result<Vec<u8>> {
+        Python::attach(|py| -> PyResult<Vec<u8>> {
+            let object = self.object.bind(py);
+            object.call_method1("seek", (offset,))?;
+            let mut read = Vec::new();
+            while read.len() < want {
+                let piece = object.call_method1("read", (want - read.len(),))?;
+                let piece = piece.extract::<PyBackedBytes>()?;
+                if piece.is_empty() {
+                    break;
+                }
+                read.extend_from_slice(&piece);
+            }
+            Ok(read)
+        })
+        .map_err(io::Error::other)
+    }
+}
+
+impl ReadAt for FileLike {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let mut recent = self
+            .recent
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let held = |recent: &(u64, Vec<u8>)| -> Option<usize> {
+            let skip = usize::try_from(offset.checked_sub(recent.0)?).ok()?;
+            (skip < recent.1.len()).then_some(skip)
+        };
+        let skip = match held(&recent) {
+            Some(skip) => skip,
+            None => {
+                *recent = (offset, self.fetch(offset, buf.len().max(READ_LEN))?);
+                0
+            }
+        };
+        let there = &recent.1[skip.min(recent.1.len())..];
+        let len = there.len().min(buf.len());
+        buf[..len].copy_from_slice(&there[..len]);
+        Ok(len)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+}

@@ -1,0 +1,36 @@
+//! The native half of the Python package `proto_splitter`.
+//!
+//! What a Python user meets is in `python/proto_splitter`: names, defaults, docstrings and types.
+//! This half converts arguments, runs the library without the interpreter's lock, and turns errors
+//! into exceptions.
+
+mod buffer;
+mod error;
+mod functions;
+mod handle;
+mod input;
+mod pieces;
+mod schema;
+mod target;
+mod work;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::buffer::Buffer;
+    #[pymodule_export]
+    use crate::functions::{command, merge, merge_to_bytes, report, split};
+    #[pymodule_export]
+    use crate::handle::Handle;
+    #[pymodule_export]
+    use crate::pieces::Pieces;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

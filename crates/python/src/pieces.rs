@@ -1,0 +1,73 @@
+//! A message that Python wrote in pieces.
+
+use std::fs::File;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::rope::{Rope, RopeBuilder};
+use proto_splitter::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+
+use crate::error::raise;
+
+/// A part of a message: bytes as they are, or a span (offset, length) of the file.
+#[derive(FromPyObject)]
+enum Piece {
+    #[pyo3(transparent)]
+    Bytes(PyBackedBytes),
+    #[pyo3(transparent)]
+    Span((u64, u64)),
+}
+
+/// A serialized message, in bytes and spans of one file, that is read by position.
+#[pyclass(frozen, module = "proto_splitter._core")]
+pub(crate) struct Pieces {
+    rope: Arc<Rope>,
+}
+
+impl Pieces {
+    pub(crate) fn reader(&self) -> Arc<dyn ReadAt> {
+        Arc::clone(&self.rope) as Arc<dyn ReadAt>
+    }
+}
+
+#[pymethods]
+impl Pieces {
+    /// Takes the file descriptor over, and closes it when nothing reads from it any more.
+    #[new]
+    fn new(py: Python<'_>, file: RawFd, pieces: Vec<Piece>) -> PyResult<Pieces> {
+        // SAFETY: The Python layer gives a descriptor that it has just duplicated, and doesn't use
+        // or close it afterwards.
+        let file = File::from(unsafe { OwnedFd::from_raw_fd(file) });
+        let rope = rope_of(file, &pieces).map_err(|error| raise(py, &error, None))?;
+        Ok(Pieces {
+            rope: Arc::new(rope),
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        usize::try_from(self.rope.total_size()).unwrap_or(usize::MAX)
+    }
+}
+
+fn rope_of(file: File, pieces: &[Piece]) -> Result<Rope> {
+    let mut builder = RopeBuilder::new();
+    let spool = builder.reader("the serialized message", Arc::new(file))?;
+    for piece in pieces {
+        match piece {
+            Piece::Bytes(bytes) => builder.literal(bytes)?,
+            Piece::Span((start, len)) => {
+                let end = start.checked_add(*len).ok_or_else(|| {
+                    Error::new(
+                        proto_splitter::ErrorKind::InvalidConfig,
+                        format!("a span of {len} bytes at {start}"),
+                    )
+                })?;
+                builder.span(spool, *start..end)?;
+            }
+        }
+    }
+    builder.finish()
+}

@@ -1,0 +1,29 @@
+//! Message types, by name and schema.
+
+use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
+use proto_splitter::proto::saved_model::descriptor_pool;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// The type with this full name: of the given `FileDescriptorSet`, else of those that are built in.
+///
+/// # Errors
+///
+/// `ValueError` if the set can't be read, or nothing has a type of this name.
+pub(crate) fn message_type(name: &str, schema: Option<&[u8]>) -> PyResult<MessageDescriptor> {
+    let given = schema
+        .map(|bytes| {
+            DescriptorPool::decode(bytes)
+                .map_err(|error| PyValueError::new_err(format!("schema: {error}")))
+        })
+        .transpose()?;
+    let found = given
+        .as_ref()
+        .and_then(|pool| pool.get_message_by_name(name))
+        .or_else(|| descriptor_pool().get_message_by_name(name));
+    found.ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "no message type {name:?}: give its schema, a serialized FileDescriptorSet"
+        ))
+    })
+}

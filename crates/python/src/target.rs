@@ -1,0 +1,72 @@
+//! A buffer of Python's that is written into.
+
+use std::io::{self, Write};
+
+use proto_splitter::progress::Meter;
+use pyo3::buffer::PyUntypedBuffer;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+/// The memory of a `bytearray`, `memoryview` or array, written from its front. It can't be resized
+/// while it is held.
+pub(crate) struct Target {
+    buffer: PyUntypedBuffer,
+    len: usize,
+    filled: usize,
+    meter: Option<Meter>,
+}
+
+impl Target {
+    /// The memory of an object.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` if the object has no contiguous, writable memory.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Target> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if buffer.readonly() || !buffer.is_c_contiguous() {
+            return Err(PyTypeError::new_err(
+                "expected a contiguous, writable buffer",
+            ));
+        }
+        let len = buffer.len_bytes();
+        Ok(Target {
+            buffer,
+            len,
+            filled: 0,
+            meter: None,
+        })
+    }
+
+    /// The same, which reports what is written, and fails once it is cancelled.
+    pub(crate) fn reporting(mut self, meter: Meter) -> Self {
+        self.meter = Some(meter);
+        self
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(self.len - self.filled);
+        if len < bytes.len() {
+            let message = format!("a buffer of {} bytes is too short for the value", self.len);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        // SAFETY: The buffer is writable, contiguous and exported to us until this is dropped;
+        // `filled + len <= self.len`. No Rust reference to it is made, so that Python may look at
+        // it meanwhile.
+        unsafe {
+            let to = self.buffer.buf_ptr().cast::<u8>().add(self.filled);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+        }
+        self.filled += len;
+        if let Some(meter) = &self.meter {
+            meter.advance(len as u64).map_err(io::Error::other)?;
+        }
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

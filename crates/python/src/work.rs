@@ -1,0 +1,158 @@
+//! Work without the interpreter's lock, which reports to Python and stops when Python says so.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use proto_splitter::Result;
+use proto_splitter::progress::{CancelToken, Progress};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use crate::error::raise;
+
+/// How long a signal waits before it is looked at, and how often a callback is called at the most.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Runs a job on a thread of its own, without the interpreter's lock, while the calling thread
+/// looks at signals and calls `look` every 50 ms.
+///
+/// When either raises, `stop` is called once; the job is expected to end soon then.
+///
+/// # Errors
+///
+/// What was raised, once the job has ended; `RuntimeError` if no thread can be started.
+fn watched<T: Send>(
+    py: Python<'_>,
+    job: impl FnOnce() -> T + Send,
+    mut look: impl FnMut(Python<'_>) -> PyResult<()> + Send,
+    stop: impl FnOnce() + Send,
+) -> PyResult<T> {
+    let mut stop = Some(stop);
+    let mut raised = None;
+    let value = py.detach(|| {
+        std::thread::scope(|scope| {
+            let (sender, receiver) = sync_channel(1);
+            let started = std::thread::Builder::new()
+                .name("proto-splitter".into())
+                .spawn_scoped(scope, move || {
+                    // The receiver is there until this has been received.
+                    let _ = sender.send(job());
+                });
+            if let Err(error) = started {
+                let message = format!("a thread can't be started: {error}");
+                return Err(PyRuntimeError::new_err(message));
+            }
+            loop {
+                match receiver.recv_timeout(LOOK_EVERY) {
+                    Ok(value) => return Ok(value),
+                    Err(RecvTimeoutError::Disconnected) => {
+                        return Err(PyRuntimeError::new_err("the work ended midway"));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                }
+                if raised.is_none()
+                    && let Err(error) =
+                        Python::attach(|py| py.check_signals().and_then(|()| look(py)))
+                {
+                    raised = Some(error);
+                    if let Some(stop) = stop.take() {
+                        stop();
+                    }
+                }
+            }
+        })
+    })?;
+    match raised {
+        Some(raised) => Err(raised),
+        None => Ok(value),
+    }
+}
+
+/// What a job has reported last, in bytes.
+#[derive(Debug, Default)]
+struct Reported {
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Reported {
+    fn read(&self) -> (u64, u64) {
+        let total = self.total.load(Ordering::Relaxed);
+        (self.done.load(Ordering::Relaxed).min(total), total)
+    }
+}
+
+/// Runs a job of the library without the interpreter's lock.
+///
+/// The calling thread calls `progress(done, total)`, both in bytes, at most twenty times a second
+/// and once at the end. An exception of the callback or of a signal handler cancels the job, which
+/// leaves nothing behind, and is raised when the job has ended.
+///
+/// # Errors
+///
+/// What was raised, or the error of the job; `file` is the name for an `OSError`.
+pub(crate) fn detached<T: Send>(
+    py: Python<'_>,
+    file: Option<&str>,
+    progress: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(Progress) -> Result<T> + Send,
+) -> PyResult<T> {
+    let reported = Arc::new(Reported::default());
+    let token = CancelToken::new();
+    let told = Arc::clone(&reported);
+    let handed = Progress::new(move |done, total| {
+        told.total.store(total, Ordering::Relaxed);
+        told.done.fetch_max(done, Ordering::Relaxed);
+    })
+    .cancelled_by(&token);
+    let callback = progress.map(|callback| callback.clone().unbind());
+    let mut last = (0, 0);
+    let look = |py: Python<'_>| {
+        let now = reported.read();
+        if now == last {
+            return Ok(());
+        }
+        last = now;
+        match &callback {
+            Some(callback) => callback.call1(py, now).map(drop),
+            None => Ok(()),
+        }
+    };
+    let ended = watched(py, || job(handed), look, || token.cancel())?;
+    let value = ended.map_err(|error| raise(py, &error, file))?;
+    if let Some(callback) = progress
+        && let (_, total @ 1..) = reported.read()
+    {
+        callback.call1((total, total))?;
+    }
+    Ok(value)
+}
+
+/// Runs a job that has no progress to report; `stop` is called when a signal handler raises.
+///
+/// # Errors
+///
+/// What the signal handler raised, once the job has ended.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    job: impl FnOnce() -> T + Send,
+    stop: impl FnOnce() + Send,
+) -> PyResult<T> {
+    watched(py, job, |_| Ok(()), stop)
+}
+
+/// A number of threads as Python gives it: `None` for as many as there are cores.
+///
+/// # Errors
+///
+/// `ValueError` for 0.
+pub(crate) fn threads(number: Option<usize>) -> PyResult<Option<NonZeroUsize>> {
+    let some = |number| {
+        let message = "threads must be at least 1";
+        NonZeroUsize::new(number).ok_or_else(|| PyValueError::new_err(message))
+    };
+    number.map(some).transpose()
+}

@@ -1,0 +1,48 @@
+"""The README's lines run as they stand there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def field(number: int, content: bytes) -> bytes:
+    length, out = len(content), bytearray([number << 3 | 2])
+    while length > 127:
+        out.append(length & 127 | 128)
+        length >>= 7
+    return bytes(out) + bytes([length]) + content
+
+
+def graph(weights: np.ndarray[Any, Any]) -> bytes:
+    """A tensorflow.GraphDef of one constant."""
+    shape = b"".join(field(2, bytes([8, size])) for size in weights.shape)
+    tensor = b"\x08\x01" + field(2, shape) + field(4, weights.tobytes())
+    value = field(1, b"value") + field(2, field(8, tensor))
+    dtype = field(1, b"dtype") + field(2, b"\x30\x01")
+    return field(1, field(1, b"weights") + field(2, b"Const") + field(5, dtype) + field(5, value))
+
+
+def test_the_readme_runs_as_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    weights = np.arange(12, dtype=np.float32).reshape(3, 4)
+    (tmp_path / "graph.pb").write_bytes(graph(weights))
+    (tmp_path / "chunked").mkdir()
+    text = README.read_text().replace('"64MiB"', "100")
+    names: dict[str, object] = {}
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 4
+    for block in blocks:
+        exec(block, names)
+    assert isinstance(names["weights"], np.ndarray)
+    assert np.array_equal(names["weights"], weights)
+    printed = capsys.readouterr().out
+    assert "graph.cpb" in printed and "weights" in printed and "48 bytes" in printed

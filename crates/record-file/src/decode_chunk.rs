@@ -1,0 +1,36 @@
+//! From the data of a chunk, of whatever kind, to its records.
+
+use crate::chunk::{Chunk, ChunkKind};
+use crate::codec::Decoders;
+use crate::decoded::DecodedChunk;
+use crate::error::Result;
+use crate::options::ReaderOptions;
+use crate::simple;
+use crate::stored::Stored;
+use crate::transpose::{self, FieldProjection};
+
+/// Decodes a chunk whose data has the right hash: its records, or the one of a metadata chunk.
+pub(crate) fn decode_chunk(
+    chunk: &Chunk,
+    data: Stored,
+    decoders: &mut Decoders,
+    options: &ReaderOptions,
+    projection: &FieldProjection,
+) -> Result<DecodedChunk> {
+    match chunk.header.kind {
+        ChunkKind::Simple => simple::decode(chunk, data.into_vec(), decoders, options),
+        ChunkKind::Transposed => transpose::decode(
+            chunk,
+            chunk.header.num_records,
+            data,
+            decoders,
+            options,
+            projection,
+        ),
+        // Of one record, which isn't counted as one: the serialized metadata.
+        ChunkKind::Metadata => {
+            transpose::decode(chunk, 1, data, decoders, options, &FieldProjection::all())
+        }
+        _ => Ok(DecodedChunk::default()),
+    }
+}

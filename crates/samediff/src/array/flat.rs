@@ -1,0 +1,503 @@
+//! The file of one array: a FlatArray as the root of a FlatBuffer.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use record_file::ReadAt;
+
+use super::order::{Swapped, Transposed};
+use super::shape::{ArrayInfo, ByteOrder, Order};
+use crate::fb::schema::samediff::{self, flat_array};
+use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Value};
+use crate::zip::{Archive, EntryIndex};
+use crate::{DType, Error, ErrorKind, Result};
+
+/// What the data of an array begins at a multiple of: 64 bytes, in its file and so in the archive.
+const ALIGNMENT: usize = 64;
+
+/// What the tables of one array's file may stand for, in bytes.
+const HEADER_BUDGET: u64 = 64 << 10;
+
+/// An array: what it is, and where its bytes are. They are read when they are asked for.
+///
+/// ```
+/// use proto_splitter_samediff::{Array, ArrayInfo, DType};
+///
+/// let info = ArrayInfo::new(DType::Int16, [2, 2])?;
+/// let array = Array::from_bytes(info, vec![1, 0, 2, 0, 3, 0, 4, 0])?;
+/// assert_eq!(array.info().shape(), [2, 2]);
+/// assert_eq!(array.values()?.read_to_vec(1 << 20)?, [1, 0, 2, 0, 3, 0, 4, 0]);
+/// # Ok::<(), proto_splitter_samediff::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Array {
+    info: ArrayInfo,
+    data: Data,
+}
+
+#[derive(Clone)]
+enum Data {
+    Positioned(Span, Arc<dyn ReadAt>),
+    /// Behind the first bytes of a deflated entry.
+    Deflated(Span, Archive, EntryIndex),
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Array")
+            .field("info", &self.info)
+            .field("data_len", &self.data_len())
+            .finish()
+    }
+}
+
+impl Array {
+    /// An array in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArray`] if the bytes are not as many as `info` says.
+    pub fn from_bytes(info: ArrayInfo, bytes: impl Into<Bytes>) -> Result<Array> {
+        let bytes = bytes.into();
+        let len = bytes.len() as u64;
+        Array::from_source(info, Arc::new(bytes), 0, len)
+    }
+
+    /// An array whose bytes are `len` bytes of a source from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArray`] if that isn't as many as `info` says, or more than there are;
+    /// [`ErrorKind::Io`] if the source can't be read.
+    pub fn from_source(
+        info: ArrayInfo,
+        source: Arc<dyn ReadAt>,
+        offset: u64,
+        len: u64,
+    ) -> Result<Array> {
+        let size = source.size()?;
+        if offset.checked_add(len).is_none_or(|end| end > size) {
+            let message = format!("{len} bytes at {offset}, of a source of {size} bytes");
+            return Err(Error::new(ErrorKind::InvalidArray, message));
+        }
+        check_len(&info, len)?;
+        let data = Data::Positioned(Span { offset, len }, source);
+        Ok(Array { info, data })
+    }
+
+    /// Texts.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArray`] if there are not as many as `shape` says.
+    pub fn from_strings<S: AsRef<str>>(shape: impl Into<Vec<u64>>, texts: &[S]) -> Result<Array> {
+        let info = ArrayInfo::new(DType::Utf8, shape)?;
+        if info.element_count() != texts.len() as u64 {
+            let message = format!("{} texts for a shape of {:?}", texts.len(), info.shape());
+            return Err(Error::new(ErrorKind::InvalidArray, message));
+        }
+        Array::from_bytes(info, super::strings::encode(texts))
+    }
+
+    /// Opens the array of an entry, by its beginning.
+    pub(crate) fn open(archive: &Archive, index: EntryIndex) -> Result<Array> {
+        let open = || match archive.stored(index)? {
+            Some(section) => {
+                let (info, span) = parse(&section)?;
+                let data = Data::Positioned(span, Arc::new(section));
+                Ok(Array { info, data })
+            }
+            None => Array::open_deflated(archive, index),
+        };
+        open().map_err(|error: Error| error.in_entry(&archive.record(index).name))
+    }
+
+    fn open_deflated(archive: &Archive, index: EntryIndex) -> Result<Array> {
+        let len = archive.record(index).len;
+        let prefix = Prefix {
+            bytes: archive.prefix(index)?,
+            len,
+        };
+        match parse(&prefix) {
+            Ok((info, span)) => {
+                let data = Data::Deflated(span, archive.clone(), index);
+                Ok(Array { info, data })
+            }
+            // Other writers may put the table behind the data.
+            Err(error) if error.kind() == ErrorKind::Io => {
+                let whole = archive.positioned(index)?;
+                let (info, span) = parse(&whole)?;
+                let data = Data::Positioned(span, whole);
+                Ok(Array { info, data })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn info(&self) -> &ArrayInfo {
+        &self.info
+    }
+
+    /// The bytes that its data takes, which for texts includes where each of them begins.
+    #[must_use]
+    pub fn data_len(&self) -> u64 {
+        self.span().len
+    }
+
+    fn span(&self) -> Span {
+        match &self.data {
+            Data::Positioned(span, _) | Data::Deflated(span, ..) => *span,
+        }
+    }
+
+    /// Its bytes as they are stored.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if they can't be read, or what is wrong with the archive.
+    pub fn bytes(&self) -> Result<Elements> {
+        let span = self.span();
+        let inner: Box<dyn Read + Send> = match &self.data {
+            Data::Positioned(span, source) => Box::new(Positioned {
+                source: Arc::clone(source),
+                at: span.offset,
+                left: span.len,
+            }),
+            Data::Deflated(span, archive, index) => {
+                let mut stream = archive.stream(*index)?;
+                let skipped = io::copy(&mut (&mut stream).take(span.offset), &mut io::sink())?;
+                debug_assert_eq!(skipped, span.offset);
+                Box::new(stream.take(span.len))
+            }
+        };
+        Ok(Elements {
+            inner,
+            len: span.len,
+        })
+    }
+
+    /// Its bytes in the order of elements that they are stored in, the lowest byte of each first.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes).
+    pub fn little_endian(&self) -> Result<Elements> {
+        let stored = self.bytes()?;
+        Ok(match self.swapped_width() {
+            Some(width) => stored.map(|inner| Box::new(Swapped::new(inner, width))),
+            None => stored,
+        })
+    }
+
+    /// The width of its elements, if their bytes have to be swapped.
+    fn swapped_width(&self) -> Option<usize> {
+        let width = self.info.dtype().width()?;
+        let swapped = self.info.get_byte_order() == ByteOrder::Big && width > 1;
+        swapped.then_some(width.into())
+    }
+
+    /// Its bytes as other libraries expect them: in C's order, the lowest byte of each element
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// As [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for texts in Fortran's order.
+    pub fn values(&self) -> Result<Elements> {
+        let dims = self.info.shape().iter().filter(|&&dim| dim != 1).count();
+        if self.info.get_order() == Order::C || dims < 2 {
+            return self.little_endian();
+        }
+        let Some(width) = self.info.dtype().width() else {
+            let message = "texts in fortran's order are not supported";
+            return Err(Error::new(ErrorKind::UnsupportedArray, message));
+        };
+        let (span, source) = match &self.data {
+            Data::Positioned(span, source) => (*span, Arc::clone(source)),
+            Data::Deflated(span, archive, index) => (*span, archive.positioned(*index)?),
+        };
+        let transposed = Transposed::new(source, span.offset, self.info.shape(), width.into());
+        let len = span.len;
+        let inner: Box<dyn Read + Send> = match self.swapped_width() {
+            Some(width) => Box::new(Swapped::new(transposed, width)),
+            None => Box::new(transposed),
+        };
+        Ok(Elements { inner, len })
+    }
+
+    /// Its texts, in the order that they are stored in.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnsupportedArray`] if it isn't of texts; [`ErrorKind::LimitExceeded`] if they
+    /// have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
+    /// [`ErrorKind::InvalidArray`] if they are no UTF-8 or lie outside of the array.
+    pub fn strings(&self) -> Result<Vec<String>> {
+        if self.info.dtype() != DType::Utf8 {
+            let message = format!("elements of type {} are no texts", self.info.dtype());
+            return Err(Error::new(ErrorKind::UnsupportedArray, message));
+        }
+        let bytes = self
+            .bytes()?
+            .read_to_vec(super::strings::MAX_STRINGS_SIZE)?;
+        super::strings::decode(&bytes, self.info.element_count())
+    }
+
+    /// Whether another array has the same type, shape and values.
+    ///
+    /// # Errors
+    ///
+    /// As [`values`](Self::values).
+    pub fn equals(&self, other: &Array) -> Result<bool> {
+        let (a, b) = (&self.info, &other.info);
+        let alike = a.dtype() == b.dtype()
+            && a.shape() == b.shape()
+            && a.element_count() == b.element_count()
+            && self.data_len() == other.data_len();
+        if !alike {
+            return Ok(false);
+        }
+        let same_order = a.get_order() == b.get_order();
+        let (a, b) = match same_order {
+            true => (self.little_endian()?, other.little_endian()?),
+            false => (self.values()?, other.values()?),
+        };
+        a.equals(b)
+    }
+
+    /// What a file of ours says of it: the lowest bytes first, the order of elements as it is.
+    pub(crate) fn written_info(&self) -> ArrayInfo {
+        self.info.clone().byte_order(ByteOrder::Little)
+    }
+
+    /// Where its data begins in its source.
+    pub(crate) fn offset_in_entry(&self) -> u64 {
+        self.span().offset
+    }
+}
+
+/// The bytes of an array as a stream.
+pub struct Elements {
+    inner: Box<dyn Read + Send>,
+    len: u64,
+}
+
+impl fmt::Debug for Elements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elements")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Elements {
+    /// How many bytes there are in all.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All of them in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if there are more than `limit`; [`ErrorKind::Io`] if they can't
+    /// be read, or what is wrong with the archive.
+    pub fn read_to_vec(mut self, limit: u64) -> Result<Vec<u8>> {
+        if self.len > limit {
+            let message = format!("an array of {} bytes, and the limit is {limit}", self.len);
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        let mut bytes = Vec::new();
+        self.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn map(self, map: impl FnOnce(Box<dyn Read + Send>) -> Box<dyn Read + Send>) -> Elements {
+        Elements {
+            inner: map(self.inner),
+            len: self.len,
+        }
+    }
+
+    fn equals(mut self, mut other: Elements) -> Result<bool> {
+        const STEP: usize = 256 << 10;
+        let (mut a, mut b) = (vec![0; STEP], vec![0; STEP]);
+        let mut left = self.len;
+        while left > 0 {
+            let len = usize::try_from(left).unwrap_or(usize::MAX).min(STEP);
+            self.read_exact(&mut a[..len])?;
+            other.read_exact(&mut b[..len])?;
+            if a[..len] != b[..len] {
+                return Ok(false);
+            }
+            left -= len as u64;
+        }
+        Ok(true)
+    }
+}
+
+impl Read for Elements {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buf)
+    }
+}
+
+/// Some bytes of a source as a stream.
+struct Positioned {
+    source: Arc<dyn ReadAt>,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Positioned {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buf.len());
+        if len == 0 {
+            return Ok(0);
+        }
+        let read = self.source.read_at(self.at, &mut buf[..len])?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.at += read as u64;
+        self.left -= read as u64;
+        Ok(read)
+    }
+}
+
+/// The beginning of something longer. What is behind it can't be read.
+struct Prefix {
+    bytes: Vec<u8>,
+    len: u64,
+}
+
+impl ReadAt for Prefix {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if offset >= self.len {
+            return Ok(0);
+        }
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        match self.bytes.get(at..) {
+            Some(rest) if !rest.is_empty() => {
+                let len = rest.len().min(buf.len());
+                buf[..len].copy_from_slice(&rest[..len]);
+                Ok(len)
+            }
+            _ => Err(io::Error::other("behind what was inflated")),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+}
+
+/// Reads the tables of an array's file.
+fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
+    let kind = ErrorKind::InvalidArray;
+    let mut budget = Budget::new(HEADER_BUDGET);
+    let table = fb::read(source, &samediff::FLAT_ARRAY, kind, &mut budget)?;
+    from_table(table)
+}
+
+/// What a FlatArray in shape-information form is, and where its bytes are.
+pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
+    let dtype = DType::from_code(table.take_i8(flat_array::DTYPE))?;
+    let byte_order = ByteOrder::from_code(table.take_i8(flat_array::BYTE_ORDER))?;
+    let Some(shape) = table.take_i64s(flat_array::SHAPE) else {
+        return Err(Error::new(
+            ErrorKind::InvalidArray,
+            "the array has no shape",
+        ));
+    };
+    let span = match table.take(flat_array::BUFFER) {
+        Some(Value::Span(span)) => span,
+        _ => Span { offset: 0, len: 0 },
+    };
+    let info = ArrayInfo::from_shape_info(&shape, dtype, byte_order)?;
+    check_len(&info, span.len)?;
+    Ok((info, span))
+}
+
+/// Fails unless an array can have so many bytes.
+fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
+    let expected = match info.data_len() {
+        Some(expected) if expected == len => return Ok(()),
+        Some(expected) => format!("{expected}"),
+        None if info.element_count() == 0 => return Ok(()),
+        None => {
+            let least = super::strings::least_len(info.element_count());
+            if len >= least {
+                return Ok(());
+            }
+            format!("at least {least}")
+        }
+    };
+    let message = format!(
+        "{len} bytes of data, where {expected} belong to {:?} elements of type {}",
+        info.shape(),
+        info.dtype()
+    );
+    Err(Error::new(ErrorKind::InvalidArray, message))
+}
+
+/// What an array's file begins with: everything up to its data.
+///
+/// ```text
+/// 0   u32 20: the table          8  u16 12, 16, 4, 8, 12, 13: the vtable
+/// 20  i32 12: back to the vtable 24 u32 the shape's offset   28 u32 the data's offset
+/// 32  i8 type, i8 byte order 0   36 u32 count of numbers     40 i64 shape information
+/// n-4 u32 bytes of data          n  the data, n a multiple of 64
+/// ```
+pub(crate) fn header(info: &ArrayInfo, data_len: u64) -> Result<Vec<u8>> {
+    const TABLE: u32 = 20;
+    const VTABLE: [u16; 6] = [12, 16, 4, 8, 12, 13];
+    const SHAPE: usize = 36;
+
+    let shape = info.to_shape_info();
+    let data = (SHAPE + 4 + 8 * shape.len() + 4).next_multiple_of(ALIGNMENT);
+    let whole = data_len.saturating_add(data as u64);
+    if whole > MAX_BUFFER_LEN {
+        return Err(too_large(info, data_len));
+    }
+    // Both fit, since the whole does.
+    let narrow = |value: u64| u32::try_from(value).map_err(|_| too_large(info, data_len));
+    let mut bytes = Vec::with_capacity(data);
+    bytes.extend(TABLE.to_le_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(VTABLE.into_iter().flat_map(u16::to_le_bytes));
+    bytes.extend(12_i32.to_le_bytes());
+    bytes.extend(narrow(SHAPE as u64 - 24)?.to_le_bytes());
+    bytes.extend(narrow(data as u64 - 4 - 28)?.to_le_bytes());
+    bytes.extend(info.dtype().code().to_le_bytes());
+    bytes.extend(info.get_byte_order().code().to_le_bytes());
+    bytes.extend([0; 2]);
+    bytes.extend(narrow(shape.len() as u64)?.to_le_bytes());
+    bytes.extend(shape.iter().flat_map(|number| number.to_le_bytes()));
+    bytes.resize(data - 4, 0);
+    bytes.extend(narrow(data_len)?.to_le_bytes());
+    Ok(bytes)
+}
+
+#[cold]
+fn too_large(info: &ArrayInfo, data_len: u64) -> Error {
+    let message = format!(
+        "an array of {data_len} bytes, {:?} of type {}, doesn't fit a flatbuffer, which ends at \
+         2 GiB: cut it into several variables, or convert the model to safetensors",
+        info.shape(),
+        info.dtype()
+    );
+    Error::new(ErrorKind::ArrayTooLarge, message)
+}

@@ -1,0 +1,97 @@
+//! Texts in an array.
+//!
+//! ```text
+//! i64 (n + 1): where each text begins and the last one ends, lowest byte first | the texts
+//! ```
+//!
+//! The offsets have their lowest byte first whatever the array's byte order is: Java writes its
+//! memory as it is, and only flags it as big-endian.
+
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes of texts that are read at once: 256 MiB.
+pub const MAX_STRINGS_SIZE: u64 = 256 << 20;
+
+/// The bytes that the offsets of `count` texts take.
+pub(super) fn least_len(count: u64) -> u64 {
+    count.saturating_add(1).saturating_mul(8)
+}
+
+pub(super) fn encode<S: AsRef<str>>(texts: &[S]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut at = 0_u64;
+    bytes.extend(at.to_le_bytes());
+    for text in texts {
+        at += text.as_ref().len() as u64;
+        bytes.extend(at.to_le_bytes());
+    }
+    for text in texts {
+        bytes.extend(text.as_ref().bytes());
+    }
+    bytes
+}
+
+pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Vec<String>> {
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
+    let split = usize::try_from(least_len(count)).ok();
+    let Some((offsets, texts)) = split.and_then(|split| bytes.split_at_checked(split)) else {
+        return Err(invalid(format!(
+            "{} bytes are too few for {count} texts",
+            bytes.len()
+        )));
+    };
+    let (offsets, _) = offsets.as_chunks::<8>();
+    let offsets: Vec<u64> = offsets
+        .iter()
+        .map(|offset| u64::from_le_bytes(*offset))
+        .collect();
+    let mut decoded = Vec::new();
+    for (index, ends) in offsets.windows(2).enumerate() {
+        let span = usize::try_from(ends[0])
+            .ok()
+            .zip(usize::try_from(ends[1]).ok());
+        let Some(text) = span.and_then(|(start, end)| texts.get(start..end)) else {
+            let message = format!(
+                "text {index} is at {} to {}, and there are {} bytes",
+                ends[0],
+                ends[1],
+                texts.len()
+            );
+            return Err(invalid(message));
+        };
+        let text = std::str::from_utf8(text);
+        let text = text.map_err(|_| invalid(format!("text {index} is no utf-8")))?;
+        decoded.push(text.to_owned());
+    }
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_as_they_are_written() {
+        for texts in [&["a", "", "näher"][..], &[""], &["only"]] {
+            assert_eq!(decode(&encode(texts), texts.len() as u64).unwrap(), texts);
+        }
+        // An empty text as DL4J writes it.
+        assert_eq!(decode(&[0; 16], 1).unwrap(), [""]);
+    }
+
+    #[test]
+    fn a_text_that_lies_outside_is_named() {
+        let mut bytes = encode(&["ab", "cd"]);
+        bytes[16] = 5;
+        let error = decode(&bytes, 2).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "text 1 is at 2 to 5, and there are 4 bytes"
+        );
+        assert!(decode(&bytes, u64::MAX).is_err());
+        assert!(decode(&bytes[..20], 2).is_err());
+    }
+}

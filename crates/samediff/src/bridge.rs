@@ -1,0 +1,87 @@
+//! From and to other formats: today's classic, SDNB and SDZ files, and safetensors.
+
+mod classic;
+mod export;
+mod safetensors;
+mod sdnb;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+pub use export::write_classic;
+pub use safetensors::write_safetensors;
+
+use crate::limits::Limits;
+use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
+
+/// What a file begins with.
+const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
+
+/// Reads a model of another format, as what a tag has: a classic FlatBuffers file, SDNB (alone or
+/// in shards), SDZ, or safetensors, of which all tensors become variables.
+///
+/// The arrays stay where they are until they are written.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidGraph`] or [`ErrorKind::InvalidArray`], or what is wrong with the file;
+/// [`ErrorKind::NotConvertible`] if it is a model of this crate's format already, or has what that
+/// has no place for; [`ErrorKind::Io`] if it can't be read.
+///
+/// ```
+/// use proto_splitter_samediff::{Draft, ErrorKind, WriteOptions, import};
+///
+/// // A safetensors file without tensors.
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("none.safetensors");
+/// std::fs::write(&path, b"\x02\0\0\0\0\0\0\0{}")?;
+/// let mut draft = Draft::new();
+/// draft.add_tag("first".parse()?, import(&path)?)?;
+/// draft.write(folder.path().join("model.zip"), &WriteOptions::new())?;
+///
+/// let error = import(folder.path().join("model.zip")).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NotConvertible);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
+    import_with(path, &ModelOptions::new())
+}
+
+/// [`import`] in another way than by default.
+///
+/// # Errors
+///
+/// As [`import`].
+pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<TagContent> {
+    let path = path.as_ref();
+    let limits = options.get_limits();
+    import_any(path, limits).map_err(|error| error.in_file(path.display()))
+}
+
+fn import_any(path: &Path, limits: &Limits) -> Result<TagContent> {
+    use record_file::ReadAt;
+
+    let file = Arc::new(File::open(path)?);
+    let mut magic = [0; 4];
+    let read = file.read_at(0, &mut magic)?;
+    let magic = &magic[..read];
+    if magic == ZIP_MAGIC {
+        return sdnb::read_sdz(file, limits);
+    }
+    if magic == sdnb::MAGIC {
+        return sdnb::read_files(path, limits);
+    }
+    match safetensors::recognize(&*file)? {
+        Some(header_len) => safetensors::read(file, header_len),
+        None => classic::read(file, limits),
+    }
+}
+
+#[cold]
+fn not_convertible(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::NotConvertible, message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+//! Reading classic files: one FlatGraph, with its arrays inside.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::not_convertible;
+use crate::array::from_table;
+use crate::fb::schema::flat_graph::{
+    self, flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
+};
+use crate::fb::schema::samediff::{self, training_config};
+use crate::fb::{self, Budget, Object, Value};
+use crate::graph::optional_dtype;
+use crate::limits::Limits;
+use crate::{
+    Arguments, Array, DType, Error, ErrorKind, Graph, Operation, Result, TagContent, VarType,
+    Variable,
+};
+
+/// Reads a classic file.
+pub(super) fn read(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagContent> {
+    let mut budget = Budget::new(limits.get_max_graph_size());
+    let kind = ErrorKind::InvalidGraph;
+    let table = fb::read(&source, &flat_graph::FLAT_GRAPH, kind, &mut budget)?;
+    // Anything may be taken for a table without fields.
+    if table.is_empty() {
+        let message = "no model: neither a graph, nor a zip archive, SDNB or safetensors";
+        return Err(Error::new(ErrorKind::InvalidGraph, message));
+    }
+    convert(table, &source, &mut budget, |table| {
+        if table.get(flat_array::BUFFER_CHUNKS).is_some() {
+            let message = "the array lies in chunks, which is not supported";
+            return Err(Error::new(ErrorKind::UnsupportedArray, message));
+        }
+        if table.get(flat_array::EXTERNAL_FILE).is_some() {
+            let message = "the array lies in another file, which is not supported";
+            return Err(Error::new(ErrorKind::UnsupportedArray, message));
+        }
+        let (info, span) = from_table(table)?;
+        Array::from_source(info, Arc::clone(&source), span.offset, span.len)
+    })
+}
+
+/// Makes a tag of a FlatGraph from `source`, whose arrays `open` opens.
+///
+/// What the format has no field for goes, as it is, where the schema says `classic`.
+pub(super) fn convert(
+    mut table: Object,
+    source: &dyn ReadAt,
+    budget: &mut Budget,
+    mut open: impl FnMut(Object) -> Result<Array>,
+) -> Result<TagContent> {
+    let mut graph = Graph::default();
+    let mut names = HashMap::new();
+    let mut arrays = Vec::new();
+    for variable in table.take_tables(slots::VARIABLES) {
+        let (mut variable, id, array) = read_variable(variable)?;
+        let about = |error: Error| error.about("variable", &variable.name);
+        names.insert(id, variable.name.clone());
+        match array {
+            Some(array) if variable.kind.has_values() => {
+                arrays.push((variable.name.clone(), open(array).map_err(about)?));
+            }
+            Some(array) => variable
+                .classic
+                .set(flat_variable::NDARRAY, Value::Table(array)),
+            None => {}
+        }
+        variable.classic.inline(source, budget)?;
+        graph.variables.push(variable);
+    }
+    for node in table.take_tables(slots::NODES) {
+        let mut operation = read_node(node, &names)?;
+        operation.classic.inline(source, budget)?;
+        graph.operations.push(operation);
+    }
+    graph.loss_variables = table.take_strings(slots::LOSS_VARIABLES);
+    let config = table.take_string(slots::TRAINING_CONFIG);
+    let mut states = Vec::new();
+    if let Some(Value::Tables(tables)) = table.get_mut(slots::UPDATER_STATE) {
+        for table in tables {
+            // The names of the states stay, as the format has no place for them.
+            let arrays = table.take_tables(updater_state::UPDATER_STATE_VALUES);
+            let Some(Value::String(name)) = table.get(updater_state::PARAM_NAME) else {
+                let message = "an updater's states have no name";
+                return Err(Error::new(ErrorKind::InvalidGraph, message));
+            };
+            let about = |error: Error| error.about("updater states of", name);
+            let arrays = arrays
+                .into_iter()
+                .map(&mut open)
+                .collect::<Result<Vec<_>>>();
+            states.push((name.clone(), arrays.map_err(about)?));
+        }
+    }
+    graph.classic = table;
+    let mut content = TagContent::new(graph);
+    for (name, array) in arrays {
+        content = content.parameter(name, array);
+    }
+    for (name, arrays) in states {
+        // The updater has nothing to remember of it.
+        if !arrays.is_empty() {
+            content = content.updater_states(name, arrays);
+        }
+    }
+    match config {
+        Some(json) => Ok(content.training_config(config_from_json(&json)?)),
+        None => Ok(content),
+    }
+}
+
+type Id = (i32, i32);
+
+pub(super) fn read_id(table: &Object) -> Id {
+    (
+        table.get_i32(int_pair::FIRST),
+        table.get_i32(int_pair::SECOND),
+    )
+}
+
+/// Reads a variable; says its id, and the table of its array.
+fn read_variable(mut table: Object) -> Result<(Variable, Id, Option<Object>)> {
+    let Some(name) = table.take_string(flat_variable::NAME) else {
+        let message = "a variable has no name";
+        return Err(Error::new(ErrorKind::InvalidGraph, message));
+    };
+    let id = match table.get(flat_variable::ID) {
+        Some(Value::Table(id)) => read_id(id),
+        _ => (0, 0),
+    };
+    let array = table.take_table(flat_variable::NDARRAY);
+    let dtype = table.take_i8(flat_variable::DTYPE);
+    let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
+    let shape = table.take_i64s(flat_variable::SHAPE);
+    let about = |error: Error| error.about("variable", &name);
+    let variable = Variable {
+        dtype: optional_dtype(dtype).map_err(about)?,
+        kind: VarType::from_code(kind).map_err(about)?,
+        shape,
+        classic: table,
+        name,
+    };
+    Ok((variable, id, array))
+}
+
+fn read_node(mut table: Object, names: &HashMap<Id, String>) -> Result<Operation> {
+    let name = table.take_string(flat_node::NAME).unwrap_or_default();
+    let read = || -> Result<Operation> {
+        let dtypes = table.take_i8s(flat_node::EXTRA_TYPES);
+        let dtypes = dtypes
+            .into_iter()
+            .map(DType::from_code)
+            .collect::<Result<_>>()?;
+        let bools = table.take_i8s(flat_node::EXTRA_BOOLS);
+        let ids: Vec<Id> = match table.take(flat_node::INPUT_PAIRED) {
+            Some(Value::Tables(ids)) => ids.iter().map(read_id).collect(),
+            // Older files have the first outputs of nodes only.
+            _ => match table.get(flat_node::INPUT) {
+                Some(Value::I32s(ids)) => ids.iter().map(|&id| (id, 0)).collect(),
+                _ => Vec::new(),
+            },
+        };
+        Ok(Operation {
+            name: name.clone(),
+            op_name: table.take_string(flat_node::OP_NAME).unwrap_or_default(),
+            op_type: table.take_i8(flat_node::OP_TYPE),
+            op_num: table.take_i64(flat_node::OP_NUM),
+            inputs: ids
+                .into_iter()
+                .map(|id| named(names, id))
+                .collect::<Result<_>>()?,
+            outputs: table.take_strings(flat_node::OUTPUT_NAMES),
+            i_args: numbered(
+                "i",
+                table
+                    .take_i64s(flat_node::EXTRA_INTEGER)
+                    .unwrap_or_default(),
+            ),
+            t_args: numbered("t", table.take_f64s(flat_node::EXTRA_PARAMS)),
+            b_args: numbered("b", bools.into_iter().map(|byte| byte != 0).collect()),
+            d_args: numbered("d", dtypes),
+            classic: std::mem::take(&mut table),
+        })
+    };
+    let mut read = read;
+    read().map_err(|error| error.about("operation", &name))
+}
+
+fn named(names: &HashMap<Id, String>, id: Id) -> Result<String> {
+    let name = names.get(&id).cloned();
+    name.ok_or_else(|| {
+        let message = format!("the input {}:{} is no variable", id.0, id.1);
+        Error::new(ErrorKind::UnknownVariable, message)
+    })
+}
+
+/// Names arguments by their places: classic files have no names for them.
+fn numbered<T>(prefix: &str, values: Vec<T>) -> Arguments<T> {
+    let values = values.into_iter().enumerate();
+    values
+        .map(|(index, value)| (format!("{prefix}{index}"), value))
+        .collect()
+}
+
+/// The bytes of a `trainingConfig.fb`.
+pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
+    let mut table = Object::default();
+    table.set(training_config::JSON, Value::String(json.to_owned()));
+    Ok(fb::write(&table)?.0)
+}
+
+/// The text in a `trainingConfig.fb`, if it is one of ours.
+pub(super) fn config_to_json(bytes: &[u8]) -> Result<String> {
+    let mut budget = Budget::new(bytes.len() as u64 + 1024);
+    let kind = ErrorKind::NotConvertible;
+    let table = fb::read(&bytes, &samediff::TRAINING_CONFIG, kind, &mut budget);
+    let json = table.and_then(|mut table| {
+        let json = table.take_string(training_config::JSON);
+        json.ok_or_else(|| not_convertible("there is no text in it"))
+    });
+    json.map_err(|error| error.in_entry(crate::layout::TRAINING_CONFIG))
+}

@@ -1,0 +1,346 @@
+//! Writing classic files.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+
+use proto_splitter_core::atomic::AtomicFile;
+
+use super::{classic, not_convertible};
+use crate::array::{self, Elements};
+use crate::draft::WriteOptions;
+use crate::fb::schema::flat_graph::{
+    flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
+};
+use crate::fb::{self, MAX_BUFFER_LEN, Object, Value};
+use crate::{
+    Array, ArrayFile, ArrayInfo, Arrays, DType, Error, Graph, Operation, Result, TagView, VarType,
+    Variable,
+};
+
+/// What the data of an array begins at a multiple of: 64 bytes.
+const ALIGNMENT: u64 = 64;
+
+/// Writes a tag as a classic file: one FlatGraph with all arrays inside, and says how many bytes it
+/// has. It has no names for arguments, and what came from a classic file goes back as it was.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if it would be larger than 2 GiB,
+/// or `trainingConfig.fb` isn't JSON; what is wrong with the model; what stands in the way of
+/// writing.
+pub fn write_classic(
+    tag: &TagView<'_>,
+    path: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<u64> {
+    let path = path.as_ref();
+    let write = || {
+        let (mut bytes, payloads) = lay_out(tag)?;
+        let mut file = AtomicFile::create(path, options.get_force())?;
+        let total = payloads.last().map_or(bytes.len() as u64, |last| {
+            last.start + last.array.data_len()
+        });
+        let meter = options.get_progress().meter(total);
+        let mut output = BufWriter::with_capacity(1 << 20, file.as_file_mut());
+        output.write_all(&bytes)?;
+        let mut at = bytes.len() as u64;
+        bytes.clear();
+        let mut buf = vec![0; 1 << 20];
+        for payload in &payloads {
+            // The length stands right in front of the data.
+            let gap = payload.start - 4 - at;
+            io::copy(&mut io::repeat(0).take(gap), &mut output)?;
+            output.write_all(&payload.len.to_le_bytes())?;
+            let mut data: Elements = payload.array.little_endian()?;
+            loop {
+                let len = data.read(&mut buf)?;
+                if len == 0 {
+                    break;
+                }
+                meter.advance(len as u64)?;
+                output.write_all(&buf[..len])?;
+            }
+            at = payload.start + payload.array.data_len();
+        }
+        output.flush()?;
+        drop(output);
+        file.commit()?;
+        Ok(at)
+    };
+    write().map_err(|error: Error| error.in_file(path.display()))
+}
+
+/// The data of an array behind the tables.
+struct Payload {
+    array: Array,
+    len: u32,
+    /// Where the data is to begin.
+    start: u64,
+}
+
+/// Writes the tables, and says what is to follow them.
+fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
+    let mut export = Export::default();
+    let table = export.graph(tag)?;
+    let (mut bytes, deferred) = fb::write(&table)?;
+    let mut at = bytes.len() as u64;
+    let mut payloads = Vec::new();
+    for array in export.arrays {
+        let start = (at + 4).next_multiple_of(ALIGNMENT);
+        at = start.saturating_add(array.data_len());
+        if at > MAX_BUFFER_LEN {
+            let message = format!(
+                "the model doesn't fit a classic file, which ends at 2 GiB: its arrays reach {at} bytes"
+            );
+            return Err(not_convertible(message));
+        }
+        let len = u32::try_from(array.data_len()).unwrap_or(u32::MAX);
+        payloads.push(Payload { array, len, start });
+    }
+    for field in deferred {
+        let target = payloads[field.payload].start - 4;
+        // All offsets are below 2 GiB.
+        let offset = u32::try_from(target - field.field as u64).unwrap_or(u32::MAX);
+        bytes[field.field..field.field + 4].copy_from_slice(&offset.to_le_bytes());
+    }
+    Ok((bytes, payloads))
+}
+
+#[derive(Default)]
+struct Export {
+    arrays: Vec<Array>,
+    /// The numbers of arrays by their files, since tables may share data.
+    known: HashMap<ArrayFile, usize>,
+}
+
+impl Export {
+    fn graph(&mut self, tag: &TagView<'_>) -> Result<Object> {
+        let graph = tag.graph()?;
+        let parameters = tag.parameters()?;
+        let states = tag.updater_states()?;
+        let ids = Ids::of(&graph);
+        let mut table = graph.classic.clone();
+        let mut variables = Vec::new();
+        for variable in &graph.variables {
+            let files = parameters.get(&variable.name).unwrap_or_default();
+            let array = match files.first() {
+                Some(file) => Some(self.array(&parameters, file)?),
+                None => None,
+            };
+            variables.push(write_variable(
+                variable,
+                ids.variables[&*variable.name],
+                array,
+            ));
+        }
+        table.set(slots::VARIABLES, Value::Tables(variables));
+        let nodes = graph.operations.iter().zip(&ids.nodes);
+        let nodes = nodes.map(|(operation, &id)| write_node(operation, id, &ids));
+        table.set(slots::NODES, Value::Tables(nodes.collect()));
+        if table.get(slots::PLACEHOLDERS).is_none() {
+            let placeholders = graph.variables.iter();
+            let placeholders =
+                placeholders.filter(|variable| variable.kind == VarType::Placeholder);
+            let names: Vec<String> = placeholders.map(|variable| variable.name.clone()).collect();
+            table.set_strings(slots::PLACEHOLDERS, &names);
+        }
+        table.set_strings(slots::LOSS_VARIABLES, &graph.loss_variables);
+        if let Some(config) = tag.training_config()? {
+            let json = classic::config_to_json(&config)?;
+            table.set(slots::TRAINING_CONFIG, Value::String(json));
+        }
+        let states = self.states(&mut table, &states)?;
+        if !states.is_empty() {
+            table.set(slots::UPDATER_STATE, Value::Tables(states));
+        }
+        Ok(table)
+    }
+
+    /// The table of an array, whose data comes later.
+    fn array(&mut self, arrays: &Arrays<'_>, file: &ArrayFile) -> Result<Object> {
+        let number = match self.known.get(file) {
+            Some(&number) => number,
+            None => {
+                self.arrays.push(arrays.open(file)?);
+                self.known.insert(*file, self.arrays.len() - 1);
+                self.arrays.len() - 1
+            }
+        };
+        let array = &self.arrays[number];
+        // Fails early, and says what to do, if it doesn't fit by itself.
+        array::header(&array.written_info(), array.data_len())?;
+        let info: ArrayInfo = array.written_info();
+        let mut table = Object::default();
+        table.set(flat_array::SHAPE, Value::I64s(info.to_shape_info()));
+        if array.data_len() > 0 {
+            table.set(flat_array::BUFFER, Value::Deferred(number));
+        }
+        table.set(flat_array::DTYPE, Value::I8(info.dtype().code()));
+        table.set(
+            flat_array::BYTE_ORDER,
+            Value::I8(info.get_byte_order().code()),
+        );
+        Ok(table)
+    }
+
+    /// The updater's states, with the names that a classic file had for them, or else numbers.
+    fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
+        let mut known: HashMap<String, Object> = HashMap::new();
+        let mut all = Vec::new();
+        for mut state in table.take_tables(slots::UPDATER_STATE) {
+            if let Some(name) = state.take_string(updater_state::PARAM_NAME) {
+                known.insert(name, state);
+            }
+        }
+        for (name, files) in states.iter() {
+            let mut state = known.remove(name).unwrap_or_default();
+            let keys = state.take_strings(updater_state::UPDATER_STATE_KEYS);
+            let keys = match keys.len() == files.len() {
+                true => keys,
+                false => (0..files.len()).map(|index| index.to_string()).collect(),
+            };
+            state.set(updater_state::PARAM_NAME, Value::String(name.to_owned()));
+            state.set_strings(updater_state::UPDATER_STATE_KEYS, &keys);
+            let values = files.iter().map(|file| self.array(states, file));
+            let values = Value::Tables(values.collect::<Result<_>>()?);
+            state.set(updater_state::UPDATER_STATE_VALUES, values);
+            all.push(state);
+        }
+        Ok(all)
+    }
+}
+
+/// The numbers by which classic files refer to variables and operations.
+struct Ids<'g> {
+    variables: HashMap<&'g str, (i32, i32)>,
+    nodes: Vec<i32>,
+}
+
+impl<'g> Ids<'g> {
+    /// Keeps those that a classic file had. Else, the outputs of an operation share its number, and
+    /// the others get numbers of their own.
+    fn of(graph: &'g Graph) -> Ids<'g> {
+        let mut variables: HashMap<&str, (i32, i32)> = HashMap::new();
+        for variable in &graph.variables {
+            if let Some(Value::Table(id)) = variable.classic.get(flat_variable::ID) {
+                variables.insert(&variable.name, classic::read_id(id));
+            }
+        }
+        let known = variables.values().map(|id| id.0);
+        let nodes = graph
+            .operations
+            .iter()
+            .map(|op| op.classic.get_i32(flat_node::ID));
+        let mut next = known.chain(nodes).max().unwrap_or(0);
+        let mut fresh = || {
+            next = next.saturating_add(1);
+            next
+        };
+        let mut nodes = Vec::new();
+        for operation in &graph.operations {
+            let id = match operation.classic.get(flat_node::ID) {
+                Some(&Value::I32(id)) => id,
+                _ if !operation.classic.is_empty() => 0,
+                _ => fresh(),
+            };
+            nodes.push(id);
+            for (output, index) in operation.outputs.iter().zip(0..) {
+                variables.entry(output).or_insert((id, index));
+            }
+        }
+        for variable in &graph.variables {
+            if !variables.contains_key(&*variable.name) {
+                let id = if variable.classic.is_empty() {
+                    fresh()
+                } else {
+                    0
+                };
+                variables.insert(&variable.name, (id, 0));
+            }
+        }
+        Ids { variables, nodes }
+    }
+}
+
+fn write_id((first, second): (i32, i32)) -> Object {
+    let mut table = Object::default();
+    table.set(int_pair::FIRST, Value::I32(first));
+    table.set(int_pair::SECOND, Value::I32(second));
+    table
+}
+
+fn write_variable(variable: &Variable, id: (i32, i32), array: Option<Object>) -> Object {
+    let mut table = variable.classic.clone();
+    table.set(flat_variable::ID, Value::Table(write_id(id)));
+    table.set(flat_variable::NAME, Value::String(variable.name.clone()));
+    let dtype = variable.dtype.map_or(0, DType::code);
+    table.set(flat_variable::DTYPE, Value::I8(dtype));
+    table.set(
+        flat_variable::VARIABLE_TYPE,
+        Value::I8(variable.kind.code()),
+    );
+    if let Some(shape) = &variable.shape {
+        table.set(flat_variable::SHAPE, Value::I64s(shape.clone()));
+    }
+    if let Some(array) = array {
+        table.set(flat_variable::NDARRAY, Value::Table(array));
+    }
+    table
+}
+
+fn write_node(operation: &Operation, id: i32, ids: &Ids<'_>) -> Object {
+    let mut table = operation.classic.clone();
+    table.set(flat_node::ID, Value::I32(id));
+    table.set(flat_node::NAME, Value::String(operation.name.clone()));
+    table.set_string(flat_node::OP_NAME, &operation.op_name);
+    table.set(flat_node::OP_TYPE, Value::I8(operation.op_type));
+    table.set(flat_node::OP_NUM, Value::I64(operation.op_num));
+    table.set_strings(flat_node::OUTPUT_NAMES, &operation.outputs);
+    let inputs = operation
+        .inputs
+        .iter()
+        .map(|name| write_id(ids.variables[&**name]));
+    let inputs: Vec<Object> = inputs.collect();
+    if !inputs.is_empty() {
+        table.set(flat_node::INPUT_PAIRED, Value::Tables(inputs));
+    }
+    let mut set = |slot, is_empty: bool, value: Value| {
+        if !is_empty {
+            table.set(slot, value);
+        }
+    };
+    let values = operation.i_args.iter().map(|argument| argument.1).collect();
+    set(
+        flat_node::EXTRA_INTEGER,
+        operation.i_args.is_empty(),
+        Value::I64s(values),
+    );
+    let values = operation.t_args.iter().map(|argument| argument.1).collect();
+    set(
+        flat_node::EXTRA_PARAMS,
+        operation.t_args.is_empty(),
+        Value::F64s(values),
+    );
+    let values = operation
+        .b_args
+        .iter()
+        .map(|argument| i8::from(argument.1))
+        .collect();
+    set(
+        flat_node::EXTRA_BOOLS,
+        operation.b_args.is_empty(),
+        Value::I8s(values),
+    );
+    let values = operation
+        .d_args
+        .iter()
+        .map(|argument| argument.1.code())
+        .collect();
+    set(
+        flat_node::EXTRA_TYPES,
+        operation.d_args.is_empty(),
+        Value::I8s(values),
+    );
+    table
+}

@@ -1,0 +1,222 @@
+//! From and to safetensors files: named tensors, without a graph.
+
+use std::collections::HashSet;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::AtomicFile;
+use record_file::ReadAt;
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+
+use super::not_convertible;
+use crate::draft::WriteOptions;
+use crate::{
+    Array, ArrayInfo, DType, Error, ErrorKind, Graph, Result, TagContent, TagView, VarType,
+    Variable,
+};
+
+/// The largest header that the library `safetensors` reads, in bytes.
+const MAX_HEADER_LEN: u64 = 100_000_000;
+
+/// What stands in front of the header: its length, lowest byte first.
+const LEN_LEN: u64 = 8;
+
+/// The length of the header, if a file begins with one: a length, and then `{`.
+pub(super) fn recognize(source: &dyn ReadAt) -> Result<Option<u64>> {
+    let mut head = [0; 9];
+    let size = source.size()?;
+    if size < head.len() as u64 {
+        return Ok(None);
+    }
+    source.read_exact_at(0, &mut head)?;
+    let [len @ .., brace] = head;
+    let len = u64::from_le_bytes(len);
+    let fits = len <= size - LEN_LEN && len <= MAX_HEADER_LEN;
+    Ok((brace == b'{' && fits).then_some(len))
+}
+
+/// Reads a file: all of its tensors become variables.
+pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagContent> {
+    let invalid = |message: String| Error::new(ErrorKind::InvalidArray, message);
+    // No more than there is in the file.
+    let mut header = vec![0; usize::try_from(header_len).unwrap_or(usize::MAX)];
+    source.read_exact_at(LEN_LEN, &mut header)?;
+    let metadata: Metadata = serde_json::from_slice(&header)
+        .map_err(|error| invalid(format!("the header is damaged: {error}")))?;
+    let start = LEN_LEN + header_len;
+    let expected = start.saturating_add(metadata.data_len() as u64);
+    let size = source.size()?;
+    if expected != size {
+        return Err(invalid(format!(
+            "{size} bytes, where the header speaks of {expected}"
+        )));
+    }
+    let mut graph = Graph::default();
+    let mut arrays = Vec::new();
+    for name in metadata.offset_keys() {
+        let Some(tensor) = metadata.info(&name) else {
+            continue;
+        };
+        let about = |error: Error| error.about("tensor", &name);
+        let dtype = dtype(tensor.dtype).map_err(about)?;
+        let shape: Vec<u64> = tensor.shape.iter().map(|&dim| dim as u64).collect();
+        let dims: Vec<i64> = shape
+            .iter()
+            .map(|&dim| i64::try_from(dim).unwrap_or(i64::MAX))
+            .collect();
+        let (from, to) = tensor.data_offsets;
+        let info = ArrayInfo::new(dtype, shape).map_err(about)?;
+        let offset = start + from as u64;
+        let array = Array::from_source(info, Arc::clone(&source), offset, (to - from) as u64);
+        graph
+            .variables
+            .push(Variable::new(&*name, VarType::Variable, dtype, dims));
+        arrays.push((name.clone(), array.map_err(about)?));
+    }
+    let content = TagContent::new(graph);
+    Ok(arrays.into_iter().fold(content, |content, (name, array)| {
+        content.parameter(name, array)
+    }))
+}
+
+fn dtype(dtype: Dtype) -> Result<DType> {
+    Ok(match dtype {
+        Dtype::BOOL => DType::Bool,
+        Dtype::F16 => DType::Half,
+        Dtype::BF16 => DType::BFloat16,
+        Dtype::F32 => DType::Float,
+        Dtype::F64 => DType::Double,
+        Dtype::I8 => DType::Int8,
+        Dtype::I16 => DType::Int16,
+        Dtype::I32 => DType::Int32,
+        Dtype::I64 => DType::Int64,
+        Dtype::U8 => DType::UInt8,
+        Dtype::U16 => DType::UInt16,
+        Dtype::U32 => DType::UInt32,
+        Dtype::U64 => DType::UInt64,
+        other => {
+            let message = format!("SameDiff has no type for {other}");
+            return Err(Error::new(ErrorKind::UnsupportedArray, message));
+        }
+    })
+}
+
+fn dtype_back(dtype: DType) -> Result<Dtype> {
+    Ok(match dtype {
+        DType::Bool => Dtype::BOOL,
+        DType::Half => Dtype::F16,
+        DType::BFloat16 => Dtype::BF16,
+        DType::Float => Dtype::F32,
+        DType::Double => Dtype::F64,
+        DType::Int8 => Dtype::I8,
+        DType::Int16 => Dtype::I16,
+        DType::Int32 => Dtype::I32,
+        DType::Int64 => Dtype::I64,
+        DType::UInt8 => Dtype::U8,
+        DType::UInt16 => Dtype::U16,
+        DType::UInt32 => Dtype::U32,
+        DType::UInt64 => Dtype::U64,
+        DType::Utf8 => return Err(not_convertible("safetensors has no texts")),
+    })
+}
+
+/// Writes the parameters of a tag as a safetensors file, and says how many bytes it has: in C's
+/// order, the widest types first and then by name, so that all are aligned. Names that share a file
+/// have a copy each. An array of rank 0 without elements becomes one of shape `[0]`.
+///
+/// # Errors
+///
+/// [`ErrorKind::NotConvertible`] if a parameter has texts; what is wrong with the model; what stands
+/// in the way of writing.
+pub fn write_safetensors(
+    tag: &TagView<'_>,
+    path: impl AsRef<Path>,
+    options: &WriteOptions,
+) -> Result<u64> {
+    let path = path.as_ref();
+    let write = || {
+        let arrays = arrays(tag)?;
+        let (header, total) = header(&arrays)?;
+        let mut file = AtomicFile::create(path, options.get_force())?;
+        let meter = options.get_progress().meter(total);
+        let mut output = BufWriter::with_capacity(1 << 20, file.as_file_mut());
+        output.write_all(&(header.len() as u64).to_le_bytes())?;
+        output.write_all(&header)?;
+        let mut buf = vec![0; 1 << 20];
+        for (_, _, array) in &arrays {
+            let mut values = array.values()?;
+            loop {
+                let len = values.read(&mut buf)?;
+                if len == 0 {
+                    break;
+                }
+                meter.advance(len as u64)?;
+                output.write_all(&buf[..len])?;
+            }
+        }
+        output.flush()?;
+        drop(output);
+        file.commit()?;
+        Ok(LEN_LEN + header.len() as u64 + total)
+    };
+    write().map_err(|error: Error| error.in_file(path.display()))
+}
+
+/// The arrays of a tag in the order of the file.
+fn arrays(tag: &TagView<'_>) -> Result<Vec<(String, Dtype, Array)>> {
+    let parameters = tag.parameters()?;
+    let mut arrays = Vec::new();
+    for (name, files) in parameters.iter() {
+        for file in files {
+            let array = parameters.open(file)?;
+            let dtype = dtype_back(array.info().dtype());
+            let dtype = dtype.map_err(|error| error.about("parameter", name))?;
+            arrays.push((name.to_owned(), dtype, array));
+        }
+    }
+    arrays.sort_by(|a, b| {
+        b.1.bitsize()
+            .cmp(&a.1.bitsize())
+            .then_with(|| a.0.cmp(&b.0))
+    });
+    let mut names = HashSet::new();
+    debug_assert!(arrays.iter().all(|(name, ..)| names.insert(name)));
+    Ok(arrays)
+}
+
+/// The header, padded so that the data is aligned to 8 bytes, and the length of the data.
+fn header(arrays: &[(String, Dtype, Array)]) -> Result<(Vec<u8>, u64)> {
+    let too_large = |_| not_convertible("an array is too large for this machine");
+    let mut at = 0_usize;
+    let mut tensors = Vec::new();
+    for (name, dtype, array) in arrays {
+        let info = array.info();
+        let shape = match info.is_empty_scalar() {
+            true => vec![0],
+            false => info
+                .shape()
+                .iter()
+                .map(|&dim| usize::try_from(dim))
+                .collect::<Result<_, _>>()
+                .map_err(too_large)?,
+        };
+        let len = usize::try_from(array.data_len()).map_err(too_large)?;
+        let end = at
+            .checked_add(len)
+            .ok_or_else(|| not_convertible("the arrays are too large"))?;
+        let info = TensorInfo {
+            dtype: *dtype,
+            shape,
+            data_offsets: (at, end),
+        };
+        tensors.push((name.clone(), info));
+        at = end;
+    }
+    let metadata = Metadata::new(None, tensors);
+    let metadata = metadata.map_err(|error| not_convertible(error.to_string()))?;
+    let mut header = serde_json::to_vec(&metadata).map_err(io::Error::other)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    Ok((header, at as u64))
+}

@@ -1,0 +1,319 @@
+//! Reading SDNB, a FlatGraph with large arrays behind it, and SDZ, a zip archive of such files.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::{classic, not_convertible};
+use crate::fb::schema::flat_graph::{self, flat_array, flat_graph as slots, flat_variable};
+use crate::fb::{self, Budget, Object, Span, Value};
+use crate::layout;
+use crate::limits::Limits;
+use crate::zip::{Archive, Section};
+use crate::{Array, ArrayInfo, DType, Error, ErrorKind, Order, Result, TagContent};
+
+/// What a file begins with.
+pub(super) const MAGIC: &[u8] = b"SDNB";
+
+/// The header, whose numbers have their highest byte first:
+///
+/// ```text
+/// 0 "SDNB" | 4 i32 version 1 | 8 i64 manifest's offset | 16 i64 its length | 24 i64 graph's offset, 32
+/// ```
+///
+/// Behind it come the graph, the data of large arrays without padding, and the manifest. That is a
+/// serialized Java map, which nothing here needs: each array of the graph says where its data is.
+const HEADER_LEN: u64 = HEADER as u64;
+const HEADER: usize = 32;
+
+const VERSION: i32 = 1;
+
+/// The most shards that a model may have: as many as files are sensibly opened.
+const MAX_SHARDS: u32 = 4096;
+
+/// An SDNB file, alone or as a shard.
+struct Part {
+    source: Arc<dyn ReadAt>,
+    /// Its graph, whose spans are in the section behind the header.
+    graph: Object,
+    /// Where the data of large arrays begins in the file.
+    blobs: u64,
+}
+
+/// Reads an SDNB file, and the other shards if it is one of several.
+pub(super) fn read_files(path: &Path, limits: &Limits) -> Result<TagContent> {
+    let paths = match shard(path) {
+        None => vec![path.to_owned()],
+        Some((base, count)) => (0..count)
+            .map(|index| PathBuf::from(format!("{base}.shard{index}-of-{count}.sdnb")))
+            .collect(),
+    };
+    let mut budget = Budget::new(limits.get_max_graph_size());
+    let parts = paths.into_iter().map(|path| {
+        let open = || Part::open(Arc::new(File::open(&path)?), &mut budget);
+        let mut open = open;
+        open().map_err(|error: Error| error.in_file(path.display()))
+    });
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    convert(parts, &mut budget)
+}
+
+/// Reads an SDZ file.
+pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagContent> {
+    let archive = Archive::open(source, limits)?;
+    let directory = archive.directory();
+    if directory.find(layout::TAGS).is_some() {
+        return Err(not_convertible("the file is a model with tags already"));
+    }
+    // As Java's loader chooses: a single file, one of the usual names, or shards.
+    let all: Vec<_> = directory.files().map(|(index, _)| index).collect();
+    let mut shards = BTreeMap::new();
+    for (index, record) in directory.files() {
+        if let Some((base, number, count)) = parse_shard(&record.name) {
+            shards.insert((base.to_owned(), count, number), index);
+        }
+    }
+    let usual = ["model.sdnb", "model"]
+        .into_iter()
+        .find_map(|name| directory.find(name));
+    let single = match &all[..] {
+        [only] => Some(*only),
+        _ => usual,
+    };
+    let chosen = match (single, shards.keys().next().cloned()) {
+        (Some(single), _) => vec![single],
+        (None, Some((base, count, _))) => {
+            let shard = |number| {
+                let found = shards.get(&(base.clone(), count, number)).copied();
+                found.ok_or_else(|| {
+                    let message = format!("shard {number} of {count} is missing");
+                    Error::new(ErrorKind::MissingEntry, message)
+                })
+            };
+            (0..count).map(shard).collect::<Result<_>>()?
+        }
+        (None, None) => {
+            let message = "no model: there is neither tags.txt nor model.sdnb in the archive";
+            return Err(Error::new(ErrorKind::MissingEntry, message));
+        }
+    };
+    let mut budget = Budget::new(limits.get_max_graph_size());
+    let parts = chosen.into_iter().map(|index| {
+        let open = archive
+            .positioned(index)
+            .and_then(|source| Part::open(source, &mut budget));
+        open.map_err(|error| error.in_entry(&archive.record(index).name))
+    });
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    convert(parts, &mut budget)
+}
+
+/// The beginning of the names of a file's shards, and how many there are.
+fn shard(path: &Path) -> Option<(String, u32)> {
+    let (base, _, count) = parse_shard(path.to_str()?)?;
+    Some((base.to_owned(), count))
+}
+
+/// Takes `BASE.shardI-of-N.sdnb` apart.
+fn parse_shard(name: &str) -> Option<(&str, u32, u32)> {
+    let (base, numbers) = name.strip_suffix(".sdnb")?.rsplit_once(".shard")?;
+    let (number, count) = numbers.split_once("-of-")?;
+    let (number, count) = (number.parse().ok()?, count.parse().ok()?);
+    (number < count && count <= MAX_SHARDS).then_some((base, number, count))
+}
+
+impl Part {
+    fn open(source: Arc<dyn ReadAt>, budget: &mut Budget) -> Result<Part> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidGraph, message);
+        let size = source.size()?;
+        let mut header = [0; HEADER];
+        if size < HEADER_LEN {
+            return Err(invalid(format!(
+                "{size} bytes are too few for an SDNB file"
+            )));
+        }
+        source.read_exact_at(0, &mut header)?;
+        if !header.starts_with(MAGIC) {
+            return Err(invalid(
+                "no SDNB file: it doesn't begin with SDNB".to_owned(),
+            ));
+        }
+        let (words, _) = header[8..].as_chunks::<8>();
+        let [manifest, manifest_len, graph] =
+            [words[0], words[1], words[2]].map(u64::from_be_bytes);
+        let [_, _, _, _, v0, v1, v2, v3, ..] = header;
+        let version = i32::from_be_bytes([v0, v1, v2, v3]);
+        if version != VERSION {
+            return Err(invalid(format!(
+                "SDNB of version {version}, and {VERSION} is known"
+            )));
+        }
+        let ends = manifest.checked_add(manifest_len);
+        if graph != HEADER_LEN || manifest < HEADER_LEN || ends != Some(size) {
+            let message = format!(
+                "the header says that the graph is at {graph}, and {manifest_len} bytes of manifest at \
+                 {manifest}, of {size} bytes"
+            );
+            return Err(invalid(message));
+        }
+        let section = Section::of(&source, HEADER_LEN, manifest - HEADER_LEN);
+        let kind = ErrorKind::InvalidGraph;
+        let graph = fb::read(&section, &flat_graph::FLAT_GRAPH, kind, budget)?;
+        let blobs_len = blobs_len(&graph)?;
+        let blobs = manifest
+            .checked_sub(blobs_len)
+            .filter(|&blobs| blobs >= HEADER_LEN);
+        let Some(blobs) = blobs else {
+            let message = format!(
+                "{blobs_len} bytes of arrays end at {manifest}, in front of which there are fewer"
+            );
+            return Err(invalid(message));
+        };
+        Ok(Part {
+            source,
+            graph,
+            blobs,
+        })
+    }
+
+    /// Opens an array: its shape is plain, and its "byte order" the order of its elements.
+    fn array(&self, mut table: Object) -> Result<Array> {
+        let dtype = DType::from_code(table.take_i8(flat_array::DTYPE))?;
+        let order = match table.take_i8(flat_array::BYTE_ORDER) {
+            0 => Order::C,
+            1 => Order::F,
+            other => {
+                let message = format!("an order of {other}");
+                return Err(Error::new(ErrorKind::InvalidArray, message));
+            }
+        };
+        let dims = table.take_i64s(flat_array::SHAPE).unwrap_or_default();
+        let shape = dims
+            .iter()
+            .map(|&dim| u64::try_from(dim))
+            .collect::<Result<Vec<_>, _>>();
+        let Ok(shape) = shape else {
+            let message = format!("a negative dimension in {dims:?}");
+            return Err(Error::new(ErrorKind::InvalidArray, message));
+        };
+        let (mut offset, mut len) = (0, 0);
+        if let Some((at, blob_len)) = appended(&table)? {
+            (offset, len) = (self.blobs + at, blob_len);
+        } else if let Some(Value::Span(Span {
+            offset: at,
+            len: inline,
+        })) = table.take(flat_array::BUFFER)
+        {
+            (offset, len) = (HEADER_LEN + at, inline);
+        }
+        let info = ArrayInfo::new(dtype, shape)?.order(order);
+        Array::from_source(info, Arc::clone(&self.source), offset, len)
+    }
+}
+
+/// Where the data of an array is among that of large ones.
+fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
+    let number = |slot| match table.get(slot) {
+        Some(&Value::I64(value)) => value,
+        _ => 0,
+    };
+    let len = number(flat_array::APPENDED_DATA_LENGTH);
+    if len == 0 {
+        return Ok(None);
+    }
+    let offset = u64::try_from(number(flat_array::APPENDED_DATA_OFFSET)).ok();
+    let len = u64::try_from(len).ok();
+    let span = offset
+        .zip(len)
+        .filter(|(offset, len)| offset.checked_add(*len).is_some());
+    match span {
+        Some(span) => Ok(Some(span)),
+        None => {
+            let message = "an array's data lies at an impossible place";
+            Err(Error::new(ErrorKind::InvalidArray, message))
+        }
+    }
+}
+
+/// How many bytes the data of large arrays takes.
+fn blobs_len(graph: &Object) -> Result<u64> {
+    let mut end = 0;
+    if let Some(Value::Tables(variables)) = graph.get(slots::VARIABLES) {
+        for variable in variables {
+            if let Some(Value::Table(array)) = variable.get(flat_variable::NDARRAY)
+                && let Some((offset, len)) = appended(array)?
+            {
+                end = end.max(offset + len);
+            }
+        }
+    }
+    Ok(end)
+}
+
+/// Puts shards together: the first has the graph, the others the arrays of variables.
+fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
+    let mut parts = parts.into_iter();
+    let Some(mut first) = parts.next() else {
+        let message = "there is no file";
+        return Err(Error::new(ErrorKind::InvalidGraph, message));
+    };
+    let mut graph = std::mem::take(&mut first.graph);
+    let mut others = Vec::new();
+    let mut found: HashMap<String, (usize, Object)> = HashMap::new();
+    let mut extra = Vec::new();
+    for mut part in parts {
+        for mut variable in part.graph.take_tables(slots::VARIABLES) {
+            let Some(Value::String(name)) = variable.get(flat_variable::NAME) else {
+                continue;
+            };
+            let name = name.clone();
+            if let Some(array) = variable.take_table(flat_variable::NDARRAY) {
+                found.insert(name, (others.len(), array));
+            }
+            extra.push(variable);
+        }
+        others.push(part);
+    }
+    let mut variables = graph.take_tables(slots::VARIABLES);
+    let name = |variable: &Object| match variable.get(flat_variable::NAME) {
+        Some(Value::String(name)) => name.clone(),
+        _ => String::new(),
+    };
+    let known: std::collections::HashSet<String> = variables.iter().map(name).collect();
+    variables.extend(
+        extra
+            .into_iter()
+            .filter(|variable| !known.contains(&name(variable))),
+    );
+    // Arrays of other shards go in by number, in a slot that these files leave empty.
+    let mut arrays = Vec::new();
+    for variable in &mut variables {
+        if let Some((part, array)) = found.remove(&name(variable)) {
+            let mut stub = Object::default();
+            stub.set(
+                flat_array::EXTERNAL_FILE,
+                Value::String(arrays.len().to_string()),
+            );
+            arrays.push((part, array));
+            variable.set(flat_variable::NDARRAY, Value::Table(stub));
+        }
+    }
+    graph.set(slots::VARIABLES, Value::Tables(variables));
+    let section = Section::of(&first.source, HEADER_LEN, first.blobs - HEADER_LEN);
+    classic::convert(graph, &section, budget, |mut table| {
+        let number = table.take_string(flat_array::EXTERNAL_FILE);
+        match number.and_then(|number| number.parse::<usize>().ok()) {
+            None => first.array(table),
+            Some(number) => match arrays.get_mut(number) {
+                Some((part, array)) => others[*part].array(std::mem::take(array)),
+                None => {
+                    let message = "the array lies in another file, which is not supported";
+                    Err(Error::new(ErrorKind::UnsupportedArray, message))
+                }
+            },
+        }
+    })
+}

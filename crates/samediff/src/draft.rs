@@ -1,0 +1,169 @@
+//! A model that is to be written: tags of files that exist, and new ones.
+
+mod contents;
+mod edit;
+mod open;
+mod plan;
+mod write;
+
+use std::fmt;
+
+pub use contents::TagContent;
+pub use write::{WriteOptions, Written};
+
+use crate::layout::Role;
+use crate::zip::{Archive, EntryIndex};
+use crate::{Array, Tag};
+
+/// The description of a model that is to be written.
+///
+/// It knows for each tag the names of its arrays and which file each of them is in, and decodes
+/// nothing that stays as it is. Which tag's folder a file lies in follows when it is written: that
+/// of the oldest tag that uses it. So a file that a tag shares with one that is dropped comes along
+/// by itself, and is written once however many names and tags it has.
+///
+/// ```
+/// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, Model, TagContent, VarType, Variable, WriteOptions};
+///
+/// let mut graph = Graph::default();
+/// graph.variables.push(Variable::new("w", VarType::Variable, DType::UInt8, [3]));
+/// let array = Array::from_bytes(ArrayInfo::new(DType::UInt8, [3])?, vec![1, 2, 3])?;
+/// let content = TagContent::new(graph).parameter("w", array);
+///
+/// // The second checkpoint is like the first, so it refers to its file.
+/// let mut draft = Draft::new();
+/// draft.add_tag("first".parse()?, content.clone())?;
+/// draft.add_tag("second".parse()?, content)?;
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("both.zip");
+/// let written = draft.write(&path, &WriteOptions::new())?;
+/// assert_eq!((written.arrays, written.shared), (1, 1));
+///
+/// // Without the first, the second owns it.
+/// let mut draft = Draft::open(&Model::open(&path)?)?;
+/// draft.drop_tag("first")?;
+/// let path = folder.path().join("second.zip");
+/// draft.write(&path, &WriteOptions::new())?;
+/// let values = Model::open(&path)?.default_tag().parameter("w")?.values()?;
+/// assert_eq!(values.read_to_vec(16)?, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Draft {
+    /// Oldest first.
+    tags: Vec<DraftTag>,
+    files: Vec<DraftFile>,
+    /// Entries that no tag has.
+    others: Vec<(String, Content)>,
+}
+
+/// A file of an array, by its place in [`Draft::files`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct FileIndex(usize);
+
+#[derive(Clone, Debug)]
+struct DraftTag {
+    tag: Tag,
+    /// A number that stays when the tag is renamed.
+    identity: u64,
+    graph: Content,
+    training_config: Option<Content>,
+    parameters: Vec<Item>,
+    /// Without it, the tag has no `updater.txt`.
+    states: Option<Vec<Item>>,
+    /// Files in its folders that nothing refers to.
+    unreferenced: Vec<FileIndex>,
+    /// Entries below it that the format doesn't know, by their path there.
+    others: Vec<(String, Content)>,
+}
+
+impl DraftTag {
+    fn items(&self, role: Role) -> &[Item] {
+        match role {
+            Role::Parameter => &self.parameters,
+            Role::UpdaterState => self.states.as_deref().unwrap_or_default(),
+        }
+    }
+
+    fn items_mut(&mut self, role: Role) -> &mut [Item] {
+        match role {
+            Role::Parameter => &mut self.parameters,
+            Role::UpdaterState => self.states.as_deref_mut().unwrap_or_default(),
+        }
+    }
+}
+
+/// A name and its files.
+#[derive(Clone, Debug)]
+struct Item {
+    name: String,
+    files: Vec<FileIndex>,
+}
+
+#[derive(Clone, Debug)]
+struct DraftFile {
+    role: Role,
+    content: Content,
+    /// The tag (by identity) and the name that it had.
+    home: Option<(u64, String)>,
+    /// Older files that may turn out to be the same.
+    candidates: Vec<FileIndex>,
+}
+
+/// What an entry is to have in it.
+#[derive(Clone)]
+enum Content {
+    /// What an entry of another archive has.
+    Entry(Archive, EntryIndex),
+    Bytes(Vec<u8>),
+    Array(Array),
+}
+
+impl fmt::Debug for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Content::Entry(archive, index) => f
+                .debug_tuple("Entry")
+                .field(&archive.record(*index).name)
+                .finish(),
+            Content::Bytes(bytes) => f.debug_tuple("Bytes").field(&bytes.len()).finish(),
+            Content::Array(array) => f.debug_tuple("Array").field(array.info()).finish(),
+        }
+    }
+}
+
+impl Content {
+    /// The array in it.
+    fn array(&self) -> crate::Result<Array> {
+        match self {
+            Content::Entry(archive, index) => Array::open(archive, *index),
+            Content::Array(array) => Ok(array.clone()),
+            Content::Bytes(_) => {
+                let message = "there is no array in these bytes";
+                Err(crate::Error::new(crate::ErrorKind::InvalidArray, message))
+            }
+        }
+    }
+}
+
+impl Draft {
+    /// A model without tags. It needs one to be written.
+    #[must_use]
+    pub fn new() -> Draft {
+        Draft::default()
+    }
+
+    /// The tags, oldest first.
+    pub fn tags(&self) -> impl ExactSizeIterator<Item = &Tag> {
+        self.tags.iter().map(|tag| &tag.tag)
+    }
+
+    fn file(&self, index: FileIndex) -> &DraftFile {
+        &self.files[index.0]
+    }
+
+    fn push(&mut self, file: DraftFile) -> FileIndex {
+        self.files.push(file);
+        FileIndex(self.files.len() - 1)
+    }
+}

@@ -1,0 +1,65 @@
+//! What a new tag has.
+
+use crate::{Array, Graph};
+
+/// The graph of a new tag, and its arrays.
+///
+/// Arrays are small handles: their bytes stay where they are until they are written.
+#[derive(Clone, Debug)]
+pub struct TagContent {
+    pub(super) graph: Graph,
+    pub(super) parameters: Vec<(String, Array)>,
+    pub(super) states: Option<Vec<(String, Vec<Array>)>>,
+    pub(super) training_config: Option<Vec<u8>>,
+}
+
+impl TagContent {
+    /// A graph that has no values yet.
+    #[must_use]
+    pub fn new(graph: Graph) -> TagContent {
+        TagContent {
+            graph,
+            parameters: Vec::new(),
+            states: None,
+            training_config: None,
+        }
+    }
+
+    /// Its graph.
+    #[must_use]
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The values of its variables and constants, by name.
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &Array)> {
+        self.parameters.iter().map(|(name, array)| (&**name, array))
+    }
+
+    /// Adds the values of a variable or constant.
+    #[must_use]
+    pub fn parameter(mut self, name: impl Into<String>, array: Array) -> TagContent {
+        self.parameters.push((name.into(), array));
+        self
+    }
+
+    /// Adds the states of a variable's updater, in the order that the updater has them, as Adam's M
+    /// and V.
+    #[must_use]
+    pub fn updater_states(
+        mut self,
+        name: impl Into<String>,
+        states: impl Into<Vec<Array>>,
+    ) -> TagContent {
+        let all = self.states.get_or_insert_default();
+        all.push((name.into(), states.into()));
+        self
+    }
+
+    /// Sets `trainingConfig.fb`, for which the format has no schema.
+    #[must_use]
+    pub fn training_config(mut self, bytes: impl Into<Vec<u8>>) -> TagContent {
+        self.training_config = Some(bytes.into());
+        self
+    }
+}

@@ -1,0 +1,394 @@
+//! Changes to a draft.
+
+use std::collections::HashMap;
+
+use super::{Content, Draft, DraftFile, DraftTag, FileIndex, Item, TagContent};
+use crate::layout::Role;
+use crate::text::check_name;
+use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, graph};
+
+impl Draft {
+    /// Adds a tag as the newest.
+    ///
+    /// Arrays that are the same as those of the same names in the tag before are not written again.
+    /// This is found out while the older ones are written, so that nothing is read twice for it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::DuplicateTag`] if the tag is there already; [`ErrorKind::MissingParameter`] if a
+    /// variable or constant has no values, [`ErrorKind::UnexpectedParameter`] if something else has
+    /// some; [`ErrorKind::NameNotRepresentable`] if a name with values has whitespace in it;
+    /// [`ErrorKind::ArrayTooLarge`] if an array doesn't fit a file; what is wrong with the graph.
+    pub fn add_tag(&mut self, tag: Tag, content: TagContent) -> Result<()> {
+        self.check_new(&tag)?;
+        let TagContent {
+            graph,
+            parameters,
+            states,
+            training_config,
+        } = content;
+        graph::check(&graph)?;
+        let parameters: Vec<(String, Vec<Array>)> = parameters
+            .into_iter()
+            .map(|(name, array)| (name, vec![array]))
+            .collect();
+        let parameters = in_order(&graph, parameters)?;
+        let bytes = graph::to_bytes(&graph)?;
+        let parameters = self.add_arrays(Role::Parameter, parameters)?;
+        let states = match states {
+            Some(states) => Some(self.add_arrays(Role::UpdaterState, states)?),
+            None => None,
+        };
+        self.tags.push(DraftTag {
+            tag,
+            identity: self.next_identity(),
+            graph: Content::Bytes(bytes),
+            training_config: training_config.map(Content::Bytes),
+            parameters,
+            states,
+            unreferenced: Vec::new(),
+            others: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Adds a tag as the newest that is like another: it has the same graph, and shares all arrays
+    /// but these parameters.
+    ///
+    /// # Errors
+    ///
+    /// As [`add_tag`](Self::add_tag); [`ErrorKind::UnknownTag`] if there is no such tag;
+    /// [`ErrorKind::MissingParameter`] if it has no parameter of a name,
+    /// [`ErrorKind::ArrayMismatch`] if that is of another type or shape.
+    pub fn add_tag_like(
+        &mut self,
+        tag: Tag,
+        base: &str,
+        parameters: impl IntoIterator<Item = (String, Array)>,
+    ) -> Result<()> {
+        self.check_new(&tag)?;
+        let mut new = self.tags[self.position(base)?].clone();
+        let places = new.parameters.iter().map(|item| item.name.clone()).zip(0..);
+        let places: HashMap<String, usize> = places.collect();
+        for (name, array) in parameters {
+            let Some(&place) = places.get(&name) else {
+                let message = format!("the tag {base:?} has no parameter {name:?}");
+                return Err(Error::new(ErrorKind::MissingParameter, message));
+            };
+            let item = &mut new.parameters[place];
+            let (info, older) = (array.written_info(), item.files[0]);
+            let known = self.file(older).content.array()?.written_info();
+            if known.dtype() != info.dtype() || known.shape() != info.shape() {
+                let message = format!(
+                    "{name:?} is of type {} and shape {:?}, and was of type {} and shape {:?}",
+                    info.dtype(),
+                    info.shape(),
+                    known.dtype(),
+                    known.shape()
+                );
+                return Err(Error::new(ErrorKind::ArrayMismatch, message));
+            }
+            let candidates = self.candidates(older, &info)?;
+            let file = self.push(DraftFile {
+                role: Role::Parameter,
+                content: Content::Array(array),
+                home: None,
+                candidates,
+            });
+            new.parameters[place].files = vec![file];
+        }
+        new.tag = tag;
+        new.identity = self.next_identity();
+        new.unreferenced.clear();
+        new.others.clear();
+        self.tags.push(new);
+        Ok(())
+    }
+
+    fn next_identity(&self) -> u64 {
+        let tags = self.tags.iter().map(|tag| tag.identity);
+        let homes = self
+            .files
+            .iter()
+            .filter_map(|file| Some(file.home.as_ref()?.0));
+        tags.chain(homes).max().map_or(0, |identity| identity + 1)
+    }
+
+    fn check_new(&self, tag: &Tag) -> Result<()> {
+        if self.tags.iter().any(|other| other.tag == *tag) {
+            let message = format!("the tag {:?} is there already", tag.as_str());
+            return Err(Error::new(ErrorKind::DuplicateTag, message));
+        }
+        Ok(())
+    }
+
+    fn position(&self, name: &str) -> Result<usize> {
+        let found = self.tags.iter().position(|tag| tag.tag.is(name));
+        found.ok_or_else(|| {
+            let message = format!("there is no tag {name:?}");
+            Error::new(ErrorKind::UnknownTag, message)
+        })
+    }
+
+    /// Adds files for arrays, with those of the newest tag as what they may be the same as.
+    fn add_arrays(&mut self, role: Role, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<Item>> {
+        let mut before: HashMap<String, Vec<FileIndex>> = HashMap::new();
+        if let Some(tag) = self.tags.last() {
+            for item in tag.items(role) {
+                before.insert(item.name.clone(), item.files.clone());
+            }
+        }
+        let mut items: Vec<Item> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for (name, arrays) in arrays {
+            check_name(&name)?;
+            if !seen.insert(name.clone()) {
+                let message = format!("{name:?} is there twice");
+                return Err(Error::new(ErrorKind::DuplicateLine, message));
+            }
+            if arrays.is_empty() {
+                let message = format!("{name:?} has no states");
+                return Err(Error::new(ErrorKind::InvalidConfig, message));
+            }
+            let older = before.get(&name).map_or(&[][..], |files| files);
+            let mut files = Vec::new();
+            for (index, array) in arrays.into_iter().enumerate() {
+                let info = array.written_info();
+                // Fails early if there is no room for it.
+                crate::array::header(&info, array.data_len())
+                    .map_err(|error| error.about("array", &name))?;
+                let candidates = match older.get(index) {
+                    Some(&older) => self.candidates(older, &info)?,
+                    None => Vec::new(),
+                };
+                files.push(self.push(DraftFile {
+                    role,
+                    content: Content::Array(array),
+                    home: None,
+                    candidates,
+                }));
+            }
+            items.push(Item { name, files });
+        }
+        Ok(items)
+    }
+
+    /// An older file, and what it may be the same as, if they can be the same as a new array.
+    fn candidates(&self, older: FileIndex, info: &ArrayInfo) -> Result<Vec<FileIndex>> {
+        let file = self.file(older);
+        if file.content.array()?.written_info() != *info {
+            return Ok(Vec::new());
+        }
+        let mut candidates = file.candidates.clone();
+        candidates.push(older);
+        Ok(candidates)
+    }
+
+    /// Drops all tags but this one. Files that it shares with others stay.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownTag`] if there is no such tag.
+    pub fn extract_tag(&mut self, name: &str) -> Result<()> {
+        let at = self.position(name)?;
+        self.tags.swap(0, at);
+        self.tags.truncate(1);
+        Ok(())
+    }
+
+    /// Drops a tag. Files that others share with it stay.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::InvalidConfig`] if it is the
+    /// only one.
+    pub fn drop_tag(&mut self, name: &str) -> Result<()> {
+        let at = self.position(name)?;
+        if self.tags.len() == 1 {
+            let message = format!("{name:?} is the only tag, and a model needs one");
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        self.tags.remove(at);
+        Ok(())
+    }
+
+    /// Gives a tag another name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::DuplicateTag`] if another has
+    /// the new name.
+    pub fn rename_tag(&mut self, name: &str, to: Tag) -> Result<()> {
+        let at = self.position(name)?;
+        if self.tags[at].tag != to {
+            self.check_new(&to)?;
+        }
+        self.tags[at].tag = to;
+        Ok(())
+    }
+
+    /// Adds all tags of another draft as newer ones.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::DuplicateTag`] if a tag is in both: rename it first;
+    /// [`ErrorKind::DuplicateEntry`] if an entry that the format doesn't know is in both. The draft
+    /// is as it was, then.
+    pub fn merge(&mut self, mut other: Draft) -> Result<()> {
+        for tag in &other.tags {
+            self.check_new(&tag.tag)?;
+        }
+        for (name, _) in &other.others {
+            if self.others.iter().any(|(own, _)| own == name) {
+                let message = "both models have this entry, which belongs to no tag";
+                return Err(Error::new(ErrorKind::DuplicateEntry, message).in_entry(name));
+            }
+        }
+        let (identities, files) = (self.next_identity(), self.files.len());
+        let moved = |file: &mut FileIndex| file.0 += files;
+        for file in &mut other.files {
+            file.candidates.iter_mut().for_each(moved);
+            if let Some((identity, _)) = &mut file.home {
+                *identity += identities;
+            }
+        }
+        for tag in &mut other.tags {
+            tag.identity += identities;
+            tag.unreferenced.iter_mut().for_each(moved);
+            for role in [Role::Parameter, Role::UpdaterState] {
+                for item in tag.items_mut(role) {
+                    item.files.iter_mut().for_each(moved);
+                }
+            }
+        }
+        self.files.append(&mut other.files);
+        self.tags.append(&mut other.tags);
+        self.others.append(&mut other.others);
+        Ok(())
+    }
+
+    /// Leaves out the files that nothing refers to.
+    pub fn collect_garbage(&mut self) {
+        for tag in &mut self.tags {
+            tag.unreferenced.clear();
+        }
+    }
+
+    /// Has arrays that are the same share one file. Those that have the same type, shape and
+    /// checksum are compared byte by byte.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if they can't be read, or what is wrong with the archive.
+    pub fn deduplicate(&mut self) -> Result<()> {
+        let mut by_print: HashMap<Print, Vec<FileIndex>> = HashMap::new();
+        let mut instead: Vec<FileIndex> = (0..self.files.len()).map(FileIndex).collect();
+        let mut done = vec![false; self.files.len()];
+        for index in self.referenced() {
+            if std::mem::replace(&mut done[index.0], true) {
+                continue;
+            }
+            let file = self.file(index);
+            let Some(print) = Print::of(file) else {
+                continue;
+            };
+            let alike = by_print.entry(print).or_default();
+            let array = file.content.array()?;
+            let mut same = None;
+            for &other in alike.iter() {
+                let other_array = self.file(other).content.array()?;
+                if array.written_info() == other_array.written_info()
+                    && array.equals(&other_array)?
+                {
+                    same = Some(other);
+                    break;
+                }
+            }
+            match same {
+                Some(other) => instead[index.0] = other,
+                None => alike.push(index),
+            }
+        }
+        for tag in &mut self.tags {
+            for role in [Role::Parameter, Role::UpdaterState] {
+                for item in tag.items_mut(role) {
+                    item.files
+                        .iter_mut()
+                        .for_each(|file| *file = instead[file.0]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that names have, oldest tag first, as often as they are referred to.
+    fn referenced(&self) -> Vec<FileIndex> {
+        let mut all = Vec::new();
+        for tag in &self.tags {
+            for role in [Role::Parameter, Role::UpdaterState] {
+                for item in tag.items(role) {
+                    all.extend(&item.files);
+                }
+            }
+        }
+        all
+    }
+}
+
+/// What files must have in common to be compared.
+#[derive(PartialEq, Eq, Hash)]
+struct Print {
+    role: Role,
+    len: u64,
+    crc: u32,
+}
+
+impl Print {
+    /// Of files in archives; the others are compared while they are written.
+    fn of(file: &DraftFile) -> Option<Print> {
+        match &file.content {
+            Content::Entry(archive, index) => {
+                let record = archive.record(*index);
+                Some(Print {
+                    role: file.role,
+                    len: record.len,
+                    crc: record.crc,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Puts the arrays of a graph in the order of its variables, and fails unless just those that have
+/// values have some.
+fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(String, Vec<Array>)>> {
+    let by_name = graph.by_name();
+    let mut places = Vec::with_capacity(arrays.len());
+    for (name, arrays) in arrays {
+        let place = by_name.get(&*name).copied();
+        let place = place.filter(|&place| graph.variables[place].kind.has_values());
+        let Some(place) = place else {
+            let message = format!("{name:?} is no variable or constant of the graph");
+            return Err(Error::new(ErrorKind::UnexpectedParameter, message));
+        };
+        places.push((place, name, arrays));
+    }
+    places.sort_by_key(|(place, ..)| *place);
+    let twice = places.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    if let Some((_, name, _)) = twice.and_then(|pair| pair.first()) {
+        let message = format!("{name:?} is there twice");
+        return Err(Error::new(ErrorKind::DuplicateLine, message));
+    }
+    let mut given = places.iter().map(|(place, ..)| *place).peekable();
+    for (place, variable) in graph.variables.iter().enumerate() {
+        if variable.kind.has_values() && given.next_if(|&next| next == place).is_none() {
+            let message = format!("{:?} has no values", variable.name);
+            return Err(Error::new(ErrorKind::MissingParameter, message));
+        }
+    }
+    Ok(places
+        .into_iter()
+        .map(|(_, name, arrays)| (name, arrays))
+        .collect())
+}

@@ -1,0 +1,104 @@
+//! A draft of a model that exists.
+
+use std::collections::HashMap;
+
+use super::{Content, Draft, DraftFile, DraftTag, FileIndex, Item};
+use crate::layout::{self, Role};
+use crate::model::{ArrayFile, Arrays};
+use crate::zip::EntryIndex;
+use crate::{Model, Result};
+
+impl Draft {
+    /// A draft of what a model has. Reads its lists, but no graph and no array.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the lists.
+    pub fn open(model: &Model) -> Result<Draft> {
+        let mut draft = Draft::new();
+        let mut files: HashMap<EntryIndex, FileIndex> = HashMap::new();
+        for (tag, role, id, index) in model.array_files() {
+            let file = draft.push(DraftFile {
+                role,
+                content: Content::Entry(model.archive().clone(), index),
+                home: Some((tag as u64, id.to_owned())),
+                candidates: Vec::new(),
+            });
+            files.insert(index, file);
+        }
+        let content = |index| Content::Entry(model.archive().clone(), index);
+        for tag in model.tags() {
+            let parameters = items(&tag.parameters()?, &files);
+            let states = match tag.find(layout::UPDATER) {
+                Some(_) => Some(items(&tag.updater_states()?, &files)),
+                None => None,
+            };
+            draft.tags.push(DraftTag {
+                tag: tag.name().clone(),
+                identity: tag.index() as u64,
+                graph: content(tag.require(layout::GRAPH)?),
+                training_config: tag.find(layout::TRAINING_CONFIG).map(content),
+                parameters,
+                states,
+                unreferenced: Vec::new(),
+                others: Vec::new(),
+            });
+        }
+        draft.keep_unreferenced();
+        for (index, record) in model.archive().directory().files() {
+            match model.place(&record.name) {
+                Some((tag, path)) if is_other(path) => {
+                    draft.tags[tag]
+                        .others
+                        .push((path.to_owned(), content(index)));
+                }
+                None if *record.name != *layout::TAGS => {
+                    draft.others.push((record.name.to_string(), content(index)));
+                }
+                _ => {}
+            }
+        }
+        Ok(draft)
+    }
+
+    /// Notes the files that nothing refers to at the tags whose folders they are in.
+    fn keep_unreferenced(&mut self) {
+        let mut referenced = vec![false; self.files.len()];
+        for tag in &self.tags {
+            for role in [Role::Parameter, Role::UpdaterState] {
+                for item in tag.items(role) {
+                    item.files.iter().for_each(|file| referenced[file.0] = true);
+                }
+            }
+        }
+        for (index, file) in self.files.iter().enumerate() {
+            let home = file.home.as_ref().filter(|_| !referenced[index]);
+            if let Some((identity, _)) = home
+                && let Some(tag) = self.tags.iter_mut().find(|tag| tag.identity == *identity)
+            {
+                tag.unreferenced.push(FileIndex(index));
+            }
+        }
+    }
+}
+
+fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Item> {
+    let find = |file: &ArrayFile| files.get(&file.index()).copied();
+    let items = arrays.iter().map(|(name, own)| Item {
+        name: name.to_owned(),
+        // All files of arrays are there, so none is left out.
+        files: own.iter().filter_map(find).collect(),
+    });
+    items.collect()
+}
+
+/// Whether an entry below a tag is none that the format knows.
+fn is_other(path: &str) -> bool {
+    let lists = [
+        layout::GRAPH,
+        layout::PARAMS,
+        layout::UPDATER,
+        layout::TRAINING_CONFIG,
+    ];
+    !lists.contains(&path) && layout::array_id(path).is_none()
+}

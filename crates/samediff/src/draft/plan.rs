@@ -1,0 +1,129 @@
+//! Which entries a draft becomes.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Content, Draft, FileIndex};
+use crate::layout::{self, Role};
+use crate::text::{FileRef, Line};
+use crate::{Error, ErrorKind, Result};
+
+/// An entry that is to be written.
+pub(super) enum Entry<'d> {
+    Content(String, &'d Content),
+    /// A file of an array, unless it turns out to be the same as an older one.
+    Array(String, FileIndex),
+    /// The list of a tag's arrays, which depends on what turned out to be the same.
+    List(String, usize, Role),
+}
+
+/// The entries of a model, in order, and where its arrays are.
+pub(super) struct Plan<'d> {
+    draft: &'d Draft,
+    pub(super) entries: Vec<Entry<'d>>,
+    /// The tag whose folder a file is in, and its name there.
+    places: HashMap<FileIndex, (usize, String)>,
+}
+
+impl<'d> Plan<'d> {
+    /// Plans: `tags.txt` comes first, then the tags, oldest first, each with its graph, its arrays
+    /// and then its lists.
+    pub(super) fn of(draft: &'d Draft) -> Result<Plan<'d>> {
+        if draft.tags.is_empty() {
+            let message = "a model without tags can't be written";
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let mut plan = Plan {
+            draft,
+            entries: Vec::new(),
+            places: HashMap::new(),
+        };
+        for tag in 0..draft.tags.len() {
+            plan.add_tag(tag);
+        }
+        for (name, content) in &draft.others {
+            plan.entries.push(Entry::Content(name.clone(), content));
+        }
+        Ok(plan)
+    }
+
+    fn add_tag(&mut self, index: usize) {
+        let tag = &self.draft.tags[index];
+        let name = |path: &str| format!("{}/{path}", tag.tag);
+        self.entries
+            .push(Entry::Content(name(layout::GRAPH), &tag.graph));
+        for role in [Role::Parameter, Role::UpdaterState] {
+            for file in self.place_files(index, role) {
+                let (_, id) = &self.places[&file];
+                let path = layout::array_path(role, id);
+                self.entries.push(Entry::Array(name(&path), file));
+            }
+            if role == Role::Parameter || tag.states.is_some() {
+                self.entries
+                    .push(Entry::List(name(role.list()), index, role));
+            }
+        }
+        if let Some(content) = &tag.training_config {
+            self.entries
+                .push(Entry::Content(name(layout::TRAINING_CONFIG), content));
+        }
+        for (path, content) in &tag.others {
+            self.entries.push(Entry::Content(name(path), content));
+        }
+    }
+
+    /// Gives a place to each file that this tag is the oldest to use: the name that it had in the
+    /// tag's folder, or else the next number.
+    fn place_files(&mut self, index: usize, role: Role) -> Vec<FileIndex> {
+        let tag = &self.draft.tags[index];
+        let mut own = Vec::new();
+        let mut seen = HashSet::new();
+        let referenced = tag.items(role).iter().flat_map(|item| &item.files);
+        let unreferenced = tag.unreferenced.iter();
+        let unreferenced = unreferenced.filter(|&&file| self.draft.file(file).role == role);
+        for &file in referenced.chain(unreferenced) {
+            if !self.places.contains_key(&file) && seen.insert(file) {
+                own.push(file);
+            }
+        }
+        let kept = |file: FileIndex| {
+            let (identity, id) = self.draft.file(file).home.as_ref()?;
+            (*identity == tag.identity && is_canonical(id)).then(|| id.clone())
+        };
+        let mut ids: Vec<Option<String>> = own.iter().map(|&file| kept(file)).collect();
+        let taken: HashSet<String> = ids.iter().flatten().cloned().collect();
+        let mut next = (0_u64..)
+            .map(|id| id.to_string())
+            .filter(|id| !taken.contains(id));
+        for (file, id) in own.iter().zip(&mut ids) {
+            let id = id.take().or_else(|| next.next()).unwrap_or_default();
+            self.places.insert(*file, (index, id));
+        }
+        own
+    }
+
+    /// The lines of a list, when it is known which files are written in whose place.
+    pub(super) fn lines(
+        &self,
+        tag: usize,
+        role: Role,
+        instead: &HashMap<FileIndex, FileIndex>,
+    ) -> Vec<Line> {
+        let reference = |file: &FileIndex| {
+            let file = instead.get(file).unwrap_or(file);
+            let (owner, id) = &self.places[file];
+            let other = (*owner != tag).then(|| self.draft.tags[*owner].tag.as_str());
+            FileRef::new(other, id)
+        };
+        let items = self.draft.tags[tag].items(role).iter();
+        let lines = items.map(|item| Line {
+            name: item.name.clone(),
+            refs: item.files.iter().map(reference).collect(),
+        });
+        lines.collect()
+    }
+}
+
+/// Whether an id is a number without zeros in front.
+fn is_canonical(id: &str) -> bool {
+    id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'))
+}

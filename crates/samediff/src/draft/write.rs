@@ -1,0 +1,296 @@
+//! Writing a draft.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::progress::{Meter, Progress};
+
+use super::plan::{Entry, Plan};
+use super::{Content, Draft, FileIndex};
+use crate::array::{Elements, header};
+use crate::zip::{ArchiveWriter, Compression};
+use crate::{Array, Error, Result, layout, text};
+
+/// How a model is written.
+#[derive(Clone, Debug, Default)]
+pub struct WriteOptions {
+    force: bool,
+    compression: Compression,
+    progress: Progress,
+}
+
+impl WriteOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        WriteOptions {
+            force: false,
+            compression: Compression::Keep,
+            progress: Progress::none(),
+        }
+    }
+
+    /// Whether a file that is there is replaced (false).
+    #[must_use]
+    pub const fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    pub(crate) const fn get_force(&self) -> bool {
+        self.force
+    }
+
+    pub(crate) const fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// How entries are stored ([`Compression::Keep`]).
+    #[must_use]
+    pub const fn compression(mut self, compression: Compression) -> Self {
+        self.compression = compression;
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
+    /// The file's size in bytes.
+    pub size: u64,
+    /// How many files of arrays it has.
+    pub arrays: u64,
+    /// How many new arrays turned out to be the same as older ones.
+    pub shared: u64,
+}
+
+impl Draft {
+    /// Writes the model to a file, which appears complete or not at all. It may be the file that the
+    /// draft was opened from, if `force` is set.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file is there and may not
+    /// be replaced; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io), or what is wrong with the archives that it is from.
+    pub fn write(&self, path: impl AsRef<Path>, options: &WriteOptions) -> Result<Written> {
+        let path = path.as_ref();
+        let write = || {
+            let plan = Plan::of(self)?;
+            let mut file = AtomicFile::create(path, options.force)?;
+            let written = self.execute(&plan, file.as_file_mut(), options)?;
+            file.commit()?;
+            Ok(written)
+        };
+        write().map_err(|error: Error| match error.kind() {
+            // The path is in it already.
+            crate::ErrorKind::AlreadyExists | crate::ErrorKind::NoFolder => error,
+            _ => error.in_file(path.display()),
+        })
+    }
+
+    fn execute(&self, plan: &Plan<'_>, file: &mut File, options: &WriteOptions) -> Result<Written> {
+        let mut run = Run {
+            draft: self,
+            writer: ArchiveWriter::new(file, options.compression),
+            meter: options.progress.meter(self.total()),
+            waiting: self.waiting(plan),
+            instead: HashMap::new(),
+            done: HashSet::new(),
+            arrays: 0,
+        };
+        let tags = text::print_tags(self.tags());
+        run.add(layout::TAGS, tags.as_bytes())?;
+        for entry in &plan.entries {
+            run.entry(plan, entry)?;
+        }
+        let Run {
+            writer,
+            instead,
+            arrays,
+            ..
+        } = run;
+        Ok(Written {
+            size: writer.finish()?,
+            arrays,
+            shared: instead.len() as u64,
+        })
+    }
+
+    /// How many bytes are to be written at the most, for the progress.
+    fn total(&self) -> u64 {
+        let lens = self.files.iter().map(|file| match &file.content {
+            Content::Entry(archive, index) => archive.record(*index).len,
+            Content::Bytes(bytes) => bytes.len() as u64,
+            Content::Array(array) => array.data_len(),
+        });
+        lens.sum()
+    }
+
+    /// The planned files that may turn out to be the same as each file.
+    fn waiting(&self, plan: &Plan<'_>) -> HashMap<FileIndex, Vec<FileIndex>> {
+        let mut waiting: HashMap<_, Vec<_>> = HashMap::new();
+        for entry in &plan.entries {
+            if let Entry::Array(_, file) = entry {
+                for candidate in &self.file(*file).candidates {
+                    waiting.entry(*candidate).or_default().push(*file);
+                }
+            }
+        }
+        waiting
+    }
+}
+
+/// A draft that is being written.
+struct Run<'d, 'f> {
+    draft: &'d Draft,
+    writer: ArchiveWriter<'f>,
+    meter: Meter,
+    /// The files that may turn out to be the same as one.
+    waiting: HashMap<FileIndex, Vec<FileIndex>>,
+    /// The files that are the same as older ones.
+    instead: HashMap<FileIndex, FileIndex>,
+    /// The files that have been written.
+    done: HashSet<FileIndex>,
+    arrays: u64,
+}
+
+impl Run<'_, '_> {
+    fn entry(&mut self, plan: &Plan<'_>, entry: &Entry<'_>) -> Result<()> {
+        match entry {
+            Entry::Content(name, content) => self.content(name, content, |_| Ok(())),
+            Entry::List(name, tag, role) => {
+                let lines = plan.lines(*tag, *role, &self.instead);
+                let text = text::print_lines(&lines).map_err(|error| error.in_entry(name))?;
+                self.add(name, text.as_bytes())
+            }
+            Entry::Array(name, file) if !self.instead.contains_key(file) => self.array(name, *file),
+            Entry::Array(..) => Ok(()),
+        }
+    }
+
+    fn add(&mut self, name: &str, content: impl Read) -> Result<()> {
+        let added = self.writer.add(name, content, |_| Ok(()));
+        added.map_err(|error| error.in_entry(name))
+    }
+
+    fn content(
+        &mut self,
+        name: &str,
+        content: &Content,
+        mut seen: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let meter = &self.meter;
+        let written = |bytes: &[u8]| {
+            meter.advance(bytes.len() as u64)?;
+            seen(bytes)
+        };
+        let added = match content {
+            Content::Entry(archive, index) => self.writer.copy(name, archive, *index, written),
+            Content::Bytes(bytes) => self.writer.add(name, &bytes[..], written),
+            Content::Array(array) => {
+                let header = header(&array.written_info(), array.data_len())?;
+                let data = array.little_endian()?;
+                self.writer.add(name, (&header[..]).chain(data), written)
+            }
+        };
+        added.map_err(|error| error.in_entry(name))
+    }
+
+    /// Writes an array, and finds out on the way which later ones are the same.
+    fn array(&mut self, name: &str, file: FileIndex) -> Result<()> {
+        self.arrays += 1;
+        self.done.insert(file);
+        let content = &self.draft.file(file).content;
+        let waiting = self.waiting.remove(&file).unwrap_or_default();
+        let waiting = waiting
+            .into_iter()
+            .filter(|later| !self.instead.contains_key(later) && !self.done.contains(later));
+        let mut rivals = Vec::new();
+        for later in waiting {
+            let array = self.draft.file(later).content.array()?;
+            rivals.push((later, Rival::new(array)?));
+        }
+        if rivals.is_empty() {
+            return self.content(name, content, |_| Ok(()));
+        }
+        let older = content.array()?;
+        let (shown, starts) = match content {
+            Content::Entry(archive, index) => {
+                let little = older.written_info() == *older.info();
+                let shown = little && self.writer.shows_copy(archive, *index);
+                (shown, older.offset_in_entry())
+            }
+            _ => (
+                true,
+                header(&older.written_info(), older.data_len())?.len() as u64,
+            ),
+        };
+        if !shown {
+            // What goes by is not the data that is to be compared.
+            for (later, rival) in rivals {
+                if older.equals(&rival.array)? {
+                    self.instead.insert(later, file);
+                }
+            }
+            return self.content(name, content, |_| Ok(()));
+        }
+        let data = starts..starts + older.data_len();
+        let mut at = 0;
+        self.content(name, content, |bytes| {
+            let bytes_at = at;
+            at += bytes.len() as u64;
+            let from = data.start.clamp(bytes_at, at) - bytes_at;
+            let to = data.end.clamp(bytes_at, at) - bytes_at;
+            // Both are within the bytes.
+            let part = usize::try_from(from).ok().zip(usize::try_from(to).ok());
+            let part = part
+                .and_then(|(from, to)| bytes.get(from..to))
+                .unwrap_or_default();
+            rivals.iter_mut().try_for_each(|(_, rival)| rival.see(part))
+        })?;
+        let same = rivals.into_iter().filter(|(_, rival)| rival.same);
+        self.instead.extend(same.map(|(later, _)| (later, file)));
+        Ok(())
+    }
+}
+
+/// An array that is compared with one that is being written.
+struct Rival {
+    array: Array,
+    data: Elements,
+    /// Whether all was the same so far.
+    same: bool,
+    buf: Vec<u8>,
+}
+
+impl Rival {
+    fn new(array: Array) -> Result<Rival> {
+        Ok(Rival {
+            data: array.little_endian()?,
+            array,
+            same: true,
+            buf: Vec::new(),
+        })
+    }
+
+    fn see(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.same {
+            self.buf.resize(bytes.len(), 0);
+            self.data.read_exact(&mut self.buf)?;
+            self.same = self.buf == bytes;
+        }
+        Ok(())
+    }
+}

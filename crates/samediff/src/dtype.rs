@@ -1,0 +1,258 @@
+//! Types of elements, and kinds of variables, by the numbers that the files have.
+
+use std::fmt;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The type of an array's elements.
+///
+/// ```
+/// use proto_splitter_samediff::DType;
+/// assert_eq!(DType::BFloat16.width(), Some(2));
+/// assert_eq!(DType::Utf8.width(), None);
+/// assert_eq!(DType::Float.to_string(), "FLOAT");
+/// assert_eq!("UINT8".parse::<DType>()?, DType::UInt8);
+/// # Ok::<(), proto_splitter_samediff::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DType {
+    /// One byte, 0 or 1.
+    Bool,
+    /// IEEE 754, 2 bytes.
+    Half,
+    /// Half of a float, 2 bytes.
+    BFloat16,
+    /// IEEE 754, 4 bytes.
+    Float,
+    /// IEEE 754, 8 bytes.
+    Double,
+    /// 1 byte, signed.
+    Int8,
+    /// 2 bytes, signed.
+    Int16,
+    /// 4 bytes, signed.
+    Int32,
+    /// 8 bytes, signed.
+    Int64,
+    /// 1 byte.
+    UInt8,
+    /// 2 bytes.
+    UInt16,
+    /// 4 bytes.
+    UInt32,
+    /// 8 bytes.
+    UInt64,
+    /// Texts of any length.
+    Utf8,
+}
+
+/// What the formats know of a type.
+struct Row {
+    dtype: DType,
+    code: i8,
+    name: &'static str,
+    /// Bytes of an element.
+    width: Option<u8>,
+    /// The bits that shape information has for it.
+    extras: i64,
+}
+
+const UNSIGNED: i64 = 1 << 23;
+
+const fn row(dtype: DType, code: i8, name: &'static str, width: u8, extras: i64) -> Row {
+    Row {
+        dtype,
+        code,
+        name,
+        width: if width == 0 { None } else { Some(width) },
+        extras,
+    }
+}
+
+/// In the order of [`DType`].
+const ROWS: [Row; 14] = [
+    row(DType::Bool, 1, "BOOL", 1, 1 << 19),
+    row(DType::Half, 3, "HALF", 2, 1 << 12),
+    row(DType::BFloat16, 17, "BFLOAT16", 2, 1 << 11),
+    row(DType::Float, 5, "FLOAT", 4, 1 << 13),
+    row(DType::Double, 6, "DOUBLE", 8, 1 << 14),
+    row(DType::Int8, 7, "INT8", 1, 1 << 15),
+    row(DType::Int16, 8, "INT16", 2, 1 << 16),
+    row(DType::Int32, 9, "INT32", 4, 1 << 17),
+    row(DType::Int64, 10, "INT64", 8, 1 << 18),
+    row(DType::UInt8, 11, "UINT8", 1, 1 << 15 | UNSIGNED),
+    row(DType::UInt16, 12, "UINT16", 2, 1 << 16 | UNSIGNED),
+    row(DType::UInt32, 13, "UINT32", 4, 1 << 17 | UNSIGNED),
+    row(DType::UInt64, 14, "UINT64", 8, 1 << 18 | UNSIGNED),
+    row(DType::Utf8, 50, "UTF8", 0, 1 << 20),
+];
+
+/// The names of the codes that no array of ours has.
+const OTHERS: [(i8, &str); 7] = [
+    (0, "INHERIT"),
+    (2, "FLOAT8"),
+    (4, "HALF2"),
+    (15, "QINT8"),
+    (16, "QINT16"),
+    (51, "UTF16"),
+    (52, "UTF32"),
+];
+
+/// The bits of shape information that tell a type.
+pub(crate) const TYPE_BITS: i64 = {
+    let mut bits = 1 << 22 | 1 << 24;
+    let mut index = 0;
+    while index < ROWS.len() {
+        bits |= ROWS[index].extras;
+        index += 1;
+    }
+    bits
+};
+
+impl DType {
+    /// All of them.
+    pub const ALL: [DType; 14] = {
+        let mut all = [DType::Bool; 14];
+        let mut index = 0;
+        while index < ROWS.len() {
+            all[index] = ROWS[index].dtype;
+            index += 1;
+        }
+        all
+    };
+
+    fn row(self) -> &'static Row {
+        &ROWS[self as usize]
+    }
+
+    /// The bytes of one element; texts have none.
+    #[must_use]
+    pub fn width(self) -> Option<u8> {
+        self.row().width
+    }
+
+    /// The number in files.
+    #[must_use]
+    pub fn code(self) -> i8 {
+        self.row().code
+    }
+
+    /// The bits in the extras of shape information.
+    pub(crate) fn extras(self) -> i64 {
+        self.row().extras
+    }
+
+    /// The type of this number.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnsupportedArray`] if it is a type that is not written today, or none.
+    pub fn from_code(code: i8) -> Result<DType> {
+        if let Some(row) = ROWS.iter().find(|row| row.code == code) {
+            return Ok(row.dtype);
+        }
+        let other = OTHERS.iter().find(|other| other.0 == code);
+        let message = match other {
+            Some((_, name)) => format!("type {name} is not supported"),
+            None => format!("there is no type with the number {code}"),
+        };
+        Err(Error::new(ErrorKind::UnsupportedArray, message))
+    }
+}
+
+impl fmt::Display for DType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.row().name)
+    }
+}
+
+impl std::str::FromStr for DType {
+    type Err = Error;
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there is no type of this name.
+    fn from_str(name: &str) -> Result<DType> {
+        let found = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
+        found.map(|row| row.dtype).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidConfig,
+                format!("there is no type {name:?}"),
+            )
+        })
+    }
+}
+
+/// What a variable of a graph is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum VarType {
+    /// It has values, and training changes them.
+    Variable,
+    /// It has values, which stay.
+    Constant,
+    /// An operation computes it.
+    Array,
+    /// Whoever runs the graph supplies it.
+    Placeholder,
+}
+
+impl VarType {
+    const ALL: [VarType; 4] = [
+        VarType::Variable,
+        VarType::Constant,
+        VarType::Array,
+        VarType::Placeholder,
+    ];
+
+    /// Whether it has values, and so a line in `params.txt`.
+    #[must_use]
+    pub fn has_values(self) -> bool {
+        matches!(self, VarType::Variable | VarType::Constant)
+    }
+
+    pub(crate) fn code(self) -> i8 {
+        self as i8
+    }
+
+    pub(crate) fn from_code(code: i8) -> Result<VarType> {
+        let index = usize::try_from(code).ok();
+        let found = index.and_then(|index| VarType::ALL.get(index));
+        found.copied().ok_or_else(|| {
+            let what = match code {
+                4 => "a SEQUENCE, which the format has no place for".to_owned(),
+                _ => format!("of the kind {code}, which there is not"),
+            };
+            Error::new(ErrorKind::InvalidGraph, format!("a variable is {what}"))
+        })
+    }
+}
+
+impl fmt::Display for VarType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            VarType::Variable => "VARIABLE",
+            VarType::Constant => "CONSTANT",
+            VarType::Array => "ARRAY",
+            VarType::Placeholder => "PLACEHOLDER",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_found_by_its_number_and_its_name() {
+        for dtype in DType::ALL {
+            assert_eq!(DType::from_code(dtype.code()).unwrap(), dtype);
+            assert_eq!(dtype.to_string().parse::<DType>().unwrap(), dtype);
+            assert_eq!(dtype.extras() & !TYPE_BITS, 0);
+        }
+        let error = DType::from_code(2).unwrap_err();
+        assert_eq!(error.to_string(), "type FLOAT8 is not supported");
+        assert!(DType::from_code(99).is_err());
+    }
+}

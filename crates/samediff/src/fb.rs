@@ -1,0 +1,59 @@
+//! FlatBuffers: tables by the schemas under `schemas/`, read by position and written in one go.
+//!
+//! The code that the known generators make needs `unsafe` and the whole buffer in memory. Here the
+//! schema is data: [`schema`] is generated from the `.fbs` files, and one reader and one writer go
+//! by it. A classic file of 2 GiB is then read without its arrays, which stay where they are.
+//!
+//! ```text
+//! buffer   u32 offset of the root table
+//! table    i32 how far in front of it its vtable is, then its fields
+//! vtable   u16 own length, u16 the table's length, u16 offset of each field in the table (0: not there)
+//! field    a number, or a u32: how far behind it a table, string or vector is
+//! vector   u32 count, then the elements; a string is a vector of bytes
+//! ```
+
+mod budget;
+mod object;
+mod read;
+#[rustfmt::skip]
+#[allow(clippy::module_inception, reason = "the table FlatGraph is in the namespace flat_graph")]
+pub(crate) mod schema;
+mod write;
+
+pub(crate) use budget::Budget;
+pub(crate) use object::{Object, Span, Value};
+pub(crate) use read::read;
+pub(crate) use write::{MAX_BUFFER_LEN, write};
+
+/// A table of a schema.
+#[derive(Debug)]
+pub(crate) struct TableType {
+    pub(crate) name: &'static str,
+    /// By slot.
+    pub(crate) fields: &'static [FieldType],
+}
+
+/// A field of a table.
+#[derive(Debug)]
+pub(crate) struct FieldType {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// What a field holds. Enumerations and `bool` are bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    I8,
+    I32,
+    I64,
+    String,
+    Table(&'static TableType),
+    /// The bytes of an array, which are not read with the table.
+    Payload,
+    I8s,
+    I32s,
+    I64s,
+    F64s,
+    Strings,
+    Tables(&'static TableType),
+}

@@ -1,0 +1,33 @@
+//! How much may be decoded.
+
+use crate::{Error, ErrorKind, Result};
+
+/// How much may be decoded. Tables may share what they refer to, so that a small buffer stands for
+/// any amount of memory; this bounds it.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: u64,
+    limit: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(bytes: u64) -> Budget {
+        Budget {
+            left: bytes,
+            limit: bytes,
+        }
+    }
+
+    pub(super) fn spend(&mut self, bytes: u64) -> Result<()> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let message = format!("its tables stand for more than {} bytes", self.limit);
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A table as a value.
+
+use record_file::ReadAt;
+
+use super::Budget;
+use crate::Result;
+
+/// Where the bytes of an array are in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    I8(i8),
+    I32(i32),
+    I64(i64),
+    String(String),
+    Table(Object),
+    /// Bytes that were left in the buffer.
+    Span(Span),
+    /// Bytes that a writer puts behind the tables, by their number.
+    Deferred(usize),
+    Bytes(Vec<u8>),
+    I8s(Vec<i8>),
+    I32s(Vec<i32>),
+    I64s(Vec<i64>),
+    F64s(Vec<f64>),
+    Strings(Vec<String>),
+    Tables(Vec<Object>),
+}
+
+impl Value {
+    /// Whether it is what an absent field means.
+    fn is_default(&self) -> bool {
+        matches!(self, Value::I8(0) | Value::I32(0) | Value::I64(0))
+    }
+}
+
+/// A table: the fields that it has, by slot, in ascending order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Object {
+    fields: Vec<(usize, Value)>,
+}
+
+impl Object {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    pub(crate) fn fields(&self) -> &[(usize, Value)] {
+        &self.fields
+    }
+
+    pub(crate) fn get(&self, slot: usize) -> Option<&Value> {
+        let at = self
+            .fields
+            .binary_search_by_key(&slot, |field| field.0)
+            .ok()?;
+        Some(&self.fields[at].1)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: usize) -> Option<&mut Value> {
+        let at = self
+            .fields
+            .binary_search_by_key(&slot, |field| field.0)
+            .ok()?;
+        Some(&mut self.fields[at].1)
+    }
+
+    /// Sets a field; a number that is 0 is left out.
+    pub(crate) fn set(&mut self, slot: usize, value: Value) {
+        let found = self.fields.binary_search_by_key(&slot, |field| field.0);
+        match (found, value.is_default()) {
+            (Ok(at), true) => _ = self.fields.remove(at),
+            (Ok(at), false) => self.fields[at].1 = value,
+            (Err(_), true) => {}
+            (Err(at), false) => self.fields.insert(at, (slot, value)),
+        }
+    }
+
+    /// Takes a field out.
+    pub(crate) fn take(&mut self, slot: usize) -> Option<Value> {
+        let at = self
+            .fields
+            .binary_search_by_key(&slot, |field| field.0)
+            .ok()?;
+        Some(self.fields.remove(at).1)
+    }
+
+    pub(crate) fn take_i8(&mut self, slot: usize) -> i8 {
+        match self.take(slot) {
+            Some(Value::I8(value)) => value,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn take_i64(&mut self, slot: usize) -> i64 {
+        match self.take(slot) {
+            Some(Value::I64(value)) => value,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn get_i32(&self, slot: usize) -> i32 {
+        match self.get(slot) {
+            Some(&Value::I32(value)) => value,
+            _ => 0,
+        }
+    }
+
+    pub(crate) fn take_string(&mut self, slot: usize) -> Option<String> {
+        match self.take(slot) {
+            Some(Value::String(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take_table(&mut self, slot: usize) -> Option<Object> {
+        match self.take(slot) {
+            Some(Value::Table(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take_i8s(&mut self, slot: usize) -> Vec<i8> {
+        match self.take(slot) {
+            Some(Value::I8s(value)) => value,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn take_i64s(&mut self, slot: usize) -> Option<Vec<i64>> {
+        match self.take(slot) {
+            Some(Value::I64s(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn take_f64s(&mut self, slot: usize) -> Vec<f64> {
+        match self.take(slot) {
+            Some(Value::F64s(value)) => value,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn take_strings(&mut self, slot: usize) -> Vec<String> {
+        match self.take(slot) {
+            Some(Value::Strings(value)) => value,
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn take_tables(&mut self, slot: usize) -> Vec<Object> {
+        match self.take(slot) {
+            Some(Value::Tables(value)) => value,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Sets a text, unless it is empty.
+    pub(crate) fn set_string(&mut self, slot: usize, text: &str) {
+        if !text.is_empty() {
+            self.set(slot, Value::String(text.to_owned()));
+        }
+    }
+
+    /// Sets texts, unless there are none.
+    pub(crate) fn set_strings(&mut self, slot: usize, texts: &[String]) {
+        if !texts.is_empty() {
+            self.set(slot, Value::Strings(texts.to_vec()));
+        }
+    }
+
+    /// Brings in the bytes that were left in the buffer that the table is from.
+    pub(crate) fn inline(&mut self, source: &dyn ReadAt, budget: &mut Budget) -> Result<()> {
+        for (_, value) in &mut self.fields {
+            match value {
+                Value::Span(span) => {
+                    budget.spend(span.len)?;
+                    let mut bytes = vec![0; usize::try_from(span.len).unwrap_or(usize::MAX)];
+                    source.read_exact_at(span.offset, &mut bytes)?;
+                    *value = Value::Bytes(bytes);
+                }
+                Value::Table(table) => table.inline(source, budget)?,
+                Value::Tables(tables) => {
+                    for table in tables {
+                        table.inline(source, budget)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

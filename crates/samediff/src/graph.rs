@@ -1,0 +1,137 @@
+//! The graph of a tag: variables without their values, and operations.
+
+mod check;
+mod codec;
+
+use std::collections::HashMap;
+
+pub(crate) use check::check;
+pub(crate) use codec::{from_bytes, optional_dtype, to_bytes};
+
+use crate::fb::Object;
+use crate::{DType, VarType};
+
+/// A variable, constant, placeholder or result of an operation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Variable {
+    /// Its name, which no other variable has.
+    pub name: String,
+    /// The type of its elements, if one is known.
+    pub dtype: Option<DType>,
+    /// What it is.
+    pub kind: VarType,
+    /// The length of each dimension, -1 for one that may have any; nothing if no shape is known.
+    pub shape: Option<Vec<i64>>,
+    /// What a classic file says besides.
+    pub(crate) classic: Object,
+}
+
+impl Variable {
+    /// A variable of this name.
+    ///
+    /// ```
+    /// use proto_splitter_samediff::{DType, VarType, Variable};
+    /// let weights = Variable::new("w", VarType::Variable, DType::Float, [2, 3]);
+    /// assert_eq!(weights.shape.as_deref(), Some(&[2, 3][..]));
+    /// ```
+    pub fn new(
+        name: impl Into<String>,
+        kind: VarType,
+        dtype: DType,
+        shape: impl Into<Vec<i64>>,
+    ) -> Variable {
+        Variable {
+            name: name.into(),
+            dtype: Some(dtype),
+            kind,
+            shape: Some(shape.into()),
+            classic: Object::default(),
+        }
+    }
+}
+
+/// Named arguments of an operation, in order.
+pub type Arguments<T> = Vec<(String, T)>;
+
+/// An operation.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Operation {
+    /// Its name, which no other operation has.
+    pub name: String,
+    /// What it does, as `add`.
+    pub op_name: String,
+    /// The family of legacy operations that it is from; 21 for custom ones, which go by name.
+    pub op_type: i8,
+    /// Its number in that family.
+    pub op_num: i64,
+    /// The variables that it reads.
+    pub inputs: Vec<String>,
+    /// The variables that it computes.
+    pub outputs: Vec<String>,
+    /// Integer arguments.
+    pub i_args: Arguments<i64>,
+    /// Floating-point arguments.
+    pub t_args: Arguments<f64>,
+    /// Boolean arguments.
+    pub b_args: Arguments<bool>,
+    /// Types as arguments.
+    pub d_args: Arguments<DType>,
+    /// What a classic file says besides.
+    pub(crate) classic: Object,
+}
+
+impl Operation {
+    /// An operation of this name without inputs, outputs and arguments.
+    ///
+    /// ```
+    /// use proto_splitter_samediff::Operation;
+    /// let mut add = Operation::new("sum", "add");
+    /// add.inputs = vec!["a".into(), "b".into()];
+    /// add.i_args = vec![("axis".into(), 1)];
+    /// ```
+    pub fn new(name: impl Into<String>, op_name: impl Into<String>) -> Operation {
+        Operation {
+            name: name.into(),
+            op_name: op_name.into(),
+            ..Operation::default()
+        }
+    }
+}
+
+/// A graph.
+///
+/// ```
+/// use proto_splitter_samediff::{DType, Graph, VarType, Variable};
+/// let mut graph = Graph::default();
+/// graph.variables.push(Variable::new("w", VarType::Constant, DType::Float, []));
+/// assert_eq!(graph.variable("w").unwrap().kind, VarType::Constant);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Graph {
+    /// Its variables. The order is the one of `params.txt`.
+    pub variables: Vec<Variable>,
+    /// Its operations.
+    pub operations: Vec<Operation>,
+    /// The variables that training makes small.
+    pub loss_variables: Vec<String>,
+    /// What a classic file says besides.
+    pub(crate) classic: Object,
+}
+
+impl Graph {
+    /// The variable of this name. It looks through all of them.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.variables.iter().find(|variable| variable.name == name)
+    }
+
+    /// The places of the variables, by name.
+    pub(crate) fn by_name(&self) -> HashMap<&str, usize> {
+        let all = self.variables.iter().enumerate();
+        all.map(|(index, variable)| (&*variable.name, index))
+            .collect()
+    }
+}

@@ -1,0 +1,64 @@
+//! The names of the entries.
+//!
+//! ```text
+//! tags.txt                  one tag a line, oldest first
+//! TAG/graph.fb              the graph
+//! TAG/params.txt            variable or constant -> file
+//! TAG/params/ID.fb          one array
+//! TAG/trainingConfig.fb     how it is trained (optional)
+//! TAG/updater.txt           variable -> files of its updater's states (optional)
+//! TAG/updater/ID.fb         one array
+//! ```
+
+/// The list of tags: the first entry.
+pub(crate) const TAGS: &str = "tags.txt";
+pub(crate) const GRAPH: &str = "graph.fb";
+pub(crate) const PARAMS: &str = "params.txt";
+pub(crate) const UPDATER: &str = "updater.txt";
+pub(crate) const TRAINING_CONFIG: &str = "trainingConfig.fb";
+/// What the name of an array's file ends with.
+pub(crate) const ARRAY_SUFFIX: &str = ".fb";
+
+/// Which of the two folders below a tag an array's file is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Role {
+    /// `params/`: the values of a variable or constant.
+    Parameter,
+    /// `updater/`: a state of the updater, such as a moment of Adam's.
+    UpdaterState,
+}
+
+impl Role {
+    /// The folder's name.
+    #[must_use]
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Role::Parameter => "params",
+            Role::UpdaterState => "updater",
+        }
+    }
+
+    /// The text file that names the files of the folder.
+    #[must_use]
+    pub const fn list(self) -> &'static str {
+        match self {
+            Role::Parameter => PARAMS,
+            Role::UpdaterState => UPDATER,
+        }
+    }
+}
+
+/// The path of an array's file below its tag.
+pub(crate) fn array_path(role: Role, id: &str) -> String {
+    format!("{}/{id}{ARRAY_SUFFIX}", role.folder())
+}
+
+/// Which array's file a path below a tag is.
+pub(crate) fn array_id(path: &str) -> Option<(Role, &str)> {
+    let (folder, file) = path.split_once('/')?;
+    let role = [Role::Parameter, Role::UpdaterState]
+        .into_iter()
+        .find(|role| role.folder() == folder)?;
+    let id = file.strip_suffix(ARRAY_SUFFIX)?;
+    (!id.is_empty() && !id.contains('/')).then_some((role, id))
+}

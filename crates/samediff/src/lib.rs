@@ -1,0 +1,52 @@
+//! The SameDiff zip and FlatBuffers model format: writes, reads, checks and edits models of any size.
+//!
+//! A model is a zip archive of *tags*. Each tag is one state of the model, such as a checkpoint, with
+//! a graph, the values of the graph's variables and constants (its *parameters*), and the states of
+//! the updater that trains it. Each array is a file of its own, so only a single array is held to
+//! FlatBuffers' 2 GiB, and tags share the arrays that didn't change between them.
+//!
+//! ```text
+//! tags.txt                  one tag a line, oldest first
+//! TAG/graph.fb              the graph
+//! TAG/params.txt            variable or constant -> file
+//! TAG/params/ID.fb          one array
+//! TAG/trainingConfig.fb     how it is trained (optional)
+//! TAG/updater.txt           variable -> files of its updater's states (optional)
+//! TAG/updater/ID.fb         one array
+//! ```
+//!
+//! [`Model`] reads one, [`Draft`] describes one that is to be written: a new one, or what is to
+//! become of others. Nothing large is decoded or held in memory.
+//!
+//! Sizes and offsets are in bytes.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used))]
+
+mod array;
+mod bridge;
+mod draft;
+mod dtype;
+mod error;
+mod fb;
+mod format;
+mod graph;
+mod layout;
+mod limits;
+mod model;
+mod tag;
+mod text;
+mod zip;
+
+pub use array::{Array, ArrayInfo, ByteOrder, Elements, MAX_STRINGS_SIZE, Order};
+pub use bridge::{import, import_with, write_classic, write_safetensors};
+pub use draft::{Draft, TagContent, WriteOptions, Written};
+pub use dtype::{DType, VarType};
+pub use error::{Error, ErrorKind, Result};
+pub use format::{IMPORTED_TAG, SameDiffFormat};
+pub use graph::{Arguments, Graph, Operation, Variable};
+pub use layout::Role;
+pub use limits::{DEFAULT_MAX_ENTRIES, DEFAULT_MAX_GRAPH_SIZE, DEFAULT_MAX_TEXT_SIZE, Limits};
+pub use model::{ArrayFile, Arrays, CheckOptions, Model, ModelOptions, Report, TagView};
+pub use tag::{MAX_TAG_LEN, Tag};
+pub use text::FileRef;
+pub use zip::Compression;

@@ -1,0 +1,371 @@
+//! A model that is open for reading.
+
+mod arrays;
+mod check;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+pub use arrays::{ArrayFile, Arrays};
+pub use check::{CheckOptions, Report};
+
+use crate::layout::{self, Role};
+use crate::limits::Limits;
+use crate::tag::fold;
+use crate::zip::{Archive, EntryIndex};
+use crate::{Array, Error, ErrorKind, Graph, Result, Tag, graph, text};
+
+/// How a model is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ModelOptions {
+    limits: Limits,
+}
+
+impl ModelOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        ModelOptions {
+            limits: Limits::new(),
+        }
+    }
+
+    pub(crate) const fn get_limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the reader puts up with ([`Limits::new`]).
+    #[must_use]
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}
+
+/// A model: tags, each with a graph and its parameters.
+///
+/// Opening one reads the archive's directory and `tags.txt`. All else is read when it is asked for.
+///
+/// ```
+/// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, Model, TagContent, VarType, Variable, WriteOptions};
+///
+/// let mut graph = Graph::default();
+/// graph.variables.push(Variable::new("w", VarType::Variable, DType::UInt8, [3]));
+/// let array = Array::from_bytes(ArrayInfo::new(DType::UInt8, [3])?, vec![1, 2, 3])?;
+/// let mut draft = Draft::new();
+/// draft.add_tag("first".parse()?, TagContent::new(graph).parameter("w", array))?;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("model.zip");
+/// draft.write(&path, &WriteOptions::new())?;
+///
+/// let model = Model::open(&path)?;
+/// let tag = model.default_tag();
+/// assert_eq!(tag.name().as_str(), "first");
+/// assert_eq!(tag.parameter("w")?.values()?.read_to_vec(16)?, [1, 2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Model {
+    archive: Archive,
+    limits: Limits,
+    path: Option<PathBuf>,
+    /// At least one, oldest first.
+    tags: Vec<Folder>,
+    /// Places of tags, by their names without case and by their folders.
+    by_fold: HashMap<String, usize>,
+    by_folder: HashMap<Box<str>, usize>,
+}
+
+/// A tag, and how its folder is spelled in the archive.
+#[derive(Clone, Debug)]
+struct Folder {
+    tag: Tag,
+    name: Box<str>,
+}
+
+impl Model {
+    /// Opens a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::NotAnArchive`], or what is wrong with the
+    /// archive; [`ErrorKind::MissingEntry`] if it has no `tags.txt`, or a tag no folder; what is
+    /// wrong with the tags.
+    pub fn open(path: impl AsRef<Path>) -> Result<Model> {
+        Model::open_with(path, &ModelOptions::new())
+    }
+
+    /// Opens a file in another way than by default.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model> {
+        let path = path.as_ref();
+        let open = || {
+            let file = File::open(path)?;
+            let mut model = Model::from_source(Arc::new(file), options)?;
+            model.path = Some(path.to_owned());
+            Ok(model)
+        };
+        open().map_err(|error: Error| error.in_file(path.display()))
+    }
+
+    /// Opens what is in memory, or anywhere else.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn from_source(source: Arc<dyn ReadAt>, options: &ModelOptions) -> Result<Model> {
+        let limits = options.limits;
+        let archive = Archive::open(source, &limits)?;
+        let Some(index) = archive.directory().find(layout::TAGS) else {
+            let message = "there is no tags.txt, so this is no SameDiff model";
+            return Err(Error::new(ErrorKind::MissingEntry, message).in_entry(layout::TAGS));
+        };
+        let bytes = archive.read(index, limits.get_max_text_size())?;
+        let tags = text::parse_tags(&bytes).map_err(|error| error.in_entry(layout::TAGS))?;
+        let tags = find_folders(&archive, tags)?;
+        let folds = tags.iter().map(|folder| folder.tag.folded().to_owned());
+        let folders = tags.iter().map(|folder| folder.name.clone());
+        Ok(Model {
+            by_fold: folds.zip(0..).collect(),
+            by_folder: folders.zip(0..).collect(),
+            archive,
+            limits,
+            path: None,
+            tags,
+        })
+    }
+
+    /// The file that it was opened from, if it was one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// All tags, oldest first.
+    pub fn tags(&self) -> impl DoubleEndedIterator<Item = TagView<'_>> + ExactSizeIterator {
+        (0..self.tags.len()).map(|index| TagView { model: self, index })
+    }
+
+    /// The newest tag, which is the one that is meant if none is named.
+    #[must_use]
+    pub fn default_tag(&self) -> TagView<'_> {
+        TagView {
+            model: self,
+            index: self.tags.len() - 1,
+        }
+    }
+
+    /// The tag of this name, in any case of letters.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownTag`] if there is none.
+    pub fn tag(&self, name: &str) -> Result<TagView<'_>> {
+        match self.tag_index(name) {
+            Some(index) => Ok(TagView { model: self, index }),
+            None => {
+                let names: Vec<&str> = self.tags.iter().map(|folder| folder.tag.as_str()).collect();
+                let message = format!("no tag is named {name:?}; there are {}", names.join(", "));
+                Err(self.named(Error::new(ErrorKind::UnknownTag, message)))
+            }
+        }
+    }
+
+    fn tag_index(&self, name: &str) -> Option<usize> {
+        self.by_fold.get(&fold(name)).copied()
+    }
+
+    /// Adds the file to an error.
+    fn named(&self, error: Error) -> Error {
+        match &self.path {
+            Some(path) => error.in_file(path.display()),
+            None => error,
+        }
+    }
+
+    pub(crate) fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// Which tag's folder an entry is in, and its path below it.
+    pub(crate) fn place<'e>(&self, entry: &'e str) -> Option<(usize, &'e str)> {
+        let (folder, path) = entry.split_once('/')?;
+        Some((*self.by_folder.get(folder)?, path))
+    }
+
+    /// Every file of `params/` or `updater/` below a tag, whether or not anything refers to it.
+    pub(crate) fn array_files(&self) -> impl Iterator<Item = (usize, Role, &str, EntryIndex)> {
+        self.archive
+            .directory()
+            .files()
+            .filter_map(|(index, record)| {
+                let (tag, path) = self.place(&record.name)?;
+                let (role, id) = layout::array_id(path)?;
+                Some((tag, role, id, index))
+            })
+    }
+}
+
+/// Finds how the folder of each tag is spelled.
+fn find_folders(archive: &Archive, tags: Vec<Tag>) -> Result<Vec<Folder>> {
+    let mut by_fold: HashMap<String, usize> = HashMap::new();
+    for (index, tag) in tags.iter().enumerate() {
+        by_fold.insert(tag.folded().to_owned(), index);
+    }
+    let mut found: Vec<Option<Box<str>>> = vec![None; tags.len()];
+    let mut last = "";
+    for (_, record) in archive.directory().files() {
+        let Some((folder, _)) = record.name.split_once('/') else {
+            continue;
+        };
+        // Most entries are in the folder of the one before.
+        if folder == last {
+            continue;
+        }
+        last = folder;
+        let Some(&index) = by_fold.get(&fold(folder)) else {
+            continue;
+        };
+        match &found[index] {
+            None => found[index] = Some(folder.into()),
+            Some(other) if **other == *folder => {}
+            Some(other) => {
+                let message = format!("the folders {other:?} and {folder:?} are of one tag");
+                return Err(Error::new(ErrorKind::DuplicateTag, message).in_entry(folder));
+            }
+        }
+    }
+    let folders = tags.into_iter().zip(found).zip(1..);
+    let folders = folders.map(|((tag, name), line)| match name {
+        Some(name) => Ok(Folder { tag, name }),
+        None => {
+            let message = format!("tag {:?} has no folder", tag.as_str());
+            let error = Error::new(ErrorKind::MissingEntry, message);
+            Err(error.in_entry(layout::TAGS).on_line(line))
+        }
+    });
+    folders.collect()
+}
+
+/// A tag of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct TagView<'m> {
+    model: &'m Model,
+    index: usize,
+}
+
+impl<'m> TagView<'m> {
+    /// Its name, as `tags.txt` spells it.
+    #[must_use]
+    pub fn name(&self) -> &'m Tag {
+        &self.model.tags[self.index].tag
+    }
+
+    /// How old it is: 0 is the oldest.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The name of an entry in its folder.
+    pub(crate) fn entry_name(&self, path: &str) -> String {
+        format!("{}/{path}", self.model.tags[self.index].name)
+    }
+
+    pub(crate) fn find(&self, path: &str) -> Option<EntryIndex> {
+        self.model.archive.directory().find(&self.entry_name(path))
+    }
+
+    pub(crate) fn require(&self, path: &str) -> Result<EntryIndex> {
+        self.find(path).ok_or_else(|| {
+            let message = format!("tag {:?} has no {path}", self.name().as_str());
+            let error = Error::new(ErrorKind::MissingEntry, message);
+            self.model.named(error.in_entry(self.entry_name(path)))
+        })
+    }
+
+    /// Its graph.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::MissingEntry`] if it has none; [`ErrorKind::InvalidGraph`], or what else is
+    /// wrong with it.
+    pub fn graph(&self) -> Result<Graph> {
+        let index = self.require(layout::GRAPH)?;
+        let limits = &self.model.limits;
+        let read = || {
+            let bytes = self
+                .model
+                .archive
+                .read(index, limits.get_max_graph_size())?;
+            let graph = graph::from_bytes(&bytes, limits)?;
+            graph::check(&graph)?;
+            Ok(graph)
+        };
+        read().map_err(|error: Error| {
+            let entry = self.entry_name(layout::GRAPH);
+            self.model.named(error.in_entry(entry))
+        })
+    }
+
+    /// The files of its variables and constants.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::MissingEntry`] if there is no `params.txt`; what is wrong with a line of it.
+    pub fn parameters(&self) -> Result<Arrays<'m>> {
+        let index = self.require(layout::PARAMS)?;
+        Arrays::read(self.model, self.index, Role::Parameter, Some(index))
+    }
+
+    /// The files of its updater's states: none of a model that is not trained.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with a line of `updater.txt`.
+    pub fn updater_states(&self) -> Result<Arrays<'m>> {
+        let index = self.find(layout::UPDATER);
+        Arrays::read(self.model, self.index, Role::UpdaterState, index)
+    }
+
+    /// The values of one variable or constant. For many of them,
+    /// [`parameters`](Self::parameters) reads their list once.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::MissingParameter`] if there is none of this name; as
+    /// [`parameters`](Self::parameters) and [`Arrays::open`].
+    pub fn parameter(&self, name: &str) -> Result<Array> {
+        let parameters = self.parameters()?;
+        match parameters.get(name) {
+            Some([file, ..]) => parameters.open(file),
+            _ => {
+                let message = format!("there is no parameter {name:?}");
+                let error = Error::new(ErrorKind::MissingParameter, message);
+                Err(self
+                    .model
+                    .named(error.in_entry(self.entry_name(layout::PARAMS))))
+            }
+        }
+    }
+
+    /// How it is trained: the bytes of `trainingConfig.fb`, for which the format has no schema.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::LimitExceeded`] if it is larger than a graph may be; what is wrong with the
+    /// archive.
+    pub fn training_config(&self) -> Result<Option<Vec<u8>>> {
+        let index = self.find(layout::TRAINING_CONFIG);
+        let limit = self.model.limits.get_max_graph_size();
+        let read = index.map(|index| self.model.archive.read(index, limit));
+        read.transpose().map_err(|error| self.model.named(error))
+    }
+}

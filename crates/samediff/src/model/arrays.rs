@@ -1,0 +1,153 @@
+//! The names of arrays, and their files.
+
+use std::collections::HashMap;
+
+use super::Model;
+use crate::layout::{self, Role};
+use crate::text::{FileRef, Line, parse_lines};
+use crate::zip::EntryIndex;
+use crate::{Array, Error, ErrorKind, Result};
+
+/// A file of one array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ArrayFile(pub(super) EntryIndex);
+
+impl ArrayFile {
+    pub(crate) fn index(self) -> EntryIndex {
+        self.0
+    }
+}
+
+/// What `params.txt` or `updater.txt` says: names, each with its files, in the order of the lines.
+#[derive(Clone, Debug)]
+pub struct Arrays<'m> {
+    model: &'m Model,
+    entry: String,
+    items: Vec<(String, Vec<ArrayFile>)>,
+    by_name: HashMap<String, usize>,
+}
+
+impl<'m> Arrays<'m> {
+    pub(super) fn read(
+        model: &'m Model,
+        tag: usize,
+        role: Role,
+        index: Option<EntryIndex>,
+    ) -> Result<Arrays<'m>> {
+        let entry = format!("{}/{}", model.tags[tag].name, role.list());
+        let read = || {
+            let lines = match index {
+                Some(index) => {
+                    let bytes = model
+                        .archive
+                        .read(index, model.limits.get_max_text_size())?;
+                    parse_lines(role, &bytes)?
+                }
+                None => Vec::new(),
+            };
+            let mut items = Vec::with_capacity(lines.len());
+            // No line is blank, so a line's number follows from its place.
+            for (Line { name, refs }, number) in lines.into_iter().zip(1..) {
+                let files = refs.iter().map(|file| resolve(model, tag, role, file));
+                let files = files.collect::<Result<_>>();
+                items.push((name, files.map_err(|error| error.on_line(number))?));
+            }
+            Ok(items)
+        };
+        let items = read().map_err(|error: Error| model.named(error.in_entry(&entry)))?;
+        let names = items.iter().map(|(name, _)| name.clone());
+        let by_name = names.zip(0..).collect();
+        Ok(Arrays {
+            model,
+            entry,
+            items,
+            by_name,
+        })
+    }
+
+    /// How many names there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The names, each with its files: one of a parameter, one for each state of an updater.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &[ArrayFile])> {
+        self.items.iter().map(|(name, files)| (&**name, &**files))
+    }
+
+    /// The files of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[ArrayFile]> {
+        let index = *self.by_name.get(name)?;
+        Some(&self.items[index].1)
+    }
+
+    /// Opens an array: reads what its file begins with, but not its data.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file is not of an array
+    /// that can be read; what is wrong with the archive.
+    pub fn open(&self, file: &ArrayFile) -> Result<Array> {
+        let opened = Array::open(&self.model.archive, file.0);
+        opened.map_err(|error| self.model.named(error))
+    }
+
+    /// The name of the entry that a file is.
+    #[must_use]
+    pub fn entry_name(&self, file: &ArrayFile) -> &'m str {
+        &self.model.archive.record(file.0).name
+    }
+
+    /// How many bytes a file takes in the archive.
+    #[must_use]
+    pub fn stored_len(&self, file: &ArrayFile) -> u64 {
+        self.model.archive.record(file.0).stored_len
+    }
+
+    /// The entry of the list itself.
+    pub(crate) fn list_name(&self) -> &str {
+        &self.entry
+    }
+
+    /// The line that a name is on.
+    pub(crate) fn line(&self, name: &str) -> Option<u64> {
+        self.by_name.get(name).map(|&index| index as u64 + 1)
+    }
+}
+
+/// Finds the file that a reference of a tag leads to.
+fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<ArrayFile> {
+    let tag = match file.tag() {
+        None => own,
+        Some(name) => model.tag_index(name).ok_or_else(|| {
+            let message = format!(
+                "reference {:?} is to a tag that there is not",
+                file.to_string()
+            );
+            Error::new(ErrorKind::UnknownTag, message)
+        })?,
+    };
+    let entry = format!(
+        "{}/{}",
+        model.tags[tag].name,
+        layout::array_path(role, file.id())
+    );
+    match model.archive.directory().find(&entry) {
+        Some(index) => Ok(ArrayFile(index)),
+        None => {
+            let message = format!(
+                "reference {:?} is to {entry}, which is not there",
+                file.to_string()
+            );
+            Err(Error::new(ErrorKind::DanglingReference, message))
+        }
+    }
+}

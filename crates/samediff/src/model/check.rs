@@ -1,0 +1,385 @@
+//! Everything that must hold of a model.
+
+use std::collections::{HashMap, HashSet};
+
+use proto_splitter_core::progress::{Meter, Progress};
+
+use super::{ArrayFile, Arrays, Model, TagView};
+use crate::layout;
+use crate::tag::fold;
+use crate::{ArrayInfo, Error, ErrorKind, Graph, Result, VarType, Variable};
+
+/// What [`Model::check`] looks at.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    contents: bool,
+    progress: Progress,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        CheckOptions::new()
+    }
+}
+
+impl CheckOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        CheckOptions {
+            contents: true,
+            progress: Progress::none(),
+        }
+    }
+
+    /// Whether every entry is read to its end, for its checksum (true).
+    #[must_use]
+    pub const fn contents(mut self, contents: bool) -> Self {
+        self.contents = contents;
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// What makes the model unusable, wholly or in part.
+    pub errors: Vec<Error>,
+    /// What is odd, but harms nobody.
+    pub warnings: Vec<String>,
+    /// How many tags were looked at.
+    pub tags: u64,
+    /// How many arrays were looked at, shared ones once.
+    pub arrays: u64,
+    /// How many bytes were read for their checksums.
+    pub bytes: u64,
+}
+
+impl Report {
+    /// Fails with the first error, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The first of [`errors`](Self::errors).
+    pub fn into_result(mut self) -> Result<Report> {
+        match self.errors.is_empty() {
+            true => Ok(self),
+            false => Err(self.errors.swap_remove(0)),
+        }
+    }
+}
+
+impl Model {
+    /// Checks all that can be known of the model: lists, graphs, arrays, and the checksums of all
+    /// entries. It goes on after an error, so that all of them are reported.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the file can't be read; [`ErrorKind::Cancelled`] if it was stopped.
+    pub fn check(&self, options: &CheckOptions) -> Result<Report> {
+        let mut checker = Checker {
+            model: self,
+            report: Report::default(),
+            infos: HashMap::new(),
+        };
+        checker.check_names();
+        for tag in self.tags() {
+            options.progress.check()?;
+            checker.check_tag(tag)?;
+        }
+        checker.check_unreferenced();
+        if options.contents {
+            checker.check_contents(&options.progress)?;
+        }
+        let Checker {
+            mut report, infos, ..
+        } = checker;
+        report.tags = self.tags.len() as u64;
+        report.arrays = infos.len() as u64;
+        Ok(report)
+    }
+}
+
+struct Checker<'m> {
+    model: &'m Model,
+    report: Report,
+    /// What is known of the arrays that have been opened; nothing of damaged ones.
+    infos: HashMap<ArrayFile, Option<ArrayInfo>>,
+}
+
+impl<'m> Checker<'m> {
+    /// Notes an error of the model; one of the system ends the check.
+    fn note(&mut self, error: Error) -> Result<()> {
+        match error.kind() {
+            ErrorKind::Io | ErrorKind::Cancelled => Err(error),
+            _ => {
+                self.report.errors.push(error);
+                Ok(())
+            }
+        }
+    }
+
+    fn take<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => self.note(error).map(|()| None),
+        }
+    }
+
+    fn warn(&mut self, warning: String) {
+        self.report.warnings.push(warning);
+    }
+
+    /// Looks for entries that the format doesn't know.
+    fn check_names(&mut self) {
+        let directory = self.model.archive.directory();
+        if directory
+            .first()
+            .is_some_and(|record| *record.name != *layout::TAGS)
+        {
+            self.warn("tags.txt is not the first entry".to_owned());
+        }
+        let mut strange = HashSet::new();
+        for (_, record) in directory.files() {
+            let name = &*record.name;
+            if name == layout::TAGS {
+                continue;
+            }
+            let known = match self.model.place(name) {
+                Some((_, path)) => is_known(path),
+                None => false,
+            };
+            if known {
+                continue;
+            }
+            let folder = name.split_once('/').filter(|(_, path)| is_known(path));
+            match folder {
+                Some((folder, _)) if self.model.tag_index(folder).is_none() => {
+                    if strange.insert(fold(folder)) {
+                        self.warn(format!(
+                            "{folder}: looks like a tag, and tags.txt has no such tag"
+                        ));
+                    }
+                }
+                _ => self.warn(format!("{name}: no entry that the format knows")),
+            }
+        }
+    }
+
+    fn check_tag(&mut self, tag: TagView<'m>) -> Result<()> {
+        let graph = self.take(tag.graph())?;
+        if let Some(parameters) = self.take(tag.parameters())? {
+            self.check_parameters(tag, graph.as_ref(), &parameters)?;
+        }
+        if let Some(states) = self.take(tag.updater_states())? {
+            self.check_states(graph.as_ref(), &states)?;
+        }
+        Ok(())
+    }
+
+    fn check_parameters(
+        &mut self,
+        tag: TagView<'m>,
+        graph: Option<&Graph>,
+        parameters: &Arrays<'m>,
+    ) -> Result<()> {
+        let by_name = graph.map(|graph| (graph, graph.by_name()));
+        for (name, files) in parameters.iter() {
+            let at = |error: Error| {
+                let line = parameters.line(name).unwrap_or(0);
+                error.in_entry(parameters.list_name()).on_line(line)
+            };
+            let variable = match &by_name {
+                None => None,
+                Some((graph, by_name)) => match by_name.get(name) {
+                    Some(&index) => Some(&graph.variables[index]),
+                    None => {
+                        let message = format!("{name:?} is no variable of the graph");
+                        self.note(at(Error::new(ErrorKind::UnexpectedParameter, message)))?;
+                        None
+                    }
+                },
+            };
+            if let Some(variable) = variable.filter(|variable| !variable.kind.has_values()) {
+                let message = format!(
+                    "{name:?} is of the kind {}, which has no values",
+                    variable.kind
+                );
+                self.note(at(Error::new(ErrorKind::UnexpectedParameter, message)))?;
+                continue;
+            }
+            for file in files {
+                let info = self.info(parameters, *file)?;
+                if let (Some(variable), Some(info)) = (variable, info) {
+                    if info.element_count() == 0
+                        && variable.dtype.is_some_and(|dtype| dtype != info.dtype())
+                    {
+                        // DL4J itself has written such arrays; there is nothing to misread.
+                        let entry = parameters.entry_name(file);
+                        self.warn(format!(
+                            "{entry}: the empty array is of type {}, and {name:?} of another",
+                            info.dtype()
+                        ));
+                    }
+                    let fits = check_fits(variable, &info);
+                    let fits = fits.map_err(|error| error.in_entry(parameters.entry_name(file)));
+                    self.take(fits)?;
+                }
+            }
+        }
+        let Some((graph, _)) = by_name else {
+            return Ok(());
+        };
+        for variable in graph
+            .variables
+            .iter()
+            .filter(|variable| variable.kind.has_values())
+        {
+            if parameters.get(&variable.name).is_none() {
+                let message = format!(
+                    "the {} {:?} of the graph has no line",
+                    variable.kind.to_string().to_lowercase(),
+                    variable.name
+                );
+                let error = Error::new(ErrorKind::MissingParameter, message);
+                self.note(error.in_entry(tag.entry_name(layout::PARAMS)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_states(&mut self, graph: Option<&Graph>, states: &Arrays<'m>) -> Result<()> {
+        let by_name = graph.map(|graph| (graph, graph.by_name()));
+        for (name, files) in states.iter() {
+            let line = states.line(name).unwrap_or(0);
+            let place = format!("{}: line {line}", states.list_name());
+            let variable = by_name.as_ref().and_then(|(graph, by_name)| {
+                let index = by_name.get(name)?;
+                Some(&graph.variables[*index])
+            });
+            match variable {
+                None if graph.is_some() => {
+                    self.warn(format!("{place}: {name:?} is no variable of the graph"));
+                }
+                Some(variable) if variable.kind != VarType::Variable => {
+                    let message = format!(
+                        "{name:?} is of the kind {}, which is not trained",
+                        variable.kind
+                    );
+                    let error = Error::new(ErrorKind::UnexpectedParameter, message);
+                    self.note(error.in_entry(states.list_name()).on_line(line))?;
+                }
+                _ => {}
+            }
+            for file in files {
+                let info = self.info(states, *file)?;
+                if let (Some(variable), Some(info)) = (variable, info)
+                    && check_shape(variable, &info).is_err()
+                {
+                    let entry = states.entry_name(file);
+                    self.warn(format!(
+                        "{entry}: a state of {name:?} has the shape {:?}, and the variable another",
+                        info.shape()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What an array is, from its file; each file is looked at once.
+    fn info(&mut self, arrays: &Arrays<'m>, file: ArrayFile) -> Result<Option<ArrayInfo>> {
+        if let Some(known) = self.infos.get(&file) {
+            return Ok(known.clone());
+        }
+        let array = self.take(arrays.open(&file))?;
+        let info = array.map(|array| array.info().clone());
+        self.infos.insert(file, info.clone());
+        Ok(info)
+    }
+
+    fn check_unreferenced(&mut self) {
+        let model = self.model;
+        for (_, _, _, index) in model.array_files() {
+            if !self.infos.contains_key(&ArrayFile(index)) {
+                let name = &model.archive.record(index).name;
+                self.warn(format!("{name}: nothing refers to this file"));
+            }
+        }
+    }
+
+    fn check_contents(&mut self, progress: &Progress) -> Result<()> {
+        let archive = &self.model.archive;
+        let total = archive
+            .directory()
+            .files()
+            .map(|(_, record)| record.len)
+            .sum();
+        let meter: Meter = progress.meter(total);
+        for (index, record) in archive.directory().files() {
+            let mut bytes = 0;
+            let checked = archive.check(index, |read| {
+                bytes += read;
+                Ok(meter.advance(read)?)
+            });
+            self.report.bytes += bytes;
+            let checked = checked.map_err(|error| self.model.named(error.in_entry(&record.name)));
+            self.take(checked)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the format knows this path below a tag.
+fn is_known(path: &str) -> bool {
+    let known = [
+        layout::GRAPH,
+        layout::PARAMS,
+        layout::UPDATER,
+        layout::TRAINING_CONFIG,
+    ];
+    known.contains(&path) || layout::array_id(path).is_some()
+}
+
+/// Fails unless an array can be the value of a variable.
+fn check_fits(variable: &Variable, info: &ArrayInfo) -> Result<()> {
+    let wanted = variable.dtype.filter(|_| info.element_count() > 0);
+    if let Some(dtype) = wanted.filter(|&dtype| dtype != info.dtype()) {
+        let message = format!(
+            "the array is of type {}, and {:?} of type {dtype} in the graph",
+            info.dtype(),
+            variable.name
+        );
+        return Err(Error::new(ErrorKind::ArrayMismatch, message));
+    }
+    check_shape(variable, info)
+}
+
+/// Fails unless the shape is one that the graph allows, where -1 stands for any length.
+fn check_shape(variable: &Variable, info: &ArrayInfo) -> Result<()> {
+    let Some(shape) = &variable.shape else {
+        return Ok(());
+    };
+    let same = shape.len() == info.shape().len()
+        && shape
+            .iter()
+            .zip(info.shape())
+            .all(|(&wanted, &dim)| wanted < 0 || u64::try_from(wanted) == Ok(dim));
+    if same {
+        return Ok(());
+    }
+    let message = format!(
+        "the array has the shape {:?}, and {:?} the shape {shape:?} in the graph",
+        info.shape(),
+        variable.name
+    );
+    Err(Error::new(ErrorKind::ArrayMismatch, message))
+}

@@ -1,0 +1,280 @@
+//! The three kinds of text files: `tags.txt`, `params.txt` and `updater.txt`.
+//!
+//! ```text
+//! tags    = 1*( tag EOL )
+//! params  = *( name SP ref EOL )
+//! updater = *( name 1*( SP ref ) EOL )
+//! ref     = [ tag "/" ] id
+//! ```
+//!
+//! UTF-8 without NUL. Written with a line feed after every line; read with CRLF, without the last
+//! line's end and with one byte order mark, too.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::layout::Role;
+use crate::{Error, ErrorKind, Result, Tag};
+
+/// Where an array's file is: in the tag's own folder, or in another's.
+///
+/// ```
+/// use proto_splitter_samediff::FileRef;
+///
+/// let own: FileRef = "7".parse()?;
+/// assert_eq!((own.tag(), own.id()), (None, "7"));
+/// let other: FileRef = "epoch-1/7".parse()?;
+/// assert_eq!((other.tag(), other.id()), (Some("epoch-1"), "7"));
+/// # Ok::<(), proto_splitter_samediff::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileRef {
+    tag: Option<Box<str>>,
+    id: Box<str>,
+}
+
+impl FileRef {
+    pub(crate) fn new(tag: Option<&str>, id: &str) -> FileRef {
+        FileRef {
+            tag: tag.map(Into::into),
+            id: id.into(),
+        }
+    }
+
+    /// The tag in whose folder the file is, if it isn't the one that refers to it.
+    #[must_use]
+    pub fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
+    }
+
+    /// The file's name without `.fb`.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl fmt::Display for FileRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.tag {
+            Some(tag) => write!(f, "{tag}/{}", self.id),
+            None => f.write_str(&self.id),
+        }
+    }
+}
+
+impl std::str::FromStr for FileRef {
+    type Err = Error;
+
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidReference`] if it is neither `id` nor `tag/id`.
+    fn from_str(text: &str) -> Result<FileRef> {
+        let (tag, id) = match text.split_once('/') {
+            Some((tag, id)) => (Some(tag), id),
+            None => (None, text),
+        };
+        let bad_id = id.is_empty()
+            || id.contains(['/', '\\'])
+            || id.contains(|c: char| c.is_whitespace() || c.is_control());
+        if bad_id || tag == Some("") {
+            let message = format!("reference {text:?} is neither ID nor TAG/ID");
+            return Err(Error::new(ErrorKind::InvalidReference, message));
+        }
+        Ok(FileRef::new(tag, id))
+    }
+}
+
+/// A line of `params.txt` or `updater.txt`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// One for a parameter, one for each state of an updater.
+    pub(crate) refs: Vec<FileRef>,
+}
+
+/// The lines of a text file, with their numbers.
+fn lines(bytes: &[u8]) -> Result<impl Iterator<Item = (u64, &str)>> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = u64::try_from(error.valid_up_to()).unwrap_or(u64::MAX);
+        Error::new(ErrorKind::InvalidText, "the text is not utf-8").at_offset(at)
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = text.trim_end_matches(['\n', '\r']);
+    let lines = (1..).zip(text.split('\n'));
+    let lines = lines.map(|(number, line)| (number, line.strip_suffix('\r').unwrap_or(line)));
+    // Without a line there is no blank one either.
+    let all = if text.is_empty() { 0 } else { usize::MAX };
+    for (number, line) in lines.clone().take(all) {
+        let wrong = if line.is_empty() {
+            "a blank line between others"
+        } else if line.contains('\0') {
+            "a NUL in the text"
+        } else {
+            continue;
+        };
+        return Err(Error::new(ErrorKind::InvalidText, wrong).on_line(number));
+    }
+    Ok(lines.take(all))
+}
+
+/// Reads `tags.txt`.
+pub(crate) fn parse_tags(bytes: &[u8]) -> Result<Vec<Tag>> {
+    let mut tags = Vec::new();
+    let mut seen = HashSet::new();
+    for (number, line) in lines(bytes)? {
+        let tag: Tag = line.parse().map_err(|error: Error| error.on_line(number))?;
+        if !seen.insert(tag.folded().to_owned()) {
+            let message = format!("tag {line:?} is there already, maybe in another case");
+            return Err(Error::new(ErrorKind::DuplicateTag, message).on_line(number));
+        }
+        tags.push(tag);
+    }
+    if tags.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidText, "there are no tags"));
+    }
+    Ok(tags)
+}
+
+/// Reads `params.txt` or `updater.txt`.
+pub(crate) fn parse_lines(role: Role, bytes: &[u8]) -> Result<Vec<Line>> {
+    let mut parsed = Vec::new();
+    let mut seen = HashSet::new();
+    for (number, line) in lines(bytes)? {
+        let line = parse_line(role, line).map_err(|error| error.on_line(number))?;
+        if !seen.insert(line.name.clone()) {
+            let message = format!("{:?} has a line already", line.name);
+            return Err(Error::new(ErrorKind::DuplicateLine, message).on_line(number));
+        }
+        parsed.push(line);
+    }
+    Ok(parsed)
+}
+
+fn parse_line(role: Role, line: &str) -> Result<Line> {
+    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidLine, message));
+    let mut tokens = line.split(' ');
+    let name = tokens.next().unwrap_or_default();
+    if let Err(error) = check_name(name) {
+        return invalid(format!("{line:?} doesn't begin with a name: {error}"));
+    }
+    let tokens: Vec<&str> = tokens.collect();
+    if tokens.iter().any(|token| token.is_empty()) {
+        return invalid(format!("{line:?} has a space too many"));
+    }
+    match (role, &*tokens) {
+        (_, []) => return invalid(format!("{name:?} has no reference to a file")),
+        (Role::Parameter, [_, kind, ..]) => {
+            let message = format!("{name:?} is of type {kind:?}, which this reader doesn't know");
+            return Err(Error::new(ErrorKind::UnsupportedLineType, message));
+        }
+        _ => {}
+    }
+    let refs = tokens.into_iter().map(str::parse).collect::<Result<_>>()?;
+    Ok(Line {
+        name: name.to_owned(),
+        refs,
+    })
+}
+
+/// Fails unless a name can stand in `params.txt`.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let bad = name.chars().find(|c| c.is_whitespace() || c.is_control());
+    let message = match bad {
+        _ if name.is_empty() => "a name is empty".to_owned(),
+        Some(c) => format!("name {name:?} has {c:?} in it, which separates names from files"),
+        None => return Ok(()),
+    };
+    Err(Error::new(ErrorKind::NameNotRepresentable, message))
+}
+
+/// Writes `tags.txt`.
+pub(crate) fn print_tags<'a>(tags: impl IntoIterator<Item = &'a Tag>) -> String {
+    tags.into_iter().map(|tag| format!("{tag}\n")).collect()
+}
+
+/// Writes `params.txt` or `updater.txt`.
+pub(crate) fn print_lines<'a>(lines: impl IntoIterator<Item = &'a Line>) -> Result<String> {
+    use fmt::Write;
+
+    let mut text = String::new();
+    for line in lines {
+        check_name(&line.name)?;
+        text.push_str(&line.name);
+        for file in &line.refs {
+            // Writing to a `String` can't fail.
+            let _ = write!(text, " {file}");
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(text: &str) -> Result<Vec<Line>> {
+        parse_lines(Role::Parameter, text.as_bytes())
+    }
+
+    #[test]
+    fn lines_end_as_on_any_system() {
+        let expected = params("a 0\nb 1\n").unwrap();
+        assert_eq!(expected.len(), 2);
+        for text in [
+            "a 0\nb 1",
+            "a 0\r\nb 1\r\n",
+            "\u{feff}a 0\nb 1\n\n",
+            "a 0\r\nb 1",
+        ] {
+            assert_eq!(params(text).unwrap(), expected, "{text:?}");
+        }
+        assert_eq!(params("").unwrap(), []);
+        assert_eq!(params("\n").unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_printed_is_parsed() {
+        let text = "scope/w:0 7\nbeta 0/8\n";
+        assert_eq!(print_lines(&params(text).unwrap()).unwrap(), text);
+        let text = "scope/w:0 7 8\nb first/8 first/9 3\n";
+        let lines = parse_lines(Role::UpdaterState, text.as_bytes()).unwrap();
+        assert_eq!(print_lines(&lines).unwrap(), text);
+        assert_eq!(print_tags(&parse_tags(b"A\nb").unwrap()), "A\nb\n");
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        use ErrorKind::*;
+        for (text, kind, line) in [
+            ("a 0\n\nb 1", InvalidText, 2),
+            ("a 0\nb\0 1", InvalidText, 2),
+            ("a 0\nb", InvalidLine, 2),
+            ("a  0", InvalidLine, 1),
+            (" a 0", InvalidLine, 1),
+            ("a\t0", InvalidLine, 1),
+            ("a 0 ", InvalidLine, 1),
+            ("a 0 MAP", UnsupportedLineType, 1),
+            ("a 0\na 1", DuplicateLine, 2),
+            ("a x/y/z", InvalidReference, 1),
+            ("a /7", InvalidReference, 1),
+            ("a x/", InvalidReference, 1),
+        ] {
+            let error = params(text).unwrap_err();
+            assert_eq!(
+                (error.kind(), error.line()),
+                (kind, Some(line)),
+                "{text:?}: {error}"
+            );
+        }
+        assert_eq!(
+            params("a 0\nb \u{2028}").unwrap_err().kind(),
+            InvalidReference
+        );
+        let error = parse_lines(Role::Parameter, b"a 0\n\xff").unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (InvalidText, Some(4)));
+        assert_eq!(parse_tags(b"a\nA").unwrap_err().kind(), DuplicateTag);
+        assert_eq!(parse_tags(b"\n").unwrap_err().kind(), InvalidText);
+    }
+}

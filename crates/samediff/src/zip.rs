@@ -1,0 +1,14 @@
+//! The archive: its directory, its entries, and writing one.
+
+mod directory;
+mod entry;
+mod names;
+mod section;
+mod spool;
+mod writer;
+
+pub(crate) use directory::EntryIndex;
+pub(crate) use entry::Archive;
+pub(crate) use section::Section;
+pub(crate) use writer::ArchiveWriter;
+pub use writer::Compression;

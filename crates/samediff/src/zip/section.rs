@@ -1,0 +1,70 @@
+//! Some bytes of a source, by position and as a stream.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+/// Some bytes of a source, by position and as a stream.
+#[derive(Clone)]
+pub(crate) struct Section<S = Arc<dyn ReadAt>> {
+    pub(super) source: S,
+    pub(super) start: u64,
+    pub(super) len: u64,
+    /// How far the stream is.
+    at: u64,
+    /// What is known of the bytes already, from their beginning.
+    pub(super) head: Vec<u8>,
+}
+
+impl<S> Section<S> {
+    pub(super) fn new(source: S, start: u64, len: u64) -> Section<S> {
+        Section {
+            source,
+            start,
+            len,
+            at: 0,
+            head: Vec::new(),
+        }
+    }
+}
+
+impl<'a> Section<&'a dyn ReadAt> {
+    pub(crate) fn of(source: &'a dyn ReadAt, start: u64, len: u64) -> Self {
+        Section::new(source, start, len)
+    }
+}
+
+impl<S: ReadAt> ReadAt for Section<S> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let left = self.len.saturating_sub(offset);
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        let known = usize::try_from(offset)
+            .ok()
+            .and_then(|at| self.head.get(at..));
+        match known {
+            Some(known) if !known.is_empty() => {
+                let len = len.min(known.len());
+                buf[..len].copy_from_slice(&known[..len]);
+                Ok(len)
+            }
+            _ if len == 0 => Ok(0),
+            _ => self.source.read_at(self.start + offset, &mut buf[..len]),
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len)
+    }
+}
+
+impl<S: ReadAt> Read for Section<S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = self.read_at(self.at, buf)?;
+        if len == 0 && self.at < self.len && !buf.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.at += len as u64;
+        Ok(len)
+    }
+}

@@ -1,0 +1,351 @@
+//! What becomes of models by edits.
+
+use std::fs;
+use std::io::Read;
+
+use proto_splitter_samediff::{
+    CheckOptions, Compression, Draft, ErrorKind, Model, TagContent, WriteOptions,
+};
+
+use crate::support::{content, entries, floats, graph, text, values, write, written};
+
+fn tags(names: &[(&str, TagContent)]) -> Draft {
+    let mut draft = Draft::new();
+    for (name, content) in names {
+        draft
+            .add_tag(name.parse().unwrap(), content.clone())
+            .unwrap();
+    }
+    draft
+}
+
+#[test]
+fn a_model_reads_back_as_it_was_written() {
+    let (_folder, path, model) = written(&tags(&[("first", content(1.0, 2.0))]));
+    let tag = model.default_tag();
+    assert_eq!(tag.graph().unwrap(), graph());
+    let w = tag.parameter("layer/w").unwrap();
+    assert_eq!(w.info().shape(), [2, 3]);
+    assert!(w.equals(&floats(&[2, 3], 1.0)).unwrap());
+    assert!(!w.equals(&floats(&[2, 3], 1.5)).unwrap());
+    let states = tag.updater_states().unwrap();
+    let [_, v] = states.get("layer/w").unwrap() else {
+        panic!("two states");
+    };
+    assert_eq!(
+        values(&states.open(v).unwrap()),
+        values(&floats(&[2, 3], 0.25))
+    );
+    assert_eq!(tag.training_config().unwrap().unwrap(), b"{}");
+    let report = model
+        .check(&CheckOptions::new())
+        .unwrap()
+        .into_result()
+        .unwrap();
+    assert_eq!((report.tags, report.arrays), (1, 4));
+    assert_eq!(report.warnings, Vec::<String>::new());
+    assert_eq!(text(&path, "first/params.txt"), "layer/w 0\nlayer/b:0 1\n");
+    assert_eq!(text(&path, "first/updater.txt"), "layer/w 0 1\n");
+    assert_eq!(entries(&path)[0], "tags.txt");
+}
+
+#[test]
+fn the_same_model_has_the_same_bytes() {
+    let bytes = || {
+        let (_folder, path, _) =
+            written(&tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]));
+        fs::read(path).unwrap()
+    };
+    assert!(bytes() == bytes());
+}
+
+#[test]
+fn data_is_aligned_also_after_a_copy() {
+    let (folder, path, model) = written(&tags(&[("first", content(1.0, 2.0))]));
+    let copy = folder.path().join("copy.zip");
+    let mut draft = Draft::open(&model).unwrap();
+    draft
+        .rename_tag("first", "a-longer-name".parse().unwrap())
+        .unwrap();
+    write(&draft, &copy);
+    for path in [path, copy] {
+        let file = fs::File::open(&path).unwrap();
+        let mut archive = zip::ZipArchive::new(file).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let needle: Vec<u8> = values(&floats(&[2, 3], 1.0));
+        let at = bytes
+            .windows(needle.len())
+            .position(|window| window == needle)
+            .unwrap();
+        assert_eq!(at % 64, 0, "{path:?}");
+        for index in 0..archive.len() {
+            let start = archive.by_index_raw(index).unwrap().data_start().unwrap();
+            assert_eq!(start % 64, 0, "{path:?}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_has_the_same_bytes() {
+    let (folder, path, model) =
+        written(&tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]));
+    let copy = folder.path().join("copy.zip");
+    write(&Draft::open(&model).unwrap(), &copy);
+    assert!(fs::read(path).unwrap() == fs::read(copy).unwrap());
+}
+
+#[test]
+fn a_checkpoint_shares_what_did_not_change() {
+    let draft = tags(&[
+        ("a", content(1.0, 2.0)),
+        ("b", content(3.0, 2.0)),
+        ("c", content(3.0, 2.0)),
+    ]);
+    let (_folder, path, model) = written(&draft);
+    assert_eq!(text(&path, "b/params.txt"), "layer/w 0\nlayer/b:0 a/1\n");
+    assert_eq!(text(&path, "c/params.txt"), "layer/w b/0\nlayer/b:0 a/1\n");
+    assert_eq!(text(&path, "c/updater.txt"), "layer/w b/0 a/1\n");
+    for (name, w) in [("a", 1.0), ("B", 3.0), ("c", 3.0)] {
+        let tag = model.tag(name).unwrap();
+        assert!(
+            tag.parameter("layer/w")
+                .unwrap()
+                .equals(&floats(&[2, 3], w))
+                .unwrap()
+        );
+        assert!(
+            tag.parameter("layer/b:0")
+                .unwrap()
+                .equals(&floats(&[3], 2.0))
+                .unwrap()
+        );
+    }
+}
+
+#[test]
+fn a_checkpoint_shares_with_one_of_another_file() {
+    let (folder, _, model) = written(&tags(&[("a", content(1.0, 2.0))]));
+    for compression in [
+        Compression::Keep,
+        Compression::Deflated,
+        Compression::Stored,
+    ] {
+        let mut draft = Draft::open(&model).unwrap();
+        draft
+            .add_tag("b".parse().unwrap(), content(1.0, 7.0))
+            .unwrap();
+        let path = folder.path().join("both.zip");
+        let options = WriteOptions::new().force(true).compression(compression);
+        let written = draft.write(&path, &options).unwrap();
+        assert_eq!((written.arrays, written.shared), (5, 3));
+        assert_eq!(text(&path, "b/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
+        // From deflated entries, too.
+        let both = Model::open(&path).unwrap();
+        both.check(&CheckOptions::new())
+            .unwrap()
+            .into_result()
+            .unwrap();
+        let mut draft = Draft::open(&both).unwrap();
+        draft
+            .add_tag("c".parse().unwrap(), content(1.0, 7.0))
+            .unwrap();
+        let three = folder.path().join("three.zip");
+        let written = draft
+            .write(&three, &WriteOptions::new().force(true))
+            .unwrap();
+        assert_eq!(written.shared, 4);
+        assert_eq!(text(&three, "c/params.txt"), "layer/w a/0\nlayer/b:0 b/1\n");
+        let copied = Model::open(&three).unwrap();
+        copied
+            .check(&CheckOptions::new())
+            .unwrap()
+            .into_result()
+            .unwrap();
+    }
+}
+
+#[test]
+fn an_extracted_tag_brings_what_it_shares() {
+    let draft = tags(&[
+        ("a", content(1.0, 2.0)),
+        ("b", content(3.0, 2.0)),
+        ("c", content(3.0, 4.0)),
+    ]);
+    let (folder, _, model) = written(&draft);
+    let mut draft = Draft::open(&model).unwrap();
+    draft.extract_tag("B").unwrap();
+    let path = folder.path().join("b.zip");
+    write(&draft, &path);
+    assert_eq!(text(&path, "tags.txt"), "b\n");
+    assert_eq!(text(&path, "b/params.txt"), "layer/w 0\nlayer/b:0 1\n");
+    let model = Model::open(&path).unwrap();
+    let tag = model.default_tag();
+    assert!(
+        tag.parameter("layer/b:0")
+            .unwrap()
+            .equals(&floats(&[3], 2.0))
+            .unwrap()
+    );
+    let report = model
+        .check(&CheckOptions::new())
+        .unwrap()
+        .into_result()
+        .unwrap();
+    assert_eq!(report.arrays, 4);
+}
+
+#[test]
+fn what_a_dropped_tag_owned_goes_to_the_oldest_that_uses_it() {
+    let draft = tags(&[
+        ("a", content(1.0, 2.0)),
+        ("b", content(3.0, 2.0)),
+        ("c", content(3.0, 2.0)),
+    ]);
+    let (folder, _, model) = written(&draft);
+    let mut draft = Draft::open(&model).unwrap();
+    draft.drop_tag("a").unwrap();
+    let path = folder.path().join("rest.zip");
+    write(&draft, &path);
+    assert_eq!(text(&path, "b/params.txt"), "layer/w 0\nlayer/b:0 1\n");
+    assert_eq!(text(&path, "c/params.txt"), "layer/w b/0\nlayer/b:0 b/1\n");
+    draft.drop_tag("c").unwrap();
+    let error = draft.drop_tag("b").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert_eq!(
+        draft.drop_tag("a").unwrap_err().kind(),
+        ErrorKind::UnknownTag
+    );
+}
+
+#[test]
+fn models_are_merged_in_order_of_age() {
+    let (folder, _, first) = written(&tags(&[("a", content(1.0, 2.0))]));
+    let (_folder, _, second) = written(&tags(&[("A", content(1.0, 5.0))]));
+    let mut draft = Draft::open(&first).unwrap();
+    let mut other = Draft::open(&second).unwrap();
+    assert_eq!(
+        draft.merge(other.clone()).unwrap_err().kind(),
+        ErrorKind::DuplicateTag
+    );
+    other.rename_tag("a", "z".parse().unwrap()).unwrap();
+    draft.merge(other).unwrap();
+    let path = folder.path().join("both.zip");
+    assert_eq!(write(&draft, &path).arrays, 8);
+    draft.deduplicate().unwrap();
+    let path = folder.path().join("deduplicated.zip");
+    // Of four and four, the weights and both states are the same, and the second state is like the
+    // first tag's.
+    assert_eq!(write(&draft, &path).arrays, 5);
+    assert_eq!(text(&path, "tags.txt"), "a\nz\n");
+    assert_eq!(text(&path, "z/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
+    let model = Model::open(&path).unwrap();
+    model
+        .check(&CheckOptions::new())
+        .unwrap()
+        .into_result()
+        .unwrap();
+}
+
+#[test]
+fn a_file_is_edited_in_its_own_place() {
+    let (folder, path, model) =
+        written(&tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]));
+    let mut draft = Draft::open(&model).unwrap();
+    draft.drop_tag("a").unwrap();
+    let error = draft.write(&path, &WriteOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    draft
+        .write(&path, &WriteOptions::new().force(true))
+        .unwrap();
+    assert_eq!(Model::open(&path).unwrap().tags().len(), 1);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn values_and_the_graph_must_fit() {
+    for (content, kind) in [
+        (TagContent::new(graph()), ErrorKind::MissingParameter),
+        (
+            content(1.0, 2.0).parameter("in", floats(&[], 0.0)),
+            ErrorKind::UnexpectedParameter,
+        ),
+        (
+            content(1.0, 2.0).parameter("none", floats(&[], 0.0)),
+            ErrorKind::UnexpectedParameter,
+        ),
+        (
+            content(1.0, 2.0).parameter("layer/w", floats(&[], 0.0)),
+            ErrorKind::DuplicateLine,
+        ),
+        (
+            content(1.0, 2.0).updater_states("layer/w", []),
+            ErrorKind::DuplicateLine,
+        ),
+        (
+            content(1.0, 2.0).updater_states("x", []),
+            ErrorKind::InvalidConfig,
+        ),
+    ] {
+        let error = Draft::new()
+            .add_tag("a".parse().unwrap(), content)
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    let mut spaced = graph();
+    spaced.variables[1].name = "layer w".to_owned();
+    spaced.operations.clear();
+    let content = TagContent::new(spaced)
+        .parameter("layer w", floats(&[2, 3], 1.0))
+        .parameter("layer/b:0", floats(&[3], 1.0));
+    let error = Draft::new()
+        .add_tag("a".parse().unwrap(), content)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NameNotRepresentable);
+    let error = Draft::new()
+        .write("none.zip", &WriteOptions::new())
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+}
+
+#[test]
+fn entries_that_the_format_does_not_know_are_kept() {
+    let (folder, path, _) = written(&tags(&[("a", content(1.0, 2.0))]));
+    let mut bytes = Vec::new();
+    fs::File::open(&path)
+        .unwrap()
+        .read_to_end(&mut bytes)
+        .unwrap();
+    let mut archive = zip::ZipWriter::new_append(std::io::Cursor::new(bytes)).unwrap();
+    let options = zip::write::SimpleFileOptions::default();
+    for name in ["README", "a/params_maps.txt", "a/params/99.fb"] {
+        archive.start_file(name, options).unwrap();
+        std::io::Write::write_all(&mut archive, b"kept").unwrap();
+    }
+    let path = folder.path().join("strange.zip");
+    fs::write(&path, archive.finish().unwrap().into_inner()).unwrap();
+    let model = Model::open(&path).unwrap();
+    let report = model
+        .check(&CheckOptions::new())
+        .unwrap()
+        .into_result()
+        .unwrap();
+    assert_eq!(
+        report.warnings,
+        [
+            "README: no entry that the format knows",
+            "a/params_maps.txt: no entry that the format knows",
+            "a/params/99.fb: nothing refers to this file",
+        ]
+    );
+    let mut draft = Draft::open(&model).unwrap();
+    draft.rename_tag("a", "b".parse().unwrap()).unwrap();
+    let copy = folder.path().join("copy.zip");
+    write(&draft, &copy);
+    assert_eq!(text(&copy, "b/params_maps.txt"), "kept");
+    assert_eq!(text(&copy, "b/params/99.fb"), "kept");
+    assert_eq!(text(&copy, "README"), "kept");
+    draft.collect_garbage();
+    let clean = folder.path().join("clean.zip");
+    write(&draft, &clean);
+    assert!(!entries(&clean).contains(&"b/params/99.fb".to_owned()));
+}

@@ -1,0 +1,14 @@
+//! The behaviour of the crate as a whole.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_possible_truncation
+)]
+
+mod editing;
+mod errors;
+mod hostile;
+mod properties;
+mod reads;
+mod schema;
+mod support;

@@ -1,0 +1,147 @@
+//! How much is read for what.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use proto_splitter_samediff::{
+    Array, ArrayInfo, DType, Draft, Graph, Model, ModelOptions, TagContent, VarType, Variable,
+    WriteOptions,
+};
+use record_file::ReadAt;
+
+/// A source that notes what is read: the offset and the length of each read.
+#[derive(Clone)]
+struct Watched {
+    inner: Arc<dyn ReadAt>,
+    reads: Arc<Mutex<Vec<(u64, u64)>>>,
+}
+
+impl Watched {
+    fn new(inner: impl ReadAt + 'static) -> Watched {
+        Watched {
+            inner: Arc::new(inner),
+            reads: Arc::default(),
+        }
+    }
+
+    fn take(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.reads.lock().unwrap())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.take().iter().map(|read| read.1).sum()
+    }
+}
+
+impl ReadAt for Watched {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read_at(offset, buf)?;
+        self.reads.lock().unwrap().push((offset, read as u64));
+        Ok(read)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.inner.size()
+    }
+}
+
+const LEN: u64 = 1 << 20;
+const COUNT: u64 = 8;
+
+fn name(number: u64) -> String {
+    format!("w{number}")
+}
+
+/// A tag of eight arrays of 1 MiB, whose data is watched; one of them can be another.
+fn content(other: Option<u64>) -> (TagContent, Watched) {
+    let mut bytes = Vec::new();
+    for number in 0..COUNT {
+        let value = if other == Some(number) { 99 } else { number };
+        bytes.resize(bytes.len() + LEN as usize, value as u8);
+    }
+    let data = Watched::new(bytes);
+    let mut graph = Graph::default();
+    for number in 0..COUNT {
+        let variable = Variable::new(name(number), VarType::Variable, DType::UInt8, [LEN as i64]);
+        graph.variables.push(variable);
+    }
+    let mut content = TagContent::new(graph);
+    for number in 0..COUNT {
+        let info = ArrayInfo::new(DType::UInt8, [LEN]).unwrap();
+        let array = Array::from_source(info, Arc::new(data.clone()), number * LEN, LEN);
+        content = content.parameter(name(number), array.unwrap());
+    }
+    (content, data)
+}
+
+fn watched(path: &Path) -> (Model, Watched) {
+    let source = Watched::new(File::open(path).unwrap());
+    let model = Model::from_source(Arc::new(source.clone()), &ModelOptions::new()).unwrap();
+    (model, source)
+}
+
+fn model(path: &Path) {
+    let mut draft = Draft::new();
+    draft
+        .add_tag("first".parse().unwrap(), content(None).0)
+        .unwrap();
+    draft.write(path, &WriteOptions::new()).unwrap();
+}
+
+#[test]
+fn one_parameter_is_read_by_two_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zip");
+    model(&path);
+    let (model, source) = watched(&path);
+    let parameters = model.default_tag().parameters().unwrap();
+    let file = parameters.get("w5").unwrap()[0];
+    source.take();
+    let array = parameters.open(&file).unwrap();
+    assert_eq!(source.take().len(), 1, "to open it");
+    let mut values = array.values().unwrap();
+    let mut bytes = vec![0; LEN as usize];
+    io::Read::read_exact(&mut values, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|&byte| byte == 5));
+    // What was read with the header isn't read again.
+    let reads = source.take();
+    assert_eq!(reads.len(), 1, "{reads:?}");
+    assert!(reads[0].1 < LEN);
+}
+
+#[test]
+fn opening_a_model_reads_its_directory_and_no_array() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zip");
+    model(&path);
+    let (model, source) = watched(&path);
+    let opened = source.bytes();
+    assert!(opened < 128 << 10, "{opened}");
+    model.default_tag().graph().unwrap();
+    Draft::open(&model).unwrap();
+    let more = source.bytes();
+    assert!(more < 32 << 10, "{more}");
+}
+
+#[test]
+fn a_checkpoint_that_shares_all_but_one_reads_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zip");
+    model(&path);
+    let (model, source) = watched(&path);
+    let mut draft = Draft::open(&model).unwrap();
+    let (content, data) = content(Some(3));
+    draft.add_tag("second".parse().unwrap(), content).unwrap();
+    source.take();
+    let written = draft
+        .write(folder.path().join("both.zip"), &WriteOptions::new())
+        .unwrap();
+    assert_eq!((written.arrays, written.shared), (COUNT + 1, COUNT - 1));
+    let (old, new) = (source.bytes(), data.bytes());
+    // The one that differs is read up to the first difference, and then for its file.
+    let all = COUNT * LEN;
+    assert!(old < all + (1 << 18), "{old} of {all}");
+    assert!(new <= all + LEN, "{new} of {all}");
+}

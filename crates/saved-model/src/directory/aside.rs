@@ -1,0 +1,25 @@
+//! Where a folder is put aside while another takes its place.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(super) fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// What a folder is called while another takes its place in turns.
+pub(super) fn aside(to: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".protosplit-");
+    name.push(to.file_name().unwrap_or_default());
+    name.push(".old");
+    parent(to).join(name)
+}
+
+/// Where a folder is that isn't there, because its replacement was interrupted.
+pub(super) fn put_aside(folder: &Path) -> Option<PathBuf> {
+    let aside = aside(folder);
+    (fs::symlink_metadata(folder).is_err() && aside.is_dir()).then_some(aside)
+}

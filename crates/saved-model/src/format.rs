@@ -1,0 +1,94 @@
+//! SavedModel as one of the formats.
+
+use std::path::{Path, PathBuf};
+
+use prost_reflect::DescriptorPool;
+use proto_splitter_core::formats::{
+    Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
+};
+use proto_splitter_core::size_tree::NameRule;
+use proto_splitter_core::split::ComposableSplitter;
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::directory::MODEL_STEM;
+use crate::proto::descriptor_pool;
+use crate::{NAMES, SAVED_MODEL, SavedModelSplitter};
+
+/// A SavedModel of TensorFlow: a folder with `saved_model.cpb` or `saved_model.pb` in it, or that
+/// file.
+///
+/// ```
+/// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
+/// use proto_splitter_saved_model::SavedModelFormat;
+///
+/// static FORMATS: Registry = Registry::new(&[&SavedModelFormat]);
+///
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("saved_model.pb"), b"\x08\x01")?;
+///
+/// let opened = FORMATS.open(folder.path(), &OpenOptions::new())?;
+/// assert_eq!(opened.format().map(|format| format.name()), Some("savedmodel"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SavedModelFormat;
+
+impl Format for SavedModelFormat {
+    fn name(&self) -> &'static str {
+        "savedmodel"
+    }
+
+    fn title(&self) -> &'static str {
+        "SavedModel"
+    }
+
+    fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
+        let is_model = match candidate.kind() {
+            CandidateKind::Folder => files().iter().any(|file| candidate.has(file)),
+            CandidateKind::File => candidate.path().file_stem()? == MODEL_STEM,
+            CandidateKind::Prefix => false,
+        };
+        is_model.then_some(Confidence::Certain)
+    }
+
+    fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+        let descriptor = descriptor_pool().get_message_by_name(SAVED_MODEL);
+        if !path.is_dir() {
+            return Opened::of_file(path, descriptor, options);
+        }
+        match self.main_file(path) {
+            Some(file) => Opened::of_file(file, descriptor, options),
+            None => {
+                let [chunked, plain] = files();
+                let message = format!("no SavedModel: neither {chunked} nor {plain} is in it");
+                Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()))
+            }
+        }
+    }
+
+    fn main_file(&self, folder: &Path) -> Option<PathBuf> {
+        let files = files().map(|file| folder.join(file));
+        files.into_iter().find(|file| file.is_file())
+    }
+
+    fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
+        Some(descriptor_pool())
+    }
+
+    fn message_types(&self) -> &'static [&'static str] {
+        &[SAVED_MODEL]
+    }
+
+    fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
+        (message_type == SAVED_MODEL).then_some(&SavedModelSplitter as _)
+    }
+
+    fn member_names(&self) -> &'static [NameRule] {
+        &NAMES
+    }
+}
+
+/// What the model's file is called in its folder, in the order in which readers prefer them.
+fn files() -> [String; 2] {
+    [format!("{MODEL_STEM}.cpb"), format!("{MODEL_STEM}.pb")]
+}

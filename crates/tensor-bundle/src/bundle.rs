@@ -1,0 +1,220 @@
+//! A bundle that was opened.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::DataType;
+use record_file::ReadAt;
+
+pub use crate::data::TensorReader;
+use crate::dtype::{dtype_name, element_size, elements};
+use crate::entry::{Index, Location, Span, Tensor};
+use crate::files::{data_path, index_path, prefix_of};
+use crate::strings::read_strings;
+
+/// How many data files are kept open.
+const MAX_OPEN_FILES: usize = 64;
+
+/// A checkpoint of TensorFlow, format V2: tensors by name.
+///
+/// Opening it reads the index, whose entries stay in memory, about 200 bytes each. The data files
+/// are opened when a tensor is read.
+#[derive(Debug)]
+pub struct Bundle {
+    prefix: PathBuf,
+    num_shards: u32,
+    tensors: Vec<Tensor>,
+    open: Mutex<HashMap<u32, Arc<File>>>,
+}
+
+impl Bundle {
+    /// Opens the bundle with this prefix. The path of any of its files will do as well.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the index can't be read; [`ErrorKind::InvalidMessage`] if it isn't one
+    /// or contradicts itself; [`ErrorKind::ChecksumMismatch`] if it is damaged;
+    /// [`ErrorKind::UnsupportedVersion`] if the bundle is big-endian or of a newer version.
+    pub fn open(prefix: impl AsRef<Path>) -> Result<Bundle> {
+        let path = prefix.as_ref();
+        let prefix = prefix_of(path).unwrap_or_else(|| path.to_owned());
+        let index = index_path(&prefix);
+        let at_index = |error: Error| error.context(index.display());
+        let file = File::open(&index).map_err(|error| at_index(error.into()))?;
+        let Index {
+            num_shards,
+            tensors,
+        } = Index::read(file).map_err(at_index)?;
+        Ok(Bundle {
+            prefix,
+            num_shards,
+            tensors,
+            open: Mutex::default(),
+        })
+    }
+
+    /// What the names of its files begin with.
+    pub fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// How many data files it has.
+    pub fn num_shards(&self) -> u32 {
+        self.num_shards
+    }
+
+    /// All its files, the index first.
+    pub fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let shards = (0..self.num_shards).map(|shard| self.data_path(shard));
+        std::iter::once(index_path(&self.prefix)).chain(shards)
+    }
+
+    /// All its tensors, in ascending order of their names.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    /// The tensor of this name.
+    pub fn find(&self, name: &str) -> Option<&Tensor> {
+        let found = self
+            .tensors
+            .binary_search_by(|tensor| tensor.name().cmp(name));
+        found.ok().and_then(|at| self.tensors.get(at))
+    }
+
+    /// The bytes of a tensor, to be read by position. Their checksum is not looked at.
+    ///
+    /// Elements are little-endian, in the order of C: the last dimension varies fastest. What
+    /// strings and variants look like in a file is described at [`read_strings`](Self::read_strings).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if it ends
+    /// before the tensor does, or the tensor is sliced and has elements of no fixed size.
+    pub fn reader(&self, tensor: &Tensor) -> Result<TensorReader> {
+        let open = |span: &Span| {
+            self.checked(span)
+                .map_err(|error| error.at_path(tensor.name()))
+        };
+        match tensor.location() {
+            Location::Whole(span) => Ok(TensorReader::whole(open(span)?, span.offset, span.size)),
+            Location::Slices(slices) => {
+                let Some(width) = element_size(tensor.dtype()) else {
+                    let name = dtype_name(tensor.dtype());
+                    let message = format!("a sliced tensor of type {name}");
+                    let error = Error::new(ErrorKind::InvalidMessage, message);
+                    return Err(error.at_path(tensor.name()));
+                };
+                let slices = slices
+                    .iter()
+                    .map(|slice| Ok((slice.clone(), open(&slice.span)?)))
+                    .collect::<Result<_>>()?;
+                let shape = tensor.shape().to_vec();
+                Ok(TensorReader::sliced(shape, width, tensor.size(), slices))
+            }
+        }
+    }
+
+    /// All bytes of a tensor. Their checksum is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`reader`](Self::reader), and [`ErrorKind::LimitExceeded`] if they don't fit in memory.
+    pub fn read(&self, tensor: &Tensor) -> Result<Vec<u8>> {
+        let reader = self.reader(tensor)?;
+        let mut bytes = Vec::new();
+        // The data files have that many bytes.
+        let len = usize::try_from(reader.len()).ok();
+        if len.is_none_or(|len| bytes.try_reserve_exact(len).is_err()) {
+            let message = format!("{} bytes don't fit in memory", reader.len());
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(tensor.name()));
+        }
+        bytes.resize(len.unwrap_or_default(), 0);
+        reader.read_exact_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The elements of a tensor of strings. Their checksums are checked.
+    ///
+    /// ```text
+    /// varint length of each string | masked crc32c of the lengths (4) | the strings
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`reader`](Self::reader); [`ErrorKind::InvalidConfig`] if it has no strings;
+    /// [`ErrorKind::ChecksumMismatch`] if they are damaged.
+    pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
+        let count = elements(tensor.shape());
+        let (DataType::DtString, Some(count), Location::Whole(span)) =
+            (tensor.dtype(), count, tensor.location())
+        else {
+            let message = format!(
+                "a tensor of type {}, and no strings",
+                dtype_name(tensor.dtype())
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message).at_path(tensor.name()));
+        };
+        let mut strings = Vec::new();
+        let reader = self.reader(tensor)?;
+        let crc = read_strings(&reader, count, &mut |string, bytes| {
+            strings.resize_with(string + 1, Vec::new);
+            strings[string].extend_from_slice(bytes);
+            Ok(())
+        })
+        .map_err(|error| error.at_path(tensor.name()))?;
+        // Empty ones at the end were not told of.
+        strings.resize_with(usize::try_from(count).unwrap_or(usize::MAX), Vec::new);
+        check_crc(span, crc).map_err(|error| error.at_path(tensor.name()))?;
+        Ok(strings)
+    }
+
+    pub(crate) fn data_path(&self, shard: u32) -> PathBuf {
+        data_path(&self.prefix, shard, self.num_shards)
+    }
+
+    /// The file that a span is in, which has all of it.
+    pub(crate) fn checked(&self, span: &Span) -> Result<Arc<File>> {
+        let path = self.data_path(span.shard);
+        let at_file = |error: Error| error.context(path.display());
+        let file = self.file(span.shard).map_err(at_file)?;
+        let len = file
+            .metadata()
+            .map_err(|error| at_file(error.into()))?
+            .len();
+        // Both are below 2^63.
+        if span.offset + span.size > len {
+            let message = format!("{} bytes at {} of a file of {len}", span.size, span.offset);
+            return Err(at_file(Error::new(ErrorKind::InvalidMessage, message)));
+        }
+        Ok(file)
+    }
+
+    fn file(&self, shard: u32) -> Result<Arc<File>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = open.get(&shard) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(File::open(self.data_path(shard))?);
+        if open.len() >= MAX_OPEN_FILES {
+            open.clear();
+        }
+        open.insert(shard, Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+/// Fails unless a span has this checksum.
+pub(crate) fn check_crc(span: &Span, computed: u32) -> Result<()> {
+    if computed == span.crc32c {
+        return Ok(());
+    }
+    let message = format!(
+        "the crc32c of {} bytes is 0x{computed:08x}, and 0x{:08x} is stored",
+        span.size, span.crc32c
+    );
+    Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(span.offset))
+}

@@ -1,0 +1,74 @@
+//! Types of tensors.
+
+use proto_splitter_graph_def::proto::DataType;
+
+/// How many bytes an element of this type takes in a bundle; `None` for types whose elements have
+/// no fixed size, and for references.
+///
+/// TensorFlow keeps the types of 2 and 4 bits in a byte each.
+///
+/// ```
+/// use proto_splitter_graph_def::proto::DataType;
+/// use proto_splitter_tensor_bundle::element_size;
+///
+/// assert_eq!(element_size(DataType::DtBfloat16), Some(2));
+/// assert_eq!(element_size(DataType::DtString), None);
+/// ```
+#[must_use]
+pub fn element_size(dtype: DataType) -> Option<u64> {
+    Some(match dtype_name(dtype).as_str() {
+        "complex128" => 16,
+        "double" | "int64" | "uint64" | "complex64" => 8,
+        "float" | "int32" | "uint32" | "qint32" => 4,
+        "half" | "bfloat16" | "int16" | "uint16" | "qint16" | "quint16" => 2,
+        "int8" | "uint8" | "qint8" | "quint8" | "bool" | "int4" | "uint4" | "int2" | "uint2" => 1,
+        name if name.starts_with("float8_") || name.starts_with("float4_") => 1,
+        _ => return None,
+    })
+}
+
+/// The name of a type, as TensorFlow has it in `DT_FLOAT`, in lower case and without the prefix.
+///
+/// ```
+/// use proto_splitter_graph_def::proto::DataType;
+/// use proto_splitter_tensor_bundle::dtype_name;
+///
+/// assert_eq!(dtype_name(DataType::DtFloat), "float");
+/// ```
+#[must_use]
+pub fn dtype_name(dtype: DataType) -> String {
+    let name = dtype.as_str_name();
+    name.strip_prefix("DT_").unwrap_or(name).to_lowercase()
+}
+
+/// How many elements a shape has; `None` past 64 bits.
+pub(crate) fn elements(shape: &[u64]) -> Option<u64> {
+    // A dimension of none makes all of it empty, however large the others are.
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape
+        .iter()
+        .try_fold(1u64, |all, dim| all.checked_mul(*dim))
+}
+
+/// How many bytes a tensor of this type and shape takes; `None` if its elements have no fixed size,
+/// or past 64 bits.
+pub(crate) fn tensor_size(dtype: DataType, shape: &[u64]) -> Option<u64> {
+    elements(shape)?.checked_mul(element_size(dtype)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_tensor_is_checked_and_an_empty_one_has_none() {
+        let float = DataType::DtFloat;
+        assert_eq!(tensor_size(float, &[]), Some(4), "a scalar");
+        assert_eq!(tensor_size(float, &[2, 3]), Some(24));
+        assert_eq!(tensor_size(float, &[u64::MAX, 0, 9]), Some(0));
+        assert_eq!(tensor_size(float, &[1 << 40, 1 << 40]), None);
+        assert_eq!(tensor_size(float, &[1 << 62]), None);
+    }
+}

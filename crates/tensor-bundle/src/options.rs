@@ -1,0 +1,70 @@
+//! How bundles are written and checked.
+
+use std::num::NonZeroUsize;
+
+use proto_splitter_core::progress::Progress;
+
+/// The most files with tensors that a bundle may have here. TensorFlow has room for five digits in
+/// their names.
+pub const MAX_SHARDS: u32 = 99_999;
+
+/// How a bundle is written or checked.
+///
+/// ```
+/// use proto_splitter_tensor_bundle::BundleOptions;
+///
+/// let options = BundleOptions::new().force(true).threads(std::num::NonZeroUsize::MIN);
+/// # let _ = options;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct BundleOptions {
+    threads: Option<NonZeroUsize>,
+    force: bool,
+    progress: Progress,
+}
+
+impl BundleOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        BundleOptions {
+            threads: None,
+            force: false,
+            progress: Progress::none(),
+        }
+    }
+
+    /// How many threads read and write (one a core). Each holds a MiB.
+    #[must_use]
+    pub const fn threads(mut self, threads: NonZeroUsize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Whether files that are in the way are replaced (no).
+    #[must_use]
+    pub const fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    pub(crate) fn thread_count(&self) -> NonZeroUsize {
+        let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads.unwrap_or_else(cores)
+    }
+
+    pub(crate) fn get_force(&self) -> bool {
+        self.force
+    }
+
+    pub(crate) fn get_progress(&self) -> &Progress {
+        &self.progress
+    }
+}

@@ -1,0 +1,325 @@
+//! Writing a bundle: a layout, then the bytes.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use proto_splitter_core::atomic::AtomicFile;
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
+use proto_splitter_graph_def::proto::{DataType, TensorShapeProto, VersionDef};
+use record_file::ReadAt;
+
+use crate::checksum::mask_crc;
+use crate::dtype::{dtype_name, tensor_size};
+use crate::entry::VERSION;
+use crate::files::{data_path, index_path};
+use crate::options::{BundleOptions, MAX_SHARDS};
+use crate::proto::{BundleEntryProto, BundleHeaderProto};
+use crate::slice;
+use crate::table::TableWriter;
+use crate::work;
+
+/// A tensor that is to be written.
+pub struct NewTensor<'a> {
+    name: String,
+    dtype: DataType,
+    shape: Vec<u64>,
+    data: &'a dyn ReadAt,
+}
+
+impl<'a> NewTensor<'a> {
+    /// A tensor of numbers: `data` has its elements, little-endian, in the order of C.
+    pub fn new(
+        name: impl Into<String>,
+        dtype: DataType,
+        shape: impl Into<Vec<u64>>,
+        data: &'a dyn ReadAt,
+    ) -> Self {
+        NewTensor {
+            name: name.into(),
+            dtype,
+            shape: shape.into(),
+            data,
+        }
+    }
+}
+
+impl std::fmt::Debug for NewTensor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let dtype = dtype_name(self.dtype);
+        write!(f, "{} {dtype}{:?}", self.name, self.shape)
+    }
+}
+
+/// Where each tensor of a bundle goes.
+///
+/// The tensors are in ascending order of their names, one behind the other without room between
+/// them. If there are several data files, each gets about as much as the others.
+#[derive(Debug)]
+pub struct BundlePlan<'a> {
+    tensors: Vec<Placed<'a>>,
+    /// Bytes of each data file.
+    shards: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Placed<'a> {
+    tensor: NewTensor<'a>,
+    shard: u32,
+    offset: u64,
+    size: u64,
+}
+
+/// A bundle that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenBundle {
+    /// Its files, the index first.
+    pub files: Vec<PathBuf>,
+    /// Bytes of all tensors.
+    pub bytes: u64,
+}
+
+impl<'a> BundlePlan<'a> {
+    /// Lays tensors out over so many data files.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if two tensors have one name, a name is empty or begins with a
+    /// zero byte, a tensor has other than numbers, its data aren't as long as its type and shape
+    /// say, or there are to be no data files or more than [`MAX_SHARDS`].
+    pub fn new(tensors: Vec<NewTensor<'a>>, num_shards: u32) -> Result<Self> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
+        if !(1..=MAX_SHARDS).contains(&num_shards) {
+            let message = format!("{num_shards} data files, and there may be 1 to {MAX_SHARDS}");
+            return Err(invalid(message));
+        }
+        let mut tensors = tensors;
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut total = 0u64;
+        let mut placed: Vec<Placed<'a>> = Vec::with_capacity(tensors.len());
+        for tensor in tensors {
+            let at_name = |message: String| invalid(message).at_path(&tensor.name);
+            if tensor.name.is_empty() || tensor.name.as_bytes()[0] == slice::FIRST_BYTE {
+                let message = format!("{:?} can't be the name of a tensor", tensor.name);
+                return Err(invalid(message));
+            }
+            if placed
+                .last()
+                .is_some_and(|last| last.tensor.name == tensor.name)
+            {
+                return Err(at_name("two tensors have this name".to_owned()));
+            }
+            let dtype = dtype_name(tensor.dtype);
+            let Some(size) = tensor_size(tensor.dtype, &tensor.shape) else {
+                let message = format!("a tensor {dtype}{:?} can't be written", tensor.shape);
+                return Err(at_name(message));
+            };
+            let have = tensor.data.size()?;
+            if have != size {
+                let message = format!("{have} bytes, and {dtype}{:?} takes {size}", tensor.shape);
+                return Err(at_name(message));
+            }
+            total = total
+                .checked_add(size)
+                .filter(|total| i64::try_from(*total).is_ok())
+                .ok_or_else(|| at_name("more than 2^63 bytes in all".to_owned()))?;
+            placed.push(Placed {
+                tensor,
+                shard: 0,
+                offset: 0,
+                size,
+            });
+        }
+        // A tensor goes where its first byte would be if all files were equally long.
+        let share = total.div_ceil(u64::from(num_shards)).max(1);
+        let mut shards = vec![0; num_shards as usize];
+        let mut before = 0;
+        for tensor in &mut placed {
+            let shard = u32::try_from(before / share).unwrap_or(u32::MAX);
+            tensor.shard = shard.min(num_shards - 1);
+            let end = &mut shards[tensor.shard as usize];
+            tensor.offset = *end;
+            *end += tensor.size;
+            before += tensor.size;
+        }
+        Ok(BundlePlan {
+            tensors: placed,
+            shards,
+        })
+    }
+
+    /// Bytes of all tensors.
+    pub fn size(&self) -> u64 {
+        self.shards.iter().sum()
+    }
+
+    /// Writes the bundle with this prefix.
+    ///
+    /// Each file appears complete or not at all, the index last.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::AlreadyExists`] if a file is in the way and force isn't set;
+    /// [`ErrorKind::NoFolder`] if the folder isn't there; [`ErrorKind::SourceChanged`] if a
+    /// tensor's data end early; [`ErrorKind::Io`]; [`ErrorKind::Cancelled`].
+    pub fn write(
+        &self,
+        prefix: impl AsRef<Path>,
+        options: &BundleOptions,
+    ) -> Result<WrittenBundle> {
+        let prefix = prefix.as_ref();
+        let num_shards = u32::try_from(self.shards.len()).unwrap_or(MAX_SHARDS);
+        let mut index = AtomicFile::create(index_path(prefix), options.get_force())?;
+        let mut shards = Vec::with_capacity(self.shards.len());
+        for (shard, len) in (0..num_shards).zip(&self.shards) {
+            let path = data_path(prefix, shard, num_shards);
+            let file = AtomicFile::create(&path, options.get_force())?;
+            file.as_file()
+                .set_len(*len)
+                .map_err(|error| Error::from(error).context(path.display()))?;
+            shards.push(file);
+        }
+        let crcs = self.write_tensors(&shards, options)?;
+        self.write_index(index.as_file_mut(), num_shards, &crcs)?;
+        let mut files = vec![index.target().to_owned()];
+        for shard in shards {
+            files.push(shard.target().to_owned());
+            shard.commit()?;
+        }
+        index.commit()?;
+        Ok(WrittenBundle {
+            files,
+            bytes: self.size(),
+        })
+    }
+
+    /// Copies all tensors, and gives the crc32c of each.
+    fn write_tensors(&self, shards: &[AtomicFile], options: &BundleOptions) -> Result<Vec<u32>> {
+        let meter = options.get_progress().meter(self.size());
+        let jobs: Vec<(usize, u64, u64)> = self
+            .tensors
+            .iter()
+            .enumerate()
+            .flat_map(|(at, tensor)| {
+                work::pieces(tensor.size).map(move |(start, len)| (at, start, len))
+            })
+            .collect();
+        let made = work::map(options.thread_count(), jobs.len(), |at, buffer| {
+            let (tensor, start, len) = jobs[at];
+            let placed = &self.tensors[tensor];
+            let file = &shards[placed.shard as usize];
+            copy_piece(placed, file, start, len, buffer, &meter)
+                .map_err(|error| error.at_path(&placed.tensor.name))
+        })?;
+        let mut crcs = vec![0; self.tensors.len()];
+        for ((tensor, _, len), crc) in jobs.into_iter().zip(made) {
+            let len = usize::try_from(len).unwrap_or(usize::MAX);
+            crcs[tensor] = crc32c::crc32c_combine(crcs[tensor], crc, len);
+        }
+        Ok(crcs)
+    }
+
+    fn write_index(&self, file: &mut File, num_shards: u32, crcs: &[u32]) -> Result<()> {
+        let mut table = TableWriter::new(BufWriter::new(file));
+        let header = BundleHeaderProto {
+            num_shards: i32::try_from(num_shards).unwrap_or(i32::MAX),
+            version: Some(VersionDef {
+                producer: VERSION,
+                ..VersionDef::default()
+            }),
+            ..BundleHeaderProto::default()
+        };
+        table.add(b"", &header.encode_to_vec())?;
+        for (placed, crc) in self.tensors.iter().zip(crcs) {
+            table.add(
+                placed.tensor.name.as_bytes(),
+                &placed.entry(*crc).encode_to_vec(),
+            )?;
+        }
+        table.finish()?.flush()?;
+        Ok(())
+    }
+}
+
+impl Placed<'_> {
+    fn entry(&self, crc: u32) -> BundleEntryProto {
+        // All are below 2^63, as the plan has seen to.
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let dims = self.tensor.shape.iter().map(|dim| Dim {
+            size: number(*dim),
+            ..Dim::default()
+        });
+        BundleEntryProto {
+            dtype: self.tensor.dtype.into(),
+            shape: Some(TensorShapeProto {
+                dim: dims.collect(),
+                ..TensorShapeProto::default()
+            }),
+            shard_id: i32::try_from(self.shard).unwrap_or(i32::MAX),
+            offset: number(self.offset),
+            size: number(self.size),
+            crc32c: mask_crc(crc),
+            ..BundleEntryProto::default()
+        }
+    }
+}
+
+/// Copies a piece of a tensor, and gives its crc32c.
+fn copy_piece(
+    placed: &Placed<'_>,
+    target: &AtomicFile,
+    start: u64,
+    len: u64,
+    buffer: &mut [u8],
+    meter: &Meter,
+) -> Result<u32> {
+    let mut crc = 0;
+    let mut done = 0;
+    while done < len {
+        let left = usize::try_from(len - done).unwrap_or(usize::MAX);
+        let step = buffer.len().min(left);
+        let bytes = &mut buffer[..step];
+        placed
+            .tensor
+            .data
+            .read_exact_at(start + done, bytes)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => {
+                    let message = format!(
+                        "the data ended before the {} bytes that there were",
+                        placed.size
+                    );
+                    Error::new(ErrorKind::SourceChanged, message).at_offset(start + done)
+                }
+                _ => error.into(),
+            })?;
+        crc = crc32c::crc32c_append(crc, bytes);
+        write_all_at(target.as_file(), bytes, placed.offset + start + done)
+            .map_err(|error| Error::from(error).context(target.target().display()))?;
+        meter.advance(step as u64)?;
+        done += step as u64;
+    }
+    Ok(crc)
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let n = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        if n == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        bytes = &bytes[n..];
+        offset += n as u64;
+    }
+    Ok(())
+}

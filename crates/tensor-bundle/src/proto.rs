@@ -1,0 +1,33 @@
+//! The messages of a bundle's index, as generated from
+//! `proto/tensorflow/core/protobuf/tensor_bundle.proto`.
+//!
+//! The types of tensors and shapes are those of [`proto_splitter_graph_def::proto`].
+
+#![allow(missing_docs, clippy::large_enum_variant, reason = "generated")]
+#![allow(
+    clippy::expect_used,
+    reason = "derived: each message's own name is in the pool"
+)]
+
+use std::sync::LazyLock;
+
+use prost_reflect::DescriptorPool;
+
+include!("proto/tensorflow.rs");
+
+/// The file descriptor set behind this module, serialized, without the files that are in
+/// `GraphDef`'s.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("proto/descriptors.binpb");
+
+static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let mut pool = proto_splitter_graph_def::proto::descriptor_pool().clone();
+    pool.decode_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .expect("a test keeps the descriptors valid");
+    pool
+});
+
+/// The descriptors of these messages and everything they reach. Built at the first call; cloning a
+/// pool is cheap.
+pub fn descriptor_pool() -> &'static DescriptorPool {
+    &DESCRIPTOR_POOL
+}

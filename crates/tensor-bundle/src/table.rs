@@ -1,0 +1,38 @@
+//! The sorted table that a bundle's index is: leveldb's format, without filters.
+//!
+//! ```text
+//! data block | ... | data block | metaindex block | index block | footer (48 bytes)
+//!
+//! a block:    entries | restarts (u32 each) | their count (u32) || type (1) | masked crc32c (4)
+//! an entry:   varint shared | varint unshared | varint value length | end of the key | value
+//! the footer: metaindex handle | index handle | zeros up to 40 | magic 0xdb4775248b80fb57 (8)
+//! a handle:   varint offset | varint size, without the five bytes behind the block
+//! ```
+//!
+//! All numbers are little-endian. A key shares its first bytes with the key before it, but at a
+//! restart it is whole. The index block has an entry for each data block: a key that is not before
+//! its last one, and its handle. The format is described in leveldb's `doc/table_format.md`.
+
+mod block;
+mod key;
+mod reader;
+mod writer;
+
+pub use reader::MAX_BLOCK_SIZE;
+pub(crate) use reader::TableReader;
+pub(crate) use writer::TableWriter;
+
+/// The last eight bytes of a table.
+const MAGIC: u64 = 0xdb47_7524_8b80_fb57;
+
+/// Bytes of the footer.
+const FOOTER_LEN: usize = 48;
+
+/// Bytes behind a block: how it is compressed, and its checksum.
+const TRAILER_LEN: usize = 5;
+
+/// The block is stored as it is.
+const UNCOMPRESSED: u8 = 0;
+
+/// The block is compressed with snappy.
+const SNAPPY: u8 = 1;

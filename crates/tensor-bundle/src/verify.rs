@@ -1,0 +1,141 @@
+//! Checks of all that a bundle says.
+
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::DataType;
+use record_file::ReadAt;
+
+use crate::bundle::{Bundle, check_crc};
+use crate::data::TensorReader;
+use crate::dtype::elements;
+use crate::entry::{Location, Tensor};
+use crate::options::BundleOptions;
+use crate::strings::{read_strings, read_variants};
+use crate::work;
+
+/// What was found right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct VerifiedBundle {
+    /// How many tensors there are.
+    pub tensors: u64,
+    /// How many bytes they take.
+    pub bytes: u64,
+}
+
+/// A run of bytes to be checked by itself.
+struct Job<'a> {
+    tensor: &'a Tensor,
+    /// Of a tensor of numbers, which of its spans it is of, and where it is in that.
+    piece: Option<(usize, u64, u64)>,
+}
+
+impl Bundle {
+    /// Reads all tensors and compares them with their checksums.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong, with the tensor's name: [`ErrorKind::ChecksumMismatch`] if
+    /// bytes are damaged, [`ErrorKind::InvalidMessage`] if a data file is too short or strings
+    /// aren't stored as they should be, [`ErrorKind::Io`] if a data file can't be read.
+    pub fn verify(&self, options: &BundleOptions) -> Result<VerifiedBundle> {
+        let bytes = self.tensors().iter().map(Tensor::size).sum();
+        let meter = options.get_progress().meter(bytes);
+        let jobs: Vec<Job<'_>> = self.tensors().iter().flat_map(jobs).collect();
+        let made = work::map(options.thread_count(), jobs.len(), |at, buffer| {
+            let job = &jobs[at];
+            let mut check = || match job.piece {
+                Some((span, start, len)) => {
+                    let span = job.tensor.spans().nth(span);
+                    let span = span.ok_or_else(|| missing_span(job.tensor))?;
+                    let reader = TensorReader::whole(self.checked(span)?, span.offset, span.size);
+                    crc_of(&reader, start, len, buffer, &meter)
+                }
+                None => self.other_crc(job.tensor, &meter),
+            };
+            check().map_err(|error| error.at_path(job.tensor.name()))
+        })?;
+        let mut sums = jobs.iter().zip(made).peekable();
+        while let Some((job, mut crc)) = sums.next() {
+            let span = job.piece.map_or(0, |(span, ..)| span);
+            // The pieces of one span stand one behind the other.
+            while let Some((next, more)) = sums.next_if(|(next, _)| {
+                std::ptr::eq(next.tensor, job.tensor)
+                    && next.piece.is_some_and(|(of, ..)| of == span)
+            }) {
+                let len = next.piece.map_or(0, |(_, _, len)| len);
+                let len = usize::try_from(len).unwrap_or(usize::MAX);
+                crc = crc32c::crc32c_combine(crc, more, len);
+            }
+            let span = job.tensor.spans().nth(span);
+            let span = span.ok_or_else(|| missing_span(job.tensor))?;
+            check_crc(span, crc).map_err(|error| {
+                let path = self.data_path(span.shard);
+                error.at_path(job.tensor.name()).context(path.display())
+            })?;
+        }
+        Ok(VerifiedBundle {
+            tensors: self.tensors().len() as u64,
+            bytes,
+        })
+    }
+
+    /// The checksum of a tensor whose elements have no fixed size.
+    fn other_crc(&self, tensor: &Tensor, meter: &Meter) -> Result<u32> {
+        let reader = self.reader(tensor)?;
+        let count = elements(tensor.shape()).unwrap_or(u64::MAX);
+        let mut advance = |_: usize, bytes: &[u8]| meter.advance(bytes.len() as u64);
+        match tensor.dtype() {
+            DataType::DtString => read_strings(&reader, count, &mut advance),
+            _ => read_variants(&reader, count, &mut advance),
+        }
+    }
+}
+
+fn missing_span(tensor: &Tensor) -> Error {
+    Error::new(ErrorKind::InvalidMessage, "a tensor that is nowhere").at_path(tensor.name())
+}
+
+fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
+    let is_other = crate::dtype::element_size(tensor.dtype()).is_none();
+    if is_other && matches!(tensor.location(), Location::Whole(_)) {
+        return vec![Job {
+            tensor,
+            piece: None,
+        }];
+    }
+    let pieces = tensor.spans().enumerate().flat_map(|(at, span)| {
+        // An empty one has a checksum too.
+        let none = (span.size == 0).then_some((0, 0));
+        work::pieces(span.size)
+            .chain(none)
+            .map(move |(start, len)| (at, start, len))
+    });
+    let job = |piece| Job {
+        tensor,
+        piece: Some(piece),
+    };
+    pieces.map(job).collect()
+}
+
+/// The crc32c of `len` bytes from `start` on.
+pub(crate) fn crc_of(
+    reader: &dyn ReadAt,
+    start: u64,
+    len: u64,
+    buffer: &mut [u8],
+    meter: &Meter,
+) -> Result<u32> {
+    let mut crc = 0;
+    let mut done = 0;
+    while done < len {
+        let left = usize::try_from(len - done).unwrap_or(usize::MAX);
+        let step = buffer.len().min(left);
+        let bytes = &mut buffer[..step];
+        reader.read_exact_at(start + done, bytes)?;
+        crc = crc32c::crc32c_append(crc, bytes);
+        meter.advance(step as u64)?;
+        done += step as u64;
+    }
+    Ok(crc)
+}

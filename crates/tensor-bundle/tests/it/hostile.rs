@@ -1,0 +1,249 @@
+//! Bundles that are damaged, and bundles that lie.
+
+use std::fs;
+use std::path::Path;
+
+use prost::Message;
+use proto_splitter_core::ErrorKind;
+use proto_splitter_graph_def::proto::tensor_shape_proto::Dim;
+use proto_splitter_graph_def::proto::{TensorShapeProto, VersionDef};
+use proto_splitter_tensor_bundle::proto::tensor_slice_proto::Extent;
+use proto_splitter_tensor_bundle::proto::tensor_slice_proto::extent::HasLength;
+use proto_splitter_tensor_bundle::proto::{BundleEntryProto, BundleHeaderProto, TensorSliceProto};
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, mask_crc};
+
+use crate::small_bundle;
+
+fn opened_and_verified(prefix: &Path) -> proto_splitter_core::Result<()> {
+    Bundle::open(prefix)?.verify(&BundleOptions::new())?;
+    Ok(())
+}
+
+#[test]
+fn no_byte_of_a_bundle_can_be_changed_unnoticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("b");
+    small_bundle(&prefix);
+    for file in ["b.index", "b.data-00000-of-00001"] {
+        let path = folder.path().join(file);
+        let good = fs::read(&path).unwrap();
+        let footer = match file {
+            "b.index" => good.len() - 48,
+            _ => good.len(),
+        };
+        for at in 0..good.len() {
+            // Between the handles in the footer and the magic are zeros that nobody reads, and the
+            // place of an empty block.
+            if at > footer && at < good.len() - 8 {
+                continue;
+            }
+            let mut bad = good.clone();
+            bad[at] ^= 0x41;
+            fs::write(&path, bad).unwrap();
+            let error = opened_and_verified(&prefix).expect_err(&format!("{file} {at}"));
+            assert!(!error.to_string().contains('\n'));
+        }
+        for len in 0..good.len() {
+            fs::write(&path, &good[..len]).unwrap();
+            assert!(opened_and_verified(&prefix).is_err(), "{file} cut to {len}");
+        }
+        fs::write(&path, good).unwrap();
+    }
+    opened_and_verified(&prefix).unwrap();
+}
+
+/// An index of these entries, with good checksums, as the format's description has it.
+fn index(entries: &[(&[u8], Vec<u8>)]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let block = |entries: &[(&[u8], Vec<u8>)], file: &mut Vec<u8>| {
+        let (start, mut block) = (file.len(), Vec::new());
+        for (key, value) in entries {
+            let value_len = u16::try_from(value.len()).unwrap();
+            let [low, high] = [value_len & 0x7f | 0x80, value_len >> 7];
+            block.extend([0, u8::try_from(key.len()).unwrap()]);
+            block.extend([low.to_le_bytes()[0], high.to_le_bytes()[0]]);
+            block.extend(*key);
+            block.extend(value);
+        }
+        block.extend([0, 0, 0, 0, 1, 0, 0, 0]);
+        let len = block.len();
+        block.push(0);
+        let crc = mask_crc(crc32c::crc32c(&block));
+        block.extend(crc.to_le_bytes());
+        file.extend(block);
+        [start, len].map(|number| {
+            let number = u16::try_from(number).unwrap();
+            [
+                (number & 0x7f | 0x80).to_le_bytes()[0],
+                (number >> 7).to_le_bytes()[0],
+            ]
+        })
+    };
+    let data = block(entries, &mut file).concat();
+    let metaindex = block(&[], &mut file).concat();
+    let index = block(&[(b"\xff", data)], &mut file).concat();
+    let mut footer = [metaindex, index].concat();
+    footer.resize(40, 0);
+    file.extend(footer);
+    file.extend(0xdb47_7524_8b80_fb57u64.to_le_bytes());
+    file
+}
+
+fn header() -> BundleHeaderProto {
+    BundleHeaderProto {
+        num_shards: 1,
+        version: Some(VersionDef {
+            producer: 1,
+            ..VersionDef::default()
+        }),
+        ..BundleHeaderProto::default()
+    }
+}
+
+fn shape(dims: &[i64]) -> Option<TensorShapeProto> {
+    let dim = |size: &i64| Dim {
+        size: *size,
+        ..Dim::default()
+    };
+    Some(TensorShapeProto {
+        dim: dims.iter().map(dim).collect(),
+        ..TensorShapeProto::default()
+    })
+}
+
+/// Two floats.
+fn entry() -> BundleEntryProto {
+    BundleEntryProto {
+        dtype: 1,
+        shape: shape(&[2]),
+        size: 8,
+        crc32c: mask_crc(crc32c::crc32c(&[7; 8])),
+        ..BundleEntryProto::default()
+    }
+}
+
+fn bundle_of(
+    header: &BundleHeaderProto,
+    entry: &BundleEntryProto,
+) -> proto_splitter_core::Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("b");
+    let entries = [
+        (&b""[..], header.encode_to_vec()),
+        (b"x", entry.encode_to_vec()),
+    ];
+    fs::write(folder.path().join("b.index"), index(&entries)).unwrap();
+    fs::write(folder.path().join("b.data-00000-of-00001"), [7; 8]).unwrap();
+    opened_and_verified(&prefix)
+}
+
+#[test]
+fn an_entry_that_lies_is_an_error_that_names_the_tensor() {
+    bundle_of(&header(), &entry()).unwrap();
+    type Lie = fn(&mut BundleEntryProto);
+    let lies: [(&str, Lie); 14] = [
+        ("runs past", |entry| entry.offset = 1),
+        ("past the end", |entry| entry.offset = i64::MAX),
+        ("as the offset", |entry| entry.offset = -1),
+        ("takes 8", |entry| entry.size = 4),
+        ("as the size", |entry| entry.size = -8),
+        ("takes 4294967296", |entry| entry.shape = shape(&[1 << 30])),
+        ("more than 2^64", |entry| {
+            entry.shape = shape(&[1 << 40, 1 << 40])
+        }),
+        ("a dimension of -2", |entry| entry.shape = shape(&[-2])),
+        ("of more than 254", |entry| entry.shape = shape(&[1; 255])),
+        ("data file 1 of 1", |entry| entry.shard_id = 1),
+        ("data file -1 of 1", |entry| entry.shard_id = -1),
+        ("unknown type 9999", |entry| entry.dtype = 9999),
+        ("the crc32c of 8 bytes", |entry| entry.crc32c = 5),
+        ("length", |entry| entry.dtype = 7),
+    ];
+    for (what, lie) in lies {
+        let mut entry = entry();
+        lie(&mut entry);
+        let error = bundle_of(&header(), &entry).unwrap_err();
+        let what = what.replace("runs past", "8 bytes at 1 of a file of 8");
+        assert!(error.to_string().contains(&what), "{what}: {error}");
+        assert_eq!(error.path(), Some("x"), "{error}");
+    }
+}
+
+#[test]
+fn a_header_that_is_not_for_this_reader_is_refused() {
+    type Lie = fn(&mut BundleHeaderProto);
+    let lies: [(ErrorKind, Lie); 6] = [
+        (ErrorKind::InvalidMessage, |header| header.num_shards = 0),
+        (ErrorKind::InvalidMessage, |header| header.num_shards = -1),
+        (ErrorKind::InvalidMessage, |header| {
+            header.num_shards = i32::MAX
+        }),
+        (ErrorKind::UnsupportedVersion, |header| {
+            header.endianness = 1
+        }),
+        (ErrorKind::UnsupportedVersion, |header| {
+            header.version.as_mut().unwrap().min_consumer = 2;
+        }),
+        (ErrorKind::UnsupportedVersion, |header| {
+            header.version.as_mut().unwrap().bad_consumers = vec![1];
+        }),
+    ];
+    for (kind, lie) in lies {
+        let mut header = header();
+        lie(&mut header);
+        assert_eq!(bundle_of(&header, &entry()).unwrap_err().kind(), kind);
+    }
+}
+
+#[test]
+fn slices_that_do_not_make_the_tensor_are_an_error() {
+    let slice = |bounds: &[(i64, i64)]| TensorSliceProto {
+        extent: bounds
+            .iter()
+            .map(|&(start, length)| Extent {
+                start,
+                has_length: Some(HasLength::Length(length)),
+            })
+            .collect(),
+    };
+    for (what, slices) in [
+        ("not in the index", vec![slice(&[(0, 1)])]),
+        ("reaches out of", vec![slice(&[(1, 2)])]),
+        ("reaches out of", vec![slice(&[(-1, 2)])]),
+        ("reaches out of", vec![slice(&[(i64::MAX, i64::MAX)])]),
+        ("dimensions of", vec![slice(&[(0, 1), (0, 1)])]),
+    ] {
+        let entry = BundleEntryProto {
+            slices,
+            size: 0,
+            ..entry()
+        };
+        let error = bundle_of(&header(), &entry).unwrap_err();
+        assert!(error.to_string().contains(what), "{what}: {error}");
+    }
+}
+
+#[test]
+fn names_twice_or_out_of_order_or_before_the_header_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("b.index");
+    let (header, entry) = (header().encode_to_vec(), entry().encode_to_vec());
+    for (what, keys) in [
+        ("not behind", [&b""[..], b"x", b"x"]),
+        ("not behind", [b"", b"y", b"x"]),
+        ("not its header", [b"a", b"x", b"y"]),
+        ("not UTF-8", [b"", b"\xff\xfe", b"\xff\xff"]),
+    ] {
+        let entries = [
+            (keys[0], header.clone()),
+            (keys[1], entry.clone()),
+            (keys[2], entry.clone()),
+        ];
+        fs::write(&path, index(&entries)).unwrap();
+        let error = Bundle::open(folder.path().join("b")).unwrap_err();
+        assert!(error.to_string().contains(what), "{what}: {error}");
+    }
+    fs::write(&path, index(&[])).unwrap();
+    let error = Bundle::open(folder.path().join("b")).unwrap_err();
+    assert!(error.to_string().contains("without a header"), "{error}");
+}

@@ -1,0 +1,152 @@
+//! What TensorFlow 2.21 wrote.
+
+use prost::Message;
+use proto_splitter_graph_def::proto::DataType;
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, Location};
+use record_file::ReadAt;
+
+use crate::fixture;
+
+#[test]
+fn the_variables_of_saved_models_are_listed_and_their_checksums_hold() {
+    for (model, name, shape) in [
+        (
+            "functions_consts",
+            "v/.ATTRIBUTES/VARIABLE_VALUE",
+            &[300][..],
+        ),
+        (
+            "keras_mlp",
+            "_all_variables/0/.ATTRIBUTES/VARIABLE_VALUE",
+            &[16, 32],
+        ),
+        ("tf1_two_metagraphs", "w", &[8, 3]),
+    ] {
+        let prefix = fixture(model).join("variables/variables");
+        let bundle = Bundle::open(&prefix).unwrap();
+        let names: Vec<&str> = bundle
+            .tensors()
+            .iter()
+            .map(|tensor| tensor.name())
+            .collect();
+        assert!(names.is_sorted(), "{model}: {names:?}");
+        let verified = bundle.verify(&BundleOptions::new()).unwrap();
+        assert_eq!(verified.tensors, names.len() as u64);
+        let tensor = bundle
+            .find(name)
+            .unwrap_or_else(|| panic!("{model}: {names:?}"));
+        assert_eq!((tensor.dtype(), tensor.shape()), (DataType::DtFloat, shape));
+    }
+}
+
+#[test]
+fn a_tensor_of_strings_is_read_as_the_strings_it_has() {
+    let bundle = Bundle::open(fixture("keras_mlp/variables/variables")).unwrap();
+    let graph = bundle.find("_CHECKPOINTABLE_OBJECT_GRAPH").unwrap();
+    assert_eq!(
+        (graph.dtype(), graph.shape()),
+        (DataType::DtString, &[][..])
+    );
+    let strings = bundle.read_strings(graph).unwrap();
+    assert_eq!(strings.len(), 1);
+    // It is a message: its first field is a list of nodes.
+    assert_eq!(strings[0][0], 0x0a);
+    let () = <() as Message>::decode(strings[0].as_slice()).unwrap();
+}
+
+#[test]
+fn a_bundle_is_found_by_any_of_its_files() {
+    let prefix = fixture("keras_mlp/variables/variables");
+    for suffix in ["", ".index", ".data-00000-of-00001"] {
+        let path = format!("{}{suffix}", prefix.display());
+        assert_eq!(Bundle::open(path).unwrap().prefix(), prefix);
+    }
+}
+
+/// Written by two `SaveV2`, in slices, and merged: TensorFlow 2.21 reads `numbers()` from both sliced
+/// tensors.
+fn in_slices() -> Bundle {
+    Bundle::open(fixture("../checkpoints/checkpoint")).unwrap()
+}
+
+#[test]
+fn slices_in_several_files_are_read_as_the_whole_tensor() {
+    let bundle = in_slices();
+    assert_eq!(bundle.num_shards(), 2);
+    let numbers: Vec<u8> = (0u16..60)
+        .flat_map(|number| f32::from(number).to_le_bytes())
+        .collect();
+    for (name, slices) in [("sliced/rows", 2), ("sliced/columns", 4)] {
+        let tensor = bundle.find(name).unwrap();
+        let Location::Slices(found) = tensor.location() else {
+            panic!("{name} is in one piece");
+        };
+        assert_eq!((found.len(), tensor.shape()), (slices, &[5, 4, 3][..]));
+        assert_eq!(bundle.read(tensor).unwrap(), numbers, "{name}");
+        // Wherever the reading begins and ends.
+        let reader = bundle.reader(tensor).unwrap();
+        for start in 0..numbers.len() {
+            let len = (start % 23).min(numbers.len() - start);
+            let mut some = vec![0; len];
+            reader.read_exact_at(start as u64, &mut some).unwrap();
+            assert_eq!(some, numbers[start..start + len], "{name} {start}");
+        }
+    }
+}
+
+#[test]
+fn tensors_of_every_kind_are_listed_and_their_checksums_hold() {
+    let bundle = in_slices();
+    let found: Vec<(&str, DataType, &[u64])> = bundle
+        .tensors()
+        .iter()
+        .map(|tensor| (tensor.name(), tensor.dtype(), tensor.shape()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("empty", DataType::DtInt32, &[0, 3][..]),
+            ("half", DataType::DtHalf, &[2]),
+            ("scalar", DataType::DtInt64, &[]),
+            ("sliced/columns", DataType::DtFloat, &[5, 4, 3]),
+            ("sliced/rows", DataType::DtFloat, &[5, 4, 3]),
+            ("strings", DataType::DtString, &[2, 3]),
+            ("variant", DataType::DtVariant, &[]),
+        ]
+    );
+    assert_eq!(bundle.verify(&BundleOptions::new()).unwrap().tensors, 7);
+    let strings = bundle
+        .read_strings(bundle.find("strings").unwrap())
+        .unwrap();
+    let long = "x".repeat(300);
+    let expected = ["one", "", "three", long.as_str(), "five"].map(|text| text.as_bytes().to_vec());
+    assert_eq!(strings[..5], expected);
+    assert_eq!(strings[5], "\u{ff}".as_bytes());
+}
+
+#[test]
+fn a_byte_changed_in_any_kind_of_tensor_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = fixture("../checkpoints");
+    for file in std::fs::read_dir(&source).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    for shard in 0..2 {
+        let path = folder
+            .path()
+            .join(format!("checkpoint.data-0000{shard}-of-00002"));
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            std::fs::write(&path, bad).unwrap();
+            let bundle = Bundle::open(folder.path().join("checkpoint")).unwrap();
+            assert!(
+                bundle.verify(&BundleOptions::new()).is_err(),
+                "{shard} {at}"
+            );
+        }
+        std::fs::write(&path, good).unwrap();
+    }
+}

@@ -1,0 +1,67 @@
+//! Traces: messages with small elements by the million.
+
+use std::io::{self, Write};
+
+use prost_reflect::{DescriptorPool, MessageDescriptor};
+use proto_splitter_core::wire::put_varint;
+
+/// The schema of the traces, as .proto source.
+pub const SCHEMA: &str = include_str!("../proto/trace.proto");
+
+/// The type of the traces: `testkit.Trace`.
+///
+/// # Panics
+///
+/// If the schema doesn't compile.
+pub fn trace_type() -> MessageDescriptor {
+    static POOL: std::sync::LazyLock<DescriptorPool> = std::sync::LazyLock::new(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("trace.proto");
+        std::fs::write(&file, SCHEMA).expect("a temporary file");
+        let files = protox::compile([&file], [folder.path()]).expect("the schema compiles");
+        DescriptorPool::from_file_descriptor_set(files).expect("as compiled")
+    });
+    POOL.get_message_by_name("testkit.Trace")
+        .expect("it is in its file")
+}
+
+/// Writes a trace with so many packets of about ten bytes; every fourth has a name besides. Each is
+/// a microsecond behind the one before.
+///
+/// # Errors
+///
+/// If writing fails.
+pub fn write_trace(packets: u64, out: &mut impl Write) -> io::Result<()> {
+    out.write_all(b"\x0a\x04host")?;
+    let mut packet = Vec::with_capacity(64);
+    let mut framed = Vec::with_capacity(64);
+    for index in 0..packets {
+        packet.clear();
+        packet.push(0x08);
+        put_varint(&mut packet, 1_000_000_000 + index * 1000);
+        if index % 4 == 0 {
+            let name = format!("event {}", index % 1000);
+            packet.push(0x12);
+            put_varint(&mut packet, name.len() as u64);
+            packet.extend_from_slice(name.as_bytes());
+        }
+        packet.extend_from_slice(&[0x18, u8::from(index % 3 == 0) + 1]);
+        framed.clear();
+        framed.push(0x12);
+        put_varint(&mut framed, packet.len() as u64);
+        framed.extend_from_slice(&packet);
+        out.write_all(&framed)?;
+    }
+    out.write_all(b"\x1a\x07\x08\x01\x12\x03cpu\x1a\x07\x08\x02\x12\x03gpu")
+}
+
+/// A [trace](write_trace) in memory.
+///
+/// # Panics
+///
+/// Never: memory takes what is written to it.
+pub fn trace(packets: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_trace(packets, &mut bytes).expect("memory takes it");
+    bytes
+}

@@ -1,0 +1,62 @@
+//! Makes a SavedModel over 2 GiB that TensorFlow can't read, and externalizes it to one that it runs.
+//!
+//!     cargo run --release --example externalize -- OUTPUT
+//!     cargo run --release --example externalize -- OUTPUT --small
+//!
+//! The model is of 2.5 GiB, or of 40 MiB with `--small`; it is in a temporary folder beside OUTPUT
+//! and is removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of
+//! each of its ten constants to `x`.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use proto_splitter::externalize::{ExternalizeOptions, ExternalizePlan};
+use proto_splitter_testkit::runnable::{RunnableSize, runnable_model};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut output = None;
+    let mut keep = None;
+    let mut size = RunnableSize::OVER_THE_LIMIT;
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--small" => size.constant_bytes = 4 << 20,
+            "--keep" => keep = Some(PathBuf::from(rest.next().ok_or("--keep needs a folder")?)),
+            _ if arg.starts_with('-') => return Err(format!("there is no option {arg}").into()),
+            _ => output = Some(PathBuf::from(arg)),
+        }
+    }
+    let output = output.ok_or("say where to write the model")?;
+    let parent = match output.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    };
+    let temporary = tempfile::tempdir_in(parent)?;
+    let model = keep.unwrap_or_else(|| temporary.path().join("model"));
+    fs::create_dir(&model)?;
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(model.join("saved_model.pb"))?);
+    runnable_model(&size).write_to(&mut out)?;
+    out.flush()?;
+    let bytes = fs::metadata(model.join("saved_model.pb"))?.len();
+    println!("model        {bytes} bytes");
+
+    let start = Instant::now();
+    let plan = ExternalizePlan::new(&model, &ExternalizeOptions::new())?;
+    for constant in plan.constants() {
+        let function = constant.function.as_deref().unwrap_or("the main graph");
+        println!(
+            "moves        {} of {function}: {} bytes",
+            constant.node, constant.size
+        );
+    }
+    let written = plan.write(&output)?;
+    println!("externalized {:.2} s", start.elapsed().as_secs_f64());
+    println!("saved_model  {} bytes", written.model_size);
+    println!("constants    {} bytes", written.stored);
+    Ok(())
+}

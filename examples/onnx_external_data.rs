@@ -1,0 +1,165 @@
+//! Rescues an ONNX model over 2 GiB that is in one file, which no reader takes: writes it as the
+//! pair that onnxruntime reads, and the pair as one file again.
+//!
+//!     cargo run --release --example onnx_external_data
+//!     cargo run --release --example onnx_external_data -- path/to/model.onnx
+//!
+//! Without a path it makes a model of 2.5 GiB. It writes to a folder under `target/`, about twice
+//! the model's size, and removes it at the end.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use proto_splitter::onnx::external::{ExternalOptions, Form};
+use proto_splitter::onnx::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
+use proto_splitter::onnx::{OnnxOptions, OnnxSource};
+use proto_splitter::prost::Message;
+use proto_splitter::rope::{Rope, RopeBuilder};
+use proto_splitter::wire::FieldNumber;
+use proto_splitter_testkit::scratch::scratch_folder;
+
+/// The tensors of the model that is made, and the bytes of each: 256 MiB.
+const TENSORS: u64 = 10;
+const TENSOR_BYTES: u64 = 256 << 20;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = scratch_folder()?;
+    let one_piece = match std::env::args().nth(1) {
+        Some(path) => PathBuf::from(path),
+        None => timed("make", || make_model(folder.path()))?,
+    };
+    println!("model      {}", size(fs::metadata(&one_piece)?.len()));
+
+    let model = OnnxSource::open(&one_piece, &OnnxOptions::new())?;
+    println!("tensors    {}", model.tensors()?.len());
+
+    let pair = folder.path().join("rescued.onnx");
+    let options = ExternalOptions::new();
+    let written = timed("to a pair", || {
+        Ok(model.write(&pair, Form::External, &options)?)
+    })?;
+    println!(
+        "           {} and {} beside it, for {} tensors",
+        size(written.model_size),
+        size(written.data_size),
+        written.tensors
+    );
+
+    // The pair is one message again, and nothing was copied for that.
+    let back = OnnxSource::open(&pair, &OnnxOptions::new())?;
+    println!("           {} as one message", size(back.size()));
+    let same = timed("compare", || are_equal(&one_piece, &back))?;
+    println!("           the same bytes: {same}");
+    match same {
+        true => Ok(()),
+        // Tensors with their elements one by one have them as raw data now.
+        false => Err("the model is another one than before".into()),
+    }
+}
+
+/// A model of constants that are added up, written without ever being in memory.
+fn make_model(folder: &Path) -> Result<PathBuf, Box<dyn Error>> {
+    let zeros = folder.join("zeros");
+    File::create(&zeros)?.set_len(TENSOR_BYTES)?;
+    let rope = model(&zeros)?;
+    let path = folder.join("model.onnx");
+    let mut file = File::create(&path)?;
+    let mut reader = BufReader::with_capacity(1 << 20, Sequential(&rope, 0));
+    io::copy(&mut reader, &mut file)?;
+    file.flush()?;
+    Ok(path)
+}
+
+/// The model as a rope: each tensor is a literal in front, then the zeros, but for its first
+/// element.
+fn model(zeros: &Path) -> Result<Rope, Box<dyn Error>> {
+    let mut rope = RopeBuilder::new();
+    let zeros = rope.open(zeros)?;
+    let front = ModelProto {
+        ir_version: Some(9),
+        producer_name: Some("onnx_external_data".into()),
+        ..Default::default()
+    };
+    rope.literal(&front.encode_to_vec())?;
+    rope.begin_field(FieldNumber(7))?;
+    let sum = NodeProto {
+        input: (0..TENSORS).map(|at| format!("t{at}")).collect(),
+        output: vec!["sum".into()],
+        op_type: Some("Sum".into()),
+        ..Default::default()
+    };
+    let graph = GraphProto {
+        node: vec![sum],
+        name: Some("g".into()),
+        ..Default::default()
+    };
+    rope.literal(&graph.encode_to_vec())?;
+    for at in 0..TENSORS {
+        rope.begin_field(FieldNumber(5))?;
+        let tensor = TensorProto {
+            dims: vec![i64::try_from(TENSOR_BYTES / 4)?],
+            data_type: Some(1),
+            name: Some(format!("t{at}")),
+            ..Default::default()
+        };
+        rope.literal(&tensor.encode_to_vec())?;
+        rope.begin_field(FieldNumber(9))?;
+        rope.literal(&u32::try_from(at)?.to_le_bytes())?;
+        rope.span(zeros, 4..TENSOR_BYTES)?;
+        rope.end_field()?;
+        rope.end_field()?;
+    }
+    rope.end_field()?;
+    Ok(rope.finish()?)
+}
+
+/// Reads from front to back what is read by position.
+struct Sequential<'a>(&'a dyn proto_splitter::record_file::ReadAt, u64);
+
+impl Read for Sequential<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let read = self.0.read_at(self.1, buf)?;
+        self.1 += read as u64;
+        Ok(read)
+    }
+}
+
+fn are_equal(file: &Path, model: &OnnxSource) -> Result<bool, Box<dyn Error>> {
+    if fs::metadata(file)?.len() != model.size() {
+        return Ok(false);
+    }
+    let mut file = File::open(file)?;
+    let mut other = Sequential(&**model.reader(), 0);
+    let (mut a, mut b) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let read = file.read(&mut a)?;
+        if read == 0 {
+            return Ok(true);
+        }
+        other.read_exact(&mut b[..read])?;
+        if a[..read] != b[..read] {
+            return Ok(false);
+        }
+    }
+}
+
+fn timed<T>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, Box<dyn Error>>,
+) -> Result<T, Box<dyn Error>> {
+    let start = Instant::now();
+    let done = work()?;
+    println!("{what:<10} {:.1} s", start.elapsed().as_secs_f64());
+    Ok(done)
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{bytes} B"),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}

@@ -1,0 +1,181 @@
+//! Makes a Paddle model of 2.5 GiB, more than a protobuf message can have, lists it, puts it into one file, writes its files
+//! again from that, and compares them.
+//!
+//! Needs 8 GiB of disk in the folder for temporary files, or in the one that is given. With a number, the model has so many
+//! MiB.
+//!
+//! ```text
+//! cargo run --release --example paddle_model [FOLDER [MIB]]
+//! ```
+#![allow(clippy::print_stdout, reason = "a program")]
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Instant;
+
+use proto_splitter::paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
+use proto_splitter::paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType, Version};
+use proto_splitter::paddle::stream::{Layout, TensorSpec};
+use proto_splitter::paddle::{
+    ModelSplitter, PaddleModel, ParameterWriter, WriteOptions, write_model,
+};
+use proto_splitter::prost::Message;
+use proto_splitter::split::{SplitExt, SplitOptions};
+
+/// Columns of every matrix.
+const COLUMNS: u64 = 1 << 12;
+
+/// How many matrices there are.
+const LAYERS: u64 = 10;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args().skip(1);
+    let folder = match args.next() {
+        Some(folder) => tempfile::tempdir_in(folder)?,
+        None => tempfile::tempdir()?,
+    };
+    let mib: u64 = args.next().map_or(Ok(2560), |mib| mib.parse())?;
+    let original = folder.path().join("original");
+    fs::create_dir(&original)?;
+    timed("made", || {
+        make(&original, (mib << 20) / LAYERS / COLUMNS / 4)
+    })?;
+
+    let model = PaddleModel::open(&original)?;
+    for (file, parameter) in model.parameters() {
+        let stream = parameter.stream();
+        let (name, dims, data) = (
+            parameter.name().unwrap_or("?"),
+            stream.dims(),
+            stream.data(),
+        );
+        println!(
+            "  {name} {dims:?}: {} bytes at {} of {}",
+            data.end - data.start,
+            data.start,
+            file.path().display()
+        );
+    }
+
+    let one = timed("to one file", || {
+        Ok(ModelSplitter.write_with(
+            model.source()?,
+            folder.path().join("model"),
+            &SplitOptions::new(),
+        )?)
+    })?;
+    println!(
+        "  {} chunks, {} bytes of {}",
+        one.chunks.len(),
+        one.output_size,
+        one.source_size
+    );
+
+    let again = folder.path().join("again");
+    timed("back", || {
+        Ok(write_model(&one.path, &again, &WriteOptions::new())?)
+    })?;
+    for name in ["model.pdmodel", "model.pdiparams"] {
+        let is_same = same(&original.join(name), &again.join(name))?;
+        println!(
+            "  {name}: {}",
+            if is_same {
+                "the same bytes"
+            } else {
+                "other bytes"
+            }
+        );
+        if !is_same {
+            return Err("what came back differs".into());
+        }
+    }
+    Ok(())
+}
+
+fn timed<T>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, Box<dyn Error>>,
+) -> Result<T, Box<dyn Error>> {
+    let start = Instant::now();
+    let result = work()?;
+    println!("{what}: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(result)
+}
+
+/// Writes a program of matrices with so many rows, and the matrices. The first and the last are
+/// equal, as tied weights are.
+fn make(folder: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
+    let names: Vec<String> = (0..LAYERS)
+        .map(|layer| format!("layer_{layer}.w_0"))
+        .collect();
+    let var = |name: &String| VarDesc {
+        name: name.clone(),
+        persistable: Some(true),
+        r#type: VarType {
+            r#type: Type::LodTensor.into(),
+            lod_tensor: Some(LoDTensorDesc {
+                tensor: TensorDesc {
+                    data_type: Type::Fp32.into(),
+                    dims: vec![rows.cast_signed(), COLUMNS.cast_signed()],
+                },
+                lod_level: None,
+            }),
+            ..VarType::default()
+        },
+        ..VarDesc::default()
+    };
+    let program = ProgramDesc {
+        blocks: vec![BlockDesc {
+            parent_idx: -1,
+            vars: names.iter().map(var).collect(),
+            ..BlockDesc::default()
+        }],
+        version: Some(Version {
+            version: Some(2_006_002),
+        }),
+        ..ProgramDesc::default()
+    };
+    fs::write(folder.join("model.pdmodel"), program.encode_to_vec())?;
+    let spec = TensorSpec::dense(Type::Fp32, [rows, COLUMNS]);
+    let mut writer =
+        ParameterWriter::create(folder.join("model.pdiparams"), Layout::Paddle, false)?;
+    for layer in 0..LAYERS {
+        writer.write(&spec, &mut Noise(1 + layer % (LAYERS - 1)))?;
+    }
+    Ok(writer.finish()?)
+}
+
+/// Numbers that don't compress, by xorshift.
+struct Noise(u64);
+
+impl Read for Noise {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        for bytes in buf.chunks_mut(8) {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            bytes.copy_from_slice(&self.0.to_le_bytes()[..bytes.len()]);
+        }
+        Ok(buf.len())
+    }
+}
+
+fn same(a: &Path, b: &Path) -> io::Result<bool> {
+    let (mut a, mut b) = (File::open(a)?, File::open(b)?);
+    if a.metadata()?.len() != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut front, mut other) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let read = a.read(&mut front)?;
+        if read == 0 {
+            return Ok(true);
+        }
+        b.read_exact(&mut other[..read])?;
+        if front[..read] != other[..read] {
+            return Ok(false);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Streams of Paddle, as `crates/paddle/tests/it/target.rs` takes any bytes for one.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+
+#[path = "../../crates/paddle/tests/it/target.rs"]
+mod target;
+
+/// Puts Paddle's own streams into the corpus, each as what it is.
+fn plant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = root.join("corpus/paddle_stream");
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let files = root.join("../tests/data/paddle");
+    for (how, file) in [
+        (0, "vars_all_dtypes/lod2"),
+        (0, "combined_all_dtypes/params"),
+        (3, "selected_rows/sr"),
+        (6, "vocab/params"),
+    ] {
+        let mut seed = vec![how];
+        seed.extend(std::fs::read(files.join(file)).expect("a fixture"));
+        std::fs::write(corpus.join(file.replace('/', "-")), seed).expect("a seed");
+    }
+}
+
+fuzz_target!(
+    init: plant(),
+    |data: &[u8]| target::stream(data)
+);

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Has every system call of every verb that writes fail or kill it, one after the other, and two
+# processes at once: a reader finds the old or the new. Needs Rust and strace; takes about an hour
+# on two cores. With a number, only one call in so many is taken, as `cargo test` does.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+command -v strace >/dev/null || { echo "tests/faults: strace is needed" >&2; exit 1; }
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if PROTOSPLIT_FAULTS=${1:-1} cargo test --quiet -p proto-splitter-cli --test cli -- faults --nocapture >"$log" 2>&1; then
+  runs=$(sed -n 's/^\([0-9]*\) runs, .*/\1/p' "$log" | awk '{ sum += $1 } END { print sum + 0 }')
+  [ "$runs" -gt 0 ] || { cat "$log"; exit 1; }
+  echo "$runs passed, 0 failed"
+else
+  tail -40 "$log"
+  echo "0 passed, 1 failed"
+  exit 1
+fi

@@ -1,0 +1,263 @@
+"""An externalized model computes the same bits as the original, in every loader of an unmodified TensorFlow.
+
+Ends with one line, `N passed, 0 failed`. `--random N` says how many random models are tried, `--only WORD` which checks.
+"""
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+# Sums in any order would differ in their last bit from run to run.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+import loaders  # noqa: E402
+import models  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FIXTURES = os.path.join(HERE, "../../data/tensorflow")
+NAME = "assets/proto_splitter_constants"
+
+
+class Checks:
+    def __init__(self, protosplit, work):
+        self.protosplit, self.work, self.passed, self.failed = protosplit, work, 0, 0
+
+    @contextlib.contextmanager
+    def check(self, what):
+        try:
+            yield
+            self.passed += 1
+        except Exception:  # noqa: BLE001
+            self.failed += 1
+            print(f"FAILED {what}\n{traceback.format_exc()[-3000:]}", flush=True)
+
+    def run(self, *arguments):
+        ran = subprocess.run([self.protosplit, *arguments], capture_output=True, text=True)
+        if ran.returncode:
+            raise RuntimeError(f"{arguments}: {ran.returncode}: {ran.stderr}")
+        return ran.stdout
+
+    def externalize(self, model, to, min_size, *more):
+        return json.loads(self.run("externalize", model, "-o", to, "--min-size", min_size, "--json", *more))
+
+
+def same(expected, actual):
+    assert expected.keys() == actual.keys(), (sorted(expected), sorted(actual))
+    for name in expected:
+        assert expected[name] == actual[name], f"{name} differs"
+
+
+LOADERS = {
+    "tf.saved_model.load": lambda path, tags: loaders.run_v2(loaders.load_v2(path)),
+    "a TF1 session": loaders.run_v1,
+    "the C API": lambda path, tags: loaders.run_c(path, tags)["results"],
+}
+
+
+def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",)):
+    """The original and its externalized forms, in these loaders; and the way back."""
+    name = os.path.basename(path)
+    expected = {}
+    for loader in which:
+        with checks.check(f"{name}: the original in {loader}"):
+            expected[loader] = LOADERS[loader](path, list(tags))
+    for size in sizes:
+        out = f"{path}.{size}"
+        with checks.check(f"{name} at {size}: externalize"):
+            moved = checks.externalize(path, out, size)
+            checks.run("verify", out) if os.path.exists(out + "/saved_model.cpb") else None
+            print(f"{name} at {size}: {len(moved['moved'])} moved, {len(moved['left_in'])} left in", flush=True)
+        for loader in expected:
+            with checks.check(f"{name} at {size} in {loader}"):
+                same(expected[loader], LOADERS[loader](out, list(tags)))
+        with checks.check(f"{name} at {size}: and back"):
+            back = out + ".back"
+            checks.run("internalize", out, "-o", back) if moved["moved"] else shutil.copytree(path, back)
+            with open(path + "/saved_model.pb", "rb") as a, open(back + "/saved_model.pb", "rb") as b:
+                assert a.read() == b.read()
+    return expected
+
+
+def check_lives(checks, path):
+    """Loaded twice and one dropped; moved; files deleted after loading; saved again; two in one session; mapped."""
+    expected = loaders.run_v2(loaders.load_v2(path))
+    out = path + ".lives"
+    checks.externalize(path, out, "1KiB")
+    with checks.check("loaded twice, one dropped"):
+        first, second = loaders.load_v2(out), loaders.load_v2(out)
+        same(expected, loaders.run_v2(first))
+        del first
+        gc.collect()
+        same(expected, loaders.run_v2(second))
+    with checks.check("moved, and its files deleted after loading"):
+        moved = shutil.move(out, path + ".moved")
+        model = loaders.load_v2(moved)
+        copy = shutil.copytree(moved, out)
+        shutil.rmtree(moved)
+        same(expected, loaders.run_v2(model))
+        assert copy == out
+    with checks.check("saved again by TensorFlow"):
+        model = loaders.load_v2(out)
+        again = path + ".again"
+        tf.saved_model.save(model, again, signatures=model.signatures)
+        same(expected, loaders.run_v2(loaders.load_v2(again)))
+    with checks.check("two in one session"):
+        v1 = tf.compat.v1
+        with tf.Graph().as_default(), v1.Session() as session:
+            for scope in ("a", "b"):
+                v1.saved_model.load(session, ["serve"], out, import_scope=scope)
+            a, b = (loaders.run_session(session, out, ["serve"], scope) for scope in ("a", "b"))
+            same(loaders.run_v1(path, ["serve"]), a)
+            same(a, b)
+    with checks.check("in place"):
+        place = shutil.copytree(path, path + ".place")
+        checks.run("externalize", place, "--in-place", "--min-size", "1KiB")
+        same(expected, loaders.run_v2(loaders.load_v2(place)))
+    with checks.check("mapped from files"):
+        mapped = path + ".mapped"
+        checks.externalize(path, mapped, "1KiB", "--mmap")
+        same(expected, loaders.run_v2(loaders.load_v2(mapped)))
+        same(loaders.run_v1(path, ["serve"]), loaders.run_v1(mapped, ["serve"]))
+    with checks.check("saved_model_cli run"):
+        tool = os.path.join(os.path.dirname(sys.executable), "saved_model_cli")
+        results = []
+        given = os.path.join(checks.work, "x.npy")
+        np.save(given, np.ones([2, 128], np.float32))
+        for folder in (path, out):
+            to = tempfile.mkdtemp(dir=checks.work)
+            subprocess.run([tool, "run", "--dir", folder, "--tag_set", "serve", "--signature_def", "nested",
+                            "--inputs", f"x={given}", "--outdir", to], check=True, capture_output=True)
+            results.append(np.load(to + "/y.npy").tobytes())
+        assert results[0] == results[1]
+    with checks.check("tf.keras.layers.TFSMLayer"):
+        results = []
+        for folder in (path, out):
+            layer = tf.keras.layers.TFSMLayer(folder, call_endpoint="nested")
+            results.append(layer(np.ones([2, 128], np.float32))["y"].numpy().tobytes())
+        assert results[0] == results[1]
+
+
+def check_bundles(checks, path):
+    """TensorFlow reads our bundles, tensor by tensor; its index for the same keys has the same bytes."""
+    out = path + ".bundle"
+    checks.externalize(path, out, "1KiB")
+    prefix = os.path.join(out, NAME)
+    reader = tf.train.load_checkpoint(prefix)
+    keys = sorted(reader.get_variable_to_shape_map())
+    with checks.check("our index is TensorFlow's"):
+        assert len(keys) > 10
+        tensors = [tf.raw_ops.RestoreV2(prefix=prefix, tensor_names=[key], shape_and_slices=[""],
+                                        dtypes=[reader.get_variable_to_dtype_map()[key]])[0] for key in keys]
+        theirs = os.path.join(checks.work, "theirs")
+        tf.raw_ops.SaveV2(prefix=theirs, tensor_names=keys, shape_and_slices=[""] * len(keys), tensors=tensors)
+        for suffix in (".index", ".data-00000-of-00001"):
+            with open(prefix + suffix, "rb") as a, open(theirs + suffix, "rb") as b:
+                assert a.read() == b.read(), suffix
+
+
+MEMORY = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import numpy as np, tensorflow as tf
+def peak():
+    return next(int(l.split()[1]) << 10 for l in open("/proc/self/status") if l.startswith("VmHWM"))
+tf.constant(1.0) + 1
+before = peak()
+model = tf.saved_model.load(sys.argv[1])
+load = peak()
+model.signatures["serving_default"](x=tf.ones([1, 256]))
+print(load - before, peak() - before)
+"""
+
+
+def check_memory(checks, mib):
+    """What stock TensorFlow takes to load and run a model with so many MiB of constants."""
+    class Large(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([None, 256], tf.float32, name="x")])
+        def call(self, x):
+            for part in range(2):
+                x = x[:, :256] @ tf.constant(models.numbers(part, 256, mib * 512))
+            return {"y": x}
+
+    path = os.path.join(checks.work, "large")
+    model = Large()
+    tf.saved_model.save(model, path, signatures=model.call)
+    checks.externalize(path, path + ".out", "1MiB")
+    size = os.path.getsize(os.path.join(path + ".out", NAME + ".data-00000-of-00001"))
+    figures = {}
+    for name, folder in (("original", path), ("externalized", path + ".out")):
+        ran = subprocess.run([sys.executable, "-c", MEMORY, folder], stdout=subprocess.PIPE, text=True, check=True)
+        load, run = (int(word) / size for word in ran.stdout.split())
+        c = loaders.run_c(folder, ["serve"])
+        figures[name] = [load, run, c["load"] / size, c["run"] / size]
+        print(f"{name}: {size >> 20} MiB of constants: load {load:.2f}x, run {run:.2f}x; "
+              f"C++ load {figures[name][2]:.2f}x, run {figures[name][3]:.2f}x", flush=True)
+    with checks.check("memory of the externalized model"):
+        assert all(figure <= 1.2 for figure in figures["externalized"]), figures
+        assert figures["original"][0] > 3, figures
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--protosplit", required=True)
+    parser.add_argument("--random", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--memory", type=int, default=200)
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="externalize-") as work:
+        checks = Checks(args.protosplit, work)
+        wanted = lambda name: args.only in name
+        made = {
+            "everything": models.everything,
+            "keras": models.keras,
+            "tf1": lambda path: models.tf1(path, False, False),
+            "tf1_variables": lambda path: models.tf1(path, True, False),
+            "tf1_control_flow_v2": lambda path: models.tf1(path, True, True),
+        }
+        for name, make in made.items():
+            if wanted(name):
+                path = os.path.join(work, name)
+                make(path)
+                check_model(checks, path, ["1KiB", "64KiB"])
+        if wanted("fixtures"):
+            for name, tags in (("functions_consts", ["serve"]), ("keras_mlp", ["serve"]), ("lookup_strings", ["serve"])):
+                path = shutil.copytree(os.path.join(FIXTURES, name), os.path.join(work, name))
+                check_model(checks, path, ["256B", "1KiB", "64KiB"], tags=tags)
+            path = shutil.copytree(os.path.join(FIXTURES, "tf1_two_metagraphs"), os.path.join(work, "two"))
+            for tags in (["serve"], ["train"]):
+                check_model(checks, shutil.copytree(path, path + tags[0]), ["256B"], which=["a TF1 session", "the C API"], tags=tags)
+        if wanted("lives") or wanted("bundles"):
+            path = os.path.join(work, "living")
+            models.everything(path)
+            if wanted("lives"):
+                check_lives(checks, path)
+            if wanted("bundles"):
+                check_bundles(checks, path)
+        if wanted("random"):
+            for seed in range(args.first, args.first + args.random):
+                path = os.path.join(work, f"random{seed}")
+                models.random_model(path, seed)
+                check_model(checks, path, ["512B"], which=["tf.saved_model.load", "a TF1 session"])
+                for left in (path, path + ".512B", path + ".512B.back"):
+                    shutil.rmtree(left, ignore_errors=True)
+        if wanted("memory"):
+            check_memory(checks, args.memory)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    sys.exit(bool(checks.failed))
+
+
+if __name__ == "__main__":
+    main()

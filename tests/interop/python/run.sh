@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Builds the Python wheel, installs it alone, and runs its types, stubs and tests against it.
+# Needs Rust and python3 (3.11 or later).
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+cd "$top/crates/python"
+venv=$top/.interop/python-venv
+if [ ! -x "$venv/bin/maturin" ]; then
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet 'maturin>=1.14,<2' 'numpy>=1.26' 'protobuf>=5.29' fsspec hypothesis ml_dtypes mypy pytest twine types-protobuf
+fi
+
+# What the command's build has compiled already serves here, too.
+export CARGO_TARGET_DIR=$top/target
+wheels=$(mktemp -d)
+trap 'rm -rf "$wheels"' EXIT
+"$venv/bin/maturin" build --quiet --release --out "$wheels" --interpreter "$venv/bin/python"
+"$venv/bin/twine" check --strict "$wheels"/*.whl
+size=$(stat -c %s "$wheels"/*.whl)
+echo "the wheel has $size bytes"
+[ "$size" -lt 15000000 ] || { echo "the wheel is over 15 MB"; exit 1; }
+"$venv/bin/pip" install --quiet --no-deps --force-reinstall "$wheels"/*.whl
+
+"$venv/bin/mypy" --strict python/proto_splitter tests
+# Away from the sources, so that it is the installed package that is looked at.
+cd "$wheels"
+"$venv/bin/stubtest" --ignore-unused-allowlist --allowlist "$top/crates/python/tests/stubtest-allowlist.txt" proto_splitter._core
+"$venv/bin/protosplit" --version
+"$venv/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"

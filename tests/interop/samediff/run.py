@@ -1,0 +1,223 @@
+"""Has `protosplit samediff` read what Python wrote, and the other way round, value by value."""
+
+import argparse
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+import model as m
+
+passed = failed = 0
+
+
+def check(what, found, expected):
+    global passed, failed
+    if found == expected:
+        passed += 1
+        return
+    failed += 1
+    print(f"FAILED {what}: {str(found)[:300]} is not {str(expected)[:300]}")
+
+
+def numbers(dtype, shape):
+    """Values of a type that differ from each other where they can."""
+    count = int(np.prod(shape, dtype=np.int64))
+    kind = np.dtype(m.DTYPES[dtype][1])
+    values = np.arange(count) * 37 + 11
+    if dtype == "BOOL":
+        values = values % 2
+    if kind.kind == "f":
+        values = values / 8 - 3
+    return values.astype(kind).reshape(shape)
+
+
+def all_kinds():
+    """(name, dtype, shape, values, order, big, empty) of arrays of every kind."""
+    for dtype in m.DTYPES:
+        if dtype == "UTF8":
+            continue
+        for shape in ([], [5], [2, 3, 4], [0], [3, 1, 2]):
+            for order in "cf":
+                for big in (False, True):
+                    dims = "x".join(map(str, shape)) or "scalar"
+                    name = f"{dtype}/{dims}:{order}{int(big)}"
+                    yield name, dtype, shape, numbers(dtype, shape), order, big, False
+    yield "empty", "INT32", [], np.zeros(0, "i4"), "c", True, True
+    # The flag of texts says big-endian, and their offsets are not.
+    yield "texts", "UTF8", [3], ["a", "", "näher & ähnlich"], "c", True, False
+    yield "text", "UTF8", [], [""], "c", True, False
+
+
+def expected(dtype, shape, values):
+    if dtype == "UTF8":
+        return dtype, shape, values
+    width = np.dtype(m.DTYPES[dtype][1]).itemsize
+    return dtype, shape, np.ascontiguousarray(values).view(f"u{width}").ravel().tolist()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--protosplit", required=True)
+    args = parser.parse_args()
+
+    def run(*words):
+        command = [args.protosplit, "samediff", *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        check(" ".join(command[1:]), (done.returncode, done.stderr), (0, ""))
+
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        classic(folder, run)
+        archives(folder, run)
+        tensors(folder, run)
+        real(folder, run)
+    print(f"{passed} passed, {failed} failed")
+    raise SystemExit(failed != 0)
+
+
+def classic(folder, run):
+    """A classic file with arrays of every kind goes to a model and back."""
+    kinds = list(all_kinds())
+    variables = [("in", "FLOAT", m.PLACEHOLDER, [-1, 2], None, {})]
+    for name, dtype, shape, values, order, big, empty in kinds:
+        data = m.encode(dtype, values, order, big)
+        how = {"order": order, "big": big, "empty": empty}
+        variables.append((name, dtype, m.CONSTANT, shape, data, how))
+    path = folder / "classic.fb"
+    path.write_bytes(m.classic_file(variables))
+    run("add", path, "--tag", "first", "-o", folder / "classic.zip")
+    tags = m.read_model(folder / "classic.zip")
+    check("the tags of a classic file", list(tags), ["first"])
+    check("alignment", m.misaligned(folder / "classic.zip"), [])
+    _, _, parameters, _ = tags["first"]
+    for name, dtype, shape, values, *_ in kinds:
+        check(name, parameters.get(name), expected(dtype, shape, values))
+    run("extract", folder / "classic.zip", "-o", folder / "back.fb", "--to", "fb")
+    check(
+        "a classic file and back",
+        m.read_classic((folder / "back.fb").read_bytes()),
+        m.read_classic(path.read_bytes()),
+    )
+
+
+def archives(folder, run):
+    """Models that Python writes, with other layouts than ours, are read and edited."""
+    w, b = numbers("FLOAT", [4, 6]), numbers("INT16", [7])
+    moment = numbers("DOUBLE", [4, 6])
+    big = numbers("FLOAT", [300, 200])
+    variables = [
+        ("in", "FLOAT", m.PLACEHOLDER, [-1, 4]),
+        ("layer/w:0", "FLOAT", m.VARIABLE, [4, 6]),
+        ("b", "INT16", m.CONSTANT, [7]),
+        ("big", "FLOAT", m.VARIABLE, [300, 200]),
+        ("out", "FLOAT", m.ARRAY, []),
+    ]
+    operations = [("mul", "matmul", ["in", "layer/w:0"], ["out"], [("transpose", 1), ("z", -9)])]
+    graph = m.graph_file(variables, operations)
+    file = m.array_file
+    entries = {
+        "tags.txt": "One\ntwo",
+        "one/graph.fb": graph,
+        "one/params.txt": "layer/w:0 7\r\nb x\r\nbig 9\r\n",
+        "one/params/7.fb": file("FLOAT", [4, 6], m.encode("FLOAT", w, "f", True), order="f", big=True),
+        "one/params/x.fb": file("INT16", [7], m.encode("INT16", b)),
+        "one/params/9.fb": file("FLOAT", [300, 200], m.encode("FLOAT", big)),
+        "two/graph.fb": graph,
+        "two/params.txt": "\ufeffb ONE/x\nlayer/w:0 0\nbig one/9\n",
+        "two/params/0.fb": file("FLOAT", [4, 6], m.encode("FLOAT", w + 1, big=True), big=True),
+        "two/updater.txt": "layer/w:0 0 1\n",
+        "two/updater/0.fb": file("DOUBLE", [4, 6], m.encode("DOUBLE", moment)),
+        "two/updater/1.fb": file("DOUBLE", [4, 6], m.encode("DOUBLE", -moment)),
+        "two/trainingConfig.fb": b"opaque",
+    }
+    deflated = {"one/params.txt", "one/params/9.fb", "two/params/0.fb", "two/graph.fb"}
+    path = folder / "python.zip"
+    m.write_zip(path, entries, deflated)
+    one = {
+        "layer/w:0": expected("FLOAT", [4, 6], w),
+        "b": expected("INT16", [7], b),
+        "big": expected("FLOAT", [300, 200], big),
+    }
+    two = {**one, "layer/w:0": expected("FLOAT", [4, 6], w + 1)}
+    states = [expected("DOUBLE", [4, 6], moment), expected("DOUBLE", [4, 6], -moment)]
+    for tag, values, updater in (("one", one, {}), ("TWO", two, {"layer/w:0": states})):
+        out = folder / f"{tag}.zip"
+        run("extract", path, tag, "-o", out)
+        ((name, (read, ops, parameters, found)),) = m.read_model(out).items()
+        check(f"{tag}: name", name, {"one": "One", "TWO": "two"}[tag])
+        check(f"{tag}: parameters", parameters, values)
+        check(f"{tag}: states", found, updater)
+        kinds = {name: (m.DTYPES[dtype][0], kind, shape) for name, dtype, kind, shape in variables}
+        check(f"{tag}: variables", read, kinds)
+        args = [("transpose", 1), ("z", -9)]
+        op = ("mul", "matmul", 0, 0, ["in", "layer/w:0"], ["out"], args, [], [])
+        check(f"{tag}: operations", ops, [op])
+        check(f"{tag}: alignment", m.misaligned(out), [])
+    with zipfile.ZipFile(folder / "TWO.zip") as archive:
+        check("an opaque entry", archive.read("two/trainingConfig.fb"), b"opaque")
+    run("drop", path, "one", "-o", folder / "dropped.zip")
+    check("what is left", m.read_model(folder / "dropped.zip")["two"][2], two)
+    run(
+        "merge", folder / "one.zip", path, "--rename", "one=zero", "--deduplicate",
+        "-o", folder / "merged.zip",
+    )  # fmt: skip
+    merged = m.read_model(folder / "merged.zip")
+    check("merged tags", list(merged), ["zero", "One", "two"])
+    check("merged values", [tag[2] for tag in merged.values()], [one, one, two])
+    with zipfile.ZipFile(folder / "merged.zip") as archive:
+        arrays = [name for name in archive.namelist() if "/params/" in name]
+        check("deduplicated arrays", len(arrays), 4)
+    run("extract", path, "one", "-o", folder / "one.safetensors", "--to", "safetensors")
+    found = m.read_safetensors((folder / "one.safetensors").read_bytes())
+    check("order of f", found["layer/w:0"], ("F32", [4, 6], w.tobytes()))
+    check("a deflated array", found["big"], ("F32", [300, 200], big.tobytes()))
+
+
+def tensors(folder, run):
+    """A checkpoint as safetensors is added to a model."""
+    start = {
+        "w": ("F32", [2, 3], numbers("FLOAT", [2, 3]).tobytes()),
+        "b": ("BF16", [3], numbers("BFLOAT16", [3]).tobytes()),
+        "n": ("I64", [], b"\1" * 8),
+    }
+    step = {"w": ("F32", [2, 3], numbers("FLOAT", [3, 2]).tobytes()[::-1])}
+    for name, content in (("start", start), ("step", step)):
+        path = folder / f"{name}.safetensors"
+        path.write_bytes(m.write_safetensors(content))
+    out = folder / "steps.zip"
+    run("add", folder / "start.safetensors", "--tag", "start", "-o", out)
+    run(
+        "add", folder / "step.safetensors", "--tag", "step", "--onto", out, "--like", "start",
+        "-o", out, "--force",
+    )  # fmt: skip
+    with zipfile.ZipFile(out) as archive:
+        check("a list of what is shared", m.lines(archive, "step/params.txt")[1:], ["b start/1", "n start/2"])
+    run("extract", out, "-o", folder / "last.safetensors", "--to", "safetensors")
+    found = m.read_safetensors((folder / "last.safetensors").read_bytes())
+    check("a step", found, {**start, **step})
+
+
+def real(folder, run):
+    """Graphs from DL4J's own tests, where they are."""
+    root = Path(__file__).resolve().parents[3]
+    paths = sorted((root / "../shared/fixtures/samediff").glob("*.fb"))
+    if not paths:
+        print("skipped: the real graphs are not there")
+    for index, path in enumerate(paths):
+        out, back = folder / f"real{index}.zip", folder / f"real{index}.fb"
+        run("add", path, "--tag", "only", "-o", out)
+        variables, nodes = m.read_classic(path.read_bytes())
+        _, operations, parameters, _ = m.read_model(out)["only"]
+        for name, (_, kind, _, array) in variables.items():
+            # Placeholders may have values, too: those go with the graph, and come back.
+            if array is not None and kind in (m.VARIABLE, m.CONSTANT):
+                check(f"{path.name}: {name}", parameters.get(name), array)
+        check(f"{path.name}: operations", [op[:6] for op in operations], [node[:6] for node in nodes])
+        run("extract", out, "-o", back, "--to", "fb")
+        check(f"{path.name}: back", m.read_classic(back.read_bytes()), (variables, nodes))
+
+
+main()

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Exports tensors by name and reads them with NumPy and the safetensors package, which must agree
+# with each other and with what `protosplit tensors` lists. Ends with `N passed, 0 failed`.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+venv="$root/.interop/tensors-venv"
+if ! "$venv/bin/python" -c 'import ml_dtypes, numpy, safetensors' 2>/dev/null; then
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet ml_dtypes numpy safetensors
+fi
+cargo build --quiet --release -p proto-splitter-cli --manifest-path "$root/Cargo.toml"
+target=${CARGO_TARGET_DIR:-$root/target}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+exec "$venv/bin/python" "$here/judge.py" "$target/release/protosplit" "$root/tests/data/tensorflow" "$work"
