@@ -40,6 +40,10 @@ const INSIDE: &[u32] = &[
 /// The largest alignment: 1 GiB.
 const MAX_ALIGNMENT: u64 = 1 << 30;
 
+/// The most bytes of raw data that a byte of the model can become: a one-byte varint is an `int64`.
+/// Exact lengths are seen when elements are converted; this holds what a plan claims until then.
+const MAX_GROWTH: u64 = 8;
+
 /// A model that is to be written with external data: which tensors leave, and where they go.
 ///
 /// ```
@@ -300,6 +304,10 @@ impl Visitor for Choice<'_> {
                 return Err(error.at_path(place.path()));
             }
             Data::Raw(range) => Bytes::Raw(range),
+            Data::Typed(_) if len / MAX_GROWTH > tensor.range.end - tensor.range.start => {
+                let message = format!("its shape makes {len} bytes, and its elements are fewer");
+                return Err(tensor.invalid(&message).at_path(place.path()));
+            }
             Data::Typed(typed) => Bytes::Typed(tensor.range.clone(), typed, bits),
             Data::External | Data::None => return Ok(()),
         };

@@ -1,10 +1,12 @@
 //! Models that are made to do harm, or are damaged.
 
 use std::fs;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use prost::Message;
 use proto_splitter_core::ErrorKind;
+use proto_splitter_onnx::external::{ExternalOptions, ExternalPlan};
 use proto_splitter_onnx::proto::{GraphProto, TensorProto};
 use proto_splitter_onnx::{
     ExternalReference, MAX_ENTRIES, MAX_ENTRY_LEN, MAX_RANK, MAX_TENSOR_NAME,
@@ -231,4 +233,23 @@ fn entries_that_are_no_entries_are_errors() {
             .contains("external_data that is not UTF-8"),
         "{error}"
     );
+}
+
+#[test]
+fn a_shape_far_beyond_the_elements_makes_no_plan() {
+    let mut tensor = raw("t", []);
+    tensor.raw_data = None;
+    tensor.dims = vec![1 << 50];
+    tensor.int32_data = vec![7; 3];
+    let model = of_initializers(vec![tensor]).encode_to_vec();
+    let size = model.len() as u64;
+    let plan = ExternalPlan::new(Arc::new(model), size, "m.onnx", &ExternalOptions::new());
+    let error = plan.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+    assert_eq!(
+        error.path().map(ToString::to_string).as_deref(),
+        Some("graph.initializer[0]")
+    );
+    let why = "its shape makes 1125899906842624 bytes, and its elements are fewer";
+    assert!(error.to_string().contains(why), "{error}");
 }
