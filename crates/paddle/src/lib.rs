@@ -27,5 +27,5 @@ pub use model::{MODEL, OpenOptions, PaddleModel, ProgramKind};
 pub use names::NAMES;
 pub use output::{Arrangement, WriteOptions, WrittenModel, convert, write_model};
 pub use parameters::{Parameter, ParameterFile, ParameterWriter, append};
-pub use program::{ParameterSpec, Variable, parameters, variables};
+pub use program::{ParameterSpec, Stored, Variable, parameters, variables};
 pub use splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};

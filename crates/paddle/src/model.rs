@@ -3,7 +3,9 @@
 mod find;
 mod message;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
@@ -16,7 +18,7 @@ use self::find::{Found, check_inside, find};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::part::FilePart;
 use crate::program::{
-    ParameterSpec, Variable, looks_like_json, parameters, pir_parameters, variables,
+    ParameterSpec, Stored, Variable, looks_like_json, parameters, pir_parameters, variables,
 };
 use crate::stream::Layout;
 
@@ -119,7 +121,7 @@ impl PaddleModel {
         let Some(OpenProgram {
             kind,
             part,
-            variables,
+            mut variables,
             specs,
         }) = program
         else {
@@ -138,6 +140,7 @@ impl PaddleModel {
             None => open_separate(part.path(), &specs, options.layout)?,
         };
         let companions = found.parameters.as_deref().map(companions).transpose()?;
+        locate(&mut variables, &files);
         Ok(PaddleModel {
             program: Some((kind, part)),
             variables,
@@ -221,6 +224,21 @@ impl PaddleModel {
         };
         let files = files.iter().map(ParameterFile::part);
         program.chain(files).chain(&self.companions)
+    }
+}
+
+/// Notes for each variable that is a parameter where its value is.
+fn locate(variables: &mut [Variable], files: &[ParameterFile]) {
+    let mut places = HashMap::new();
+    for file in files {
+        let path: Arc<Path> = file.path().into();
+        for parameter in file.parameters() {
+            let stored = || Stored::new(&path, parameter.stream().data());
+            places.extend(parameter.name().map(|name| (name, stored())));
+        }
+    }
+    for variable in variables.iter_mut().filter(|of| of.is_parameter()) {
+        variable.stored = places.remove(variable.name.as_str());
     }
 }
 

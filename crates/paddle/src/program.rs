@@ -7,20 +7,29 @@ mod pir;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use prost::Message;
-use proto_splitter_core::wire::{FieldNumber, SourceInput, WireCursor, WireType};
+use proto_splitter_core::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 pub(crate) use pir::{looks_like_json, parameters as pir_parameters};
 
+use crate::dtype::{data_size, element_size};
 use crate::proto::framework::var_type::{TensorDesc, Type};
 use crate::proto::framework::{VarDesc, VarType};
-use crate::stream::{Stream, StreamKind};
+use crate::stream::{Stream, StreamKind, len};
 
 /// The most bytes of a serialized `VarDesc` that are read, 1 MiB.
 const MAX_VAR_SIZE: u64 = 1 << 20;
+
+/// The field of a `ProgramDesc` that its blocks are in.
+const BLOCKS: FieldNumber = FieldNumber(1);
+
+/// The field of a `BlockDesc` that its variables are in.
+const VARS: FieldNumber = FieldNumber(3);
 
 /// A variable of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +52,27 @@ pub struct Variable {
     pub persistable: bool,
     /// Where its `VarDesc` lies in the program, in bytes.
     pub place: Range<u64>,
+    /// Where its value is, if it is a parameter of a model that is open.
+    pub stored: Option<Stored>,
+}
+
+/// Where the value of a variable is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stored {
+    /// The file that it is in.
+    pub file: Arc<Path>,
+    /// The elements in that file, in bytes; of a vocabulary, all of it.
+    pub data: Range<u64>,
+}
+
+impl Stored {
+    pub(crate) fn new(file: &Arc<Path>, data: Range<u64>) -> Stored {
+        Stored {
+            file: Arc::clone(file),
+            data,
+        }
+    }
 }
 
 impl Variable {
@@ -56,6 +86,20 @@ impl Variable {
     #[must_use]
     pub fn dtype(&self) -> Option<Type> {
         Type::try_from(self.dtype_number?).ok()
+    }
+
+    /// Bytes of its value: those that are stored, or else what its dims and type say. `None` if a
+    /// dim isn't known, or it is not a tensor.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        if let Some(stored) = &self.stored {
+            return Some(len(&stored.data));
+        }
+        let dims = self.dims.as_ref()?.iter();
+        let dims: Vec<u64> = dims
+            .map(|dim| u64::try_from(*dim).ok())
+            .collect::<Option<_>>()?;
+        data_size(&dims, element_size(self.dtype()?)?)
     }
 
     /// Whether Paddle saves it: it is persistable, and neither what feeds and fetches nor a reader.
@@ -76,6 +120,7 @@ impl Variable {
             lod_level,
             persistable: var.persistable.unwrap_or_default(),
             place,
+            stored: None,
             name: var.name,
         }
     }
@@ -110,22 +155,45 @@ pub fn variables(program: &dyn ReadAt) -> Result<Vec<Variable>> {
     let size = program.size()?;
     refuse_others(program, size)?;
     let mut cursor = WireCursor::new(SourceInput::new(program, size));
-    let blocks = messages(&mut cursor, 0..size, FieldNumber(1))?;
-    let mut variables = Vec::new();
-    for (block, range) in blocks.into_iter().enumerate() {
-        let mut names = BTreeSet::new();
-        for place in messages(&mut cursor, range, FieldNumber(3))? {
-            let at = place.start;
-            let variable = variable(&mut cursor, block, place)
-                .map_err(|error| error.at_path(format!("blocks[{block}]")).at_offset(at))?;
-            if !names.insert(variable.name.clone()) {
-                let message = format!("block {block} has two variables {:?}", variable.name);
-                return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
-            }
-            variables.push(variable);
+    let (mut variables, mut block) = (Vec::new(), 0);
+    while let Some(field) = cursor.next()? {
+        if is_message(&field, BLOCKS) {
+            variables_of(&mut cursor, block, field.value, &mut variables)?;
+            cursor.set_range(field.end..size);
+            block += 1;
         }
     }
     Ok(variables)
+}
+
+/// Adds the variables of a block, which lies in this range.
+fn variables_of<S: ReadAt + ?Sized>(
+    cursor: &mut WireCursor<SourceInput<'_, S>>,
+    block: usize,
+    range: Range<u64>,
+    variables: &mut Vec<Variable>,
+) -> Result<()> {
+    let mut names = BTreeSet::new();
+    cursor.set_range(range);
+    while let Some(field) = cursor.next()? {
+        if !is_message(&field, VARS) {
+            continue;
+        }
+        let at = field.value.start;
+        let variable = variable(cursor, block, field.value)
+            .map_err(|error| error.at_path(format!("blocks[{block}]")).at_offset(at))?;
+        if !names.insert(variable.name.clone()) {
+            let message = format!("block {block} has two variables {:?}", variable.name);
+            return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
+        }
+        variables.push(variable);
+    }
+    Ok(())
+}
+
+/// Whether a field is a message with this number.
+fn is_message(field: &Field, number: FieldNumber) -> bool {
+    field.number == number && field.wire_type == WireType::Len
 }
 
 /// Fails if a file is plainly something else than a `ProgramDesc`, and says what.
@@ -155,22 +223,6 @@ pub(crate) const PICKLE: &str = "a Python pickle, which may run any code and is 
 /// Whether a file begins as Python's pickles of protocols 2 to 5 do.
 pub(crate) fn looks_like_pickle(front: &[u8]) -> bool {
     matches!(front, [0x80, 2..=5, ..])
-}
-
-/// Where the messages in a field lie, each in one piece.
-fn messages<S: ReadAt + ?Sized>(
-    cursor: &mut WireCursor<SourceInput<'_, S>>,
-    range: Range<u64>,
-    number: FieldNumber,
-) -> Result<Vec<Range<u64>>> {
-    let mut found = Vec::new();
-    cursor.set_range(range);
-    while let Some(field) = cursor.next()? {
-        if field.number == number && field.wire_type == WireType::Len {
-            found.push(field.value);
-        }
-    }
-    Ok(found)
 }
 
 fn variable<S: ReadAt + ?Sized>(

@@ -35,6 +35,7 @@ pub use header::{MAX_DESC_SIZE, MAX_LOD_LEVELS};
 pub use layout::{Layout, StreamKind};
 pub(crate) use pieces::{Piece, pieces};
 pub use spec::TensorSpec;
+pub use vocabulary::write_vocabulary;
 pub use write::write_stream;
 pub(crate) use write::{COPY_LEN, copy_range};
 

@@ -8,7 +8,7 @@ use proto_splitter_core::atomic::{AtomicFile, at_target};
 use proto_splitter_core::{Error, Result};
 
 use super::ParameterFile;
-use crate::stream::{Layout, TensorSpec, write_stream};
+use crate::stream::{Layout, TensorSpec, write_stream, write_vocabulary};
 
 /// Writes a file of streams, one after the other. It appears only once it is finished.
 ///
@@ -61,6 +61,23 @@ impl ParameterWriter {
     pub fn write(&mut self, spec: &TensorSpec, data: &mut impl Read) -> Result<u64> {
         let mut sink = BufWriter::new(self.file.as_file_mut());
         write_stream(&mut sink, spec, self.layout, data)?;
+        sink.flush()?;
+        self.count += 1;
+        Ok(self.count - 1)
+    }
+
+    /// Writes a vocabulary, and says its counter.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_vocabulary`]. The file is then not to be finished.
+    pub fn write_vocabulary<I, T>(&mut self, words: I) -> Result<u64>
+    where
+        I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
+        T: AsRef<str>,
+    {
+        let mut sink = BufWriter::new(self.file.as_file_mut());
+        write_vocabulary(&mut sink, words, self.layout)?;
         sink.flush()?;
         self.count += 1;
         Ok(self.count - 1)

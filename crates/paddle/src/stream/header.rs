@@ -16,8 +16,12 @@ pub const MAX_LOD_LEVELS: u64 = 64;
 /// ten dims.
 pub const MAX_DESC_SIZE: u64 = 4 << 10;
 
-/// How much is read at once in the front of a stream: as much as most headers have.
-const WINDOW: usize = 48;
+/// How much is read at once in the front of a stream: what a header without LoD has, and a
+/// `TensorDesc` of up to 12 bytes, which is that of most tensors. More costs a read of its own.
+const WINDOW: usize = 32;
+
+/// The same with the size in front.
+const SIZED_WINDOW: usize = 8 + WINDOW;
 
 impl Stream {
     /// Reads the header of the stream at `at`, which ends in `source` or with it. At most a few
@@ -42,14 +46,11 @@ impl Stream {
         layout: Layout,
     ) -> Result<Stream> {
         let start = within.start;
-        let mut header = Header::new(source, within);
+        let mut header = Header::new(source, within, layout);
         match (layout, kind) {
             (Layout::Paddle, _) => paddle(header, kind),
             (Layout::ModelFormat, StreamKind::Dense) => model_format(header),
-            (Layout::ModelFormat, _) => Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!("the model format's table has no place for a {kind}"),
-            )),
+            (Layout::ModelFormat, _) => Err(layout.no_place(kind)),
             (Layout::Sized, _) => {
                 let size = header.u64("the size of the stream")?;
                 let inner = header.skip(size, "the stream")?;
@@ -160,18 +161,24 @@ struct Header<'a> {
     position: u64,
     end: u64,
     /// What was read in the front of the stream.
-    window: [u8; WINDOW],
+    window: [u8; SIZED_WINDOW],
     window_at: Range<u64>,
+    /// How much of it is read, if the stream has that much.
+    window_len: usize,
 }
 
 impl<'a> Header<'a> {
-    fn new(source: &'a dyn ReadAt, within: Range<u64>) -> Self {
+    fn new(source: &'a dyn ReadAt, within: Range<u64>, layout: Layout) -> Self {
         Header {
             source,
             position: within.start,
             end: within.end,
-            window: [0; WINDOW],
+            window: [0; SIZED_WINDOW],
             window_at: within.start..within.start,
+            window_len: match layout {
+                Layout::Sized => SIZED_WINDOW,
+                Layout::Paddle | Layout::ModelFormat => WINDOW,
+            },
         }
     }
 
@@ -203,8 +210,8 @@ impl<'a> Header<'a> {
 
     fn fill(&mut self, range: Range<u64>, bytes: &mut [u8]) -> Result<()> {
         if self.window_at.is_empty() {
-            let most = len(&(range.start..self.end)).min(WINDOW as u64);
-            let most = usize::try_from(most).unwrap_or(WINDOW);
+            let left = usize::try_from(len(&(range.start..self.end))).unwrap_or(usize::MAX);
+            let most = left.min(self.window_len);
             self.source
                 .read_exact_at(range.start, &mut self.window[..most])?;
             self.window_at = range.start..range.start + most as u64;

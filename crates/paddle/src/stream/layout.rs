@@ -70,6 +70,13 @@ impl Layout {
         matches!(self, Layout::Paddle)
     }
 
+    /// The error of a layout that has no place for this kind.
+    #[cold]
+    pub(super) fn no_place(self, kind: StreamKind) -> Error {
+        let message = format!("the layout {self} has no place for a {kind}");
+        Error::new(ErrorKind::InvalidConfig, message)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Layout::Paddle => "paddle",

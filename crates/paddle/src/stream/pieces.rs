@@ -66,8 +66,7 @@ fn paddle(parts: &StreamParts, kind: StreamKind) -> Result<Vec<Piece>> {
 
 fn model_format(parts: &StreamParts, kind: StreamKind) -> Result<Vec<Piece>> {
     if kind != StreamKind::Dense {
-        let message = format!("the model format's table has no place for a {kind}");
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
+        return Err(Layout::ModelFormat.no_place(kind));
     }
     let mut pieces = vec![
         literal(&[&[0; 4], &desc_size(parts)?]),

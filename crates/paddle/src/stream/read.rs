@@ -60,7 +60,8 @@ impl Stream {
     }
 
     /// Checks what a header alone doesn't tell: that the offsets of every level of LoD begin with 0,
-    /// don't fall and end with what they count, and that rows lie below the height.
+    /// don't fall and end with what they count, that rows lie below the height, and that words are
+    /// Unicode.
     ///
     /// # Errors
     ///
@@ -94,6 +95,7 @@ impl Stream {
                 return Err(invalid(message).at_offset(level.start));
             }
         }
+        self.for_each_word(source, |_, _| ())?;
         let height = self.parts.height;
         numbers(source, &self.parts.rows, |index, row| {
             match (0..height).contains(&row.cast_signed()) {

@@ -1,9 +1,12 @@
 //! Vocabularies: texts, each with a number.
 
+use std::io::Write;
 use std::ops::Range;
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
+
+use super::{Layout, Stream, StreamKind};
 
 /// How much is read at once.
 const WINDOW: usize = 64 << 10;
@@ -11,14 +14,108 @@ const WINDOW: usize = 64 << 10;
 /// The fewest bytes of an entry: the length of its text, and its number.
 const LEAST_ENTRY: u64 = 8 + 4;
 
+/// The most bytes of a word that is read, 1 MiB.
+const MAX_WORD: u64 = 1 << 20;
+
+/// Writes a vocabulary of any size as a stream, and says how many bytes it has. Its words are gone
+/// over twice: how many there are, and in the sized layout how long they are, stands in front.
+///
+/// ```
+/// use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, write_vocabulary};
+///
+/// let mut file = Vec::new();
+/// write_vocabulary(&mut file, [("a", 0), ("bc", 7)], Layout::Paddle)?;
+/// let stream = Stream::read(&file, 0, StreamKind::Vocabulary, Layout::Paddle)?;
+/// assert_eq!(stream.words(&file)?, [("a".to_owned(), 0), ("bc".to_owned(), 7)]);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidConfig`] if the layout has no place for it; [`ErrorKind::Io`]. What was
+/// written by then is not to be used.
+pub fn write_vocabulary<I, T>(sink: &mut impl Write, words: I, layout: Layout) -> Result<u64>
+where
+    I: IntoIterator<Item = (T, i32), IntoIter: Clone>,
+    T: AsRef<str>,
+{
+    let words = words.into_iter();
+    let (mut count, mut size) = (0u64, 8u64);
+    for (word, _) in words.clone() {
+        count += 1;
+        size += LEAST_ENTRY + word.as_ref().len() as u64;
+    }
+    let mut written = size;
+    match layout {
+        Layout::Paddle => {}
+        Layout::ModelFormat => return Err(layout.no_place(StreamKind::Vocabulary)),
+        Layout::Sized => {
+            sink.write_all(&size.to_le_bytes())?;
+            written += 8;
+        }
+    }
+    sink.write_all(&count.to_le_bytes())?;
+    for (word, number) in words {
+        let text = word.as_ref().as_bytes();
+        sink.write_all(&(text.len() as u64).to_le_bytes())?;
+        sink.write_all(text)?;
+        sink.write_all(&number.to_le_bytes())?;
+    }
+    Ok(written)
+}
+
+impl Stream {
+    /// The words of a vocabulary with their numbers, in the order of the file; none for other kinds.
+    ///
+    /// # Errors
+    ///
+    /// With the offset: [`ErrorKind::InvalidMessage`] if a word isn't Unicode;
+    /// [`ErrorKind::LimitExceeded`] if one has over 1 MiB; [`ErrorKind::Io`].
+    pub fn words(&self, source: &dyn ReadAt) -> Result<Vec<(String, i32)>> {
+        let mut words = Vec::new();
+        self.for_each_word(source, |text, number| words.push((text.to_owned(), number)))?;
+        Ok(words)
+    }
+
+    /// Gives each word of a vocabulary to `take`.
+    pub(super) fn for_each_word(
+        &self,
+        source: &dyn ReadAt,
+        mut take: impl FnMut(&str, i32),
+    ) -> Result<()> {
+        if self.kind != StreamKind::Vocabulary {
+            return Ok(());
+        }
+        let mut window = Window::new(source, self.parts.data.clone());
+        let mut at = self.parts.data.start;
+        let count = window.u64(at, "the number of words")?;
+        at = at.saturating_add(8);
+        for word in 0..count {
+            let size = window.u64(at, "the size of a word")?;
+            if size > MAX_WORD {
+                let message = format!("word {word} has {size} bytes, over the limit of {MAX_WORD}");
+                return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(at));
+            }
+            let start = at + 8;
+            let text = window.bytes(start, size, "a word")?;
+            let text = std::str::from_utf8(text).map_err(|_| {
+                let message = format!("word {word} isn't Unicode");
+                Error::new(ErrorKind::InvalidMessage, message).at_offset(start)
+            })?;
+            let text = text.to_owned();
+            let end = start + size;
+            let number = window.bytes(end, 4, "the number of a word")?;
+            let number = number.try_into().map_or(0, i32::from_le_bytes);
+            take(&text, number);
+            at = end + 4;
+        }
+        Ok(())
+    }
+}
+
 /// Hops through a vocabulary that starts with `within`, and says where it ends.
 pub(super) fn walk(source: &dyn ReadAt, within: Range<u64>) -> Result<u64> {
-    let mut window = Window {
-        source,
-        bytes: Vec::new(),
-        start: within.start,
-        end: within.end,
-    };
+    let mut window = Window::new(source, within.clone());
     let at = within.start;
     let count = window.u64(at, "the number of words")?;
     let mut at = at + 8;
@@ -48,22 +145,37 @@ struct Window<'a> {
     end: u64,
 }
 
-impl Window<'_> {
+impl<'a> Window<'a> {
+    fn new(source: &'a dyn ReadAt, range: Range<u64>) -> Self {
+        Window {
+            source,
+            bytes: Vec::new(),
+            start: range.start,
+            end: range.end,
+        }
+    }
+
     fn u64(&mut self, at: u64, what: &str) -> Result<u64> {
+        let bytes = self.bytes(at, 8, what)?;
+        Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
+    }
+
+    /// So many bytes, of which there may be more than a window has.
+    fn bytes(&mut self, at: u64, size: u64, what: &str) -> Result<&[u8]> {
         let left = self.end.saturating_sub(at);
-        if left < 8 {
-            let message = format!("{what} is cut: {left} of 8 bytes are left");
+        if left < size {
+            let message = format!("{what} is cut: {left} of {size} bytes are left");
             return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
         }
-        if at < self.start || at + 8 > self.start + self.bytes.len() as u64 {
-            let most = usize::try_from(left).unwrap_or(WINDOW).min(WINDOW);
-            self.bytes.resize(most, 0);
+        if at < self.start || at + size > self.start + self.bytes.len() as u64 {
+            let most = left.min(size.max(WINDOW as u64));
+            self.bytes
+                .resize(usize::try_from(most).unwrap_or(WINDOW), 0);
             self.source.read_exact_at(at, &mut self.bytes)?;
             self.start = at;
         }
         let from = usize::try_from(at - self.start).unwrap_or_default();
-        let mut number = [0; 8];
-        number.copy_from_slice(&self.bytes[from..from + 8]);
-        Ok(u64::from_le_bytes(number))
+        let size = usize::try_from(size).unwrap_or_default();
+        Ok(self.bytes.get(from..from + size).unwrap_or_default())
     }
 }

@@ -53,7 +53,21 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
     )
     .unwrap();
     models.push(PaddleModel::open(folder.join("words")).unwrap());
+    models.push(all_types_in_separate_files(&folder.join("separate")));
     models
+}
+
+/// The parameters of `combined_all_dtypes` as Paddle writes each to a file of its own, one of them
+/// in a folder.
+fn all_types_in_separate_files(folder: &Path) -> PaddleModel {
+    for (name, bytes) in files(&fixtures().join("vars_all_dtypes")) {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    let program = fixtures().join("combined_all_dtypes/program.pdmodel");
+    fs::copy(program, folder.join("__model__")).unwrap();
+    PaddleModel::open(folder).unwrap()
 }
 
 /// Checks every model, all at once: most of the time is that of the disk.
@@ -180,6 +194,52 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
         "{arrangement:?} {:?}",
         model.program_path()
     );
+}
+
+#[test]
+fn parameters_without_a_program_go_to_one_file_and_through_every_layout_and_back() {
+    let mut paths: Vec<_> = files(&fixtures().join("combined_more"))
+        .into_keys()
+        .map(|name| fixtures().join("combined_more").join(name))
+        .collect();
+    assert_eq!(paths.len(), 8);
+    for name in [
+        "combined_all_dtypes/params",
+        "combined_all_dtypes/params_op_order",
+        "paddle_save/lodtensor_binary",
+        "paddle_save/tensor_binary.pdtensor",
+    ] {
+        paths.push(fixtures().join(name));
+    }
+    for path in paths {
+        let original = fs::read(&path).unwrap();
+        let model = PaddleModel::open(&path).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let written = |name: &str| {
+            let files = written(&folder.path().join(name));
+            assert_eq!(files.len(), 1, "{}", path.display());
+            files[0].1.clone()
+        };
+        let options = SplitOptions::new().max_chunk_size(200);
+        let one = ModelSplitter
+            .write_with(model.source().unwrap(), folder.path().join("m"), &options)
+            .unwrap();
+        let back = folder.path().join("back");
+        write_model(&one.path, back, &WriteOptions::new()).unwrap();
+        assert_eq!(written("back"), original, "{}", path.display());
+        for layout in Layout::ALL {
+            let to = |layout, name: &str, model: &PaddleModel| {
+                let options = WriteOptions::new().arrangement(Arrangement::Combined(layout));
+                convert(model, folder.path().join(name), &options).unwrap()
+            };
+            let there = to(layout, &layout.to_string(), &model);
+            let there = PaddleModel::open(&there.files[0]).unwrap();
+            assert_eq!(there.files()[0].layout(), layout, "{}", path.display());
+            let back = format!("{layout}-back");
+            to(Layout::Paddle, &back, &there);
+            assert_eq!(written(&back), original, "{} {layout}", path.display());
+        }
+    }
 }
 
 #[test]

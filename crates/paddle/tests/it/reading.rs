@@ -106,7 +106,13 @@ fn every_variable_is_listed_with_kind_type_dims_and_place() {
     );
     assert_eq!(weight.dims.as_deref(), Some(&[11, 6][..]));
     assert!(weight.persistable && weight.is_parameter());
+    let stored = weight.stored.as_ref().unwrap();
+    assert!(stored.file.ends_with("model.pdiparams"));
+    assert_eq!(weight.bytes(), Some(11 * 6 * 4));
+    let (_, parameter) = model.parameter("embedding_0.w_0").unwrap();
+    assert_eq!(stored.data, parameter.stream().data());
     let feed = find("feed");
+    assert_eq!((feed.bytes(), &feed.stored), (None, &None));
     assert_eq!(feed.kind(), Some(Type::FeedMinibatch));
     assert!(feed.persistable && !feed.is_parameter());
     assert!(model.variables().iter().any(|variable| {

@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::proto::framework::var_type::Type;
-use proto_splitter_paddle::stream::{Layout, Stream, StreamKind, TensorSpec, write_stream};
+use proto_splitter_paddle::stream::{
+    Layout, Stream, StreamKind, TensorSpec, write_stream, write_vocabulary,
+};
 use proto_splitter_paddle::{ParameterFile, ParameterSpec, ParameterWriter, append, element_size};
 use record_file::ReadAt;
 
+use crate::support::fixtures;
 use crate::target;
 
 fn element_types() -> Vec<Type> {
@@ -174,6 +177,92 @@ fn a_header_is_read_with_less_than_64_bytes_however_large_the_data_is() {
         let read = file.read.load(Ordering::Relaxed);
         assert!(read < 64, "{layout}: {read}");
     }
+}
+
+#[test]
+fn headers_of_a_thousand_tensors_are_walked_with_little_read_of_each() {
+    let spec = TensorSpec::dense(Type::Fp32, [768, 1024]);
+    let size = spec.data_size().unwrap();
+    for layout in [Layout::Paddle, Layout::Sized] {
+        let mut header = Vec::new();
+        write_stream(&mut header, &spec, layout, &mut io::empty()).unwrap_err();
+        let stream = header.len() as u64 + size;
+        let file = Counting {
+            size: 1000 * stream,
+            headers: (0..1000).map(|k| (k * stream, header.clone())).collect(),
+            read: AtomicU64::new(0),
+        };
+        let mut at = 0;
+        while at < file.size {
+            at = Stream::read(&file, at, StreamKind::Dense, layout)
+                .unwrap()
+                .range()
+                .end;
+        }
+        let read = file.read.load(Ordering::Relaxed);
+        assert!(read <= 40_000, "{layout}: {read}");
+    }
+}
+
+#[test]
+fn a_vocabulary_is_read_and_written_again_as_paddle_wrote_it() {
+    let bytes = std::fs::read(fixtures().join("vocab/params")).unwrap();
+    let read = |bytes: &Vec<u8>, layout| {
+        let stream = Stream::read(bytes, 0, StreamKind::Vocabulary, layout).unwrap();
+        stream.verify(bytes).unwrap();
+        stream.words(bytes).unwrap()
+    };
+    let words = read(&bytes, Layout::Paddle);
+    assert_eq!(words, [("a".to_owned(), 1), ("b\u{e9}".to_owned(), 2)]);
+    let again = || words.iter().map(|(word, number)| (word, *number));
+    let mut written = Vec::new();
+    let size = write_vocabulary(&mut written, again(), Layout::Paddle).unwrap();
+    assert_eq!((size, &written), (bytes.len() as u64, &bytes));
+    let mut sized = Vec::new();
+    let size = write_vocabulary(&mut sized, again(), Layout::Sized).unwrap();
+    let wanted = [&(bytes.len() as u64).to_le_bytes(), &bytes[..]].concat();
+    assert_eq!((size, &sized), (wanted.len() as u64, &wanted));
+    assert_eq!(read(&sized, Layout::Sized), words);
+    let error = write_vocabulary(&mut io::sink(), again(), Layout::ModelFormat).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert_eq!(
+        error.to_string(),
+        "the layout model-format has no place for a vocabulary"
+    );
+}
+
+#[test]
+fn a_vocabulary_larger_than_what_is_read_at_once_comes_back() {
+    let words: Vec<(String, i32)> = (0..3000)
+        .map(|n| ("w".repeat(n as usize % 97), n))
+        .chain([("x".repeat(200_000), -1)])
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("words");
+    for layout in [Layout::Paddle, Layout::Sized] {
+        let mut writer = ParameterWriter::create(&path, layout, true).unwrap();
+        for counter in 0..2 {
+            let again = words.iter().map(|(word, number)| (word, *number));
+            assert_eq!(writer.write_vocabulary(again).unwrap(), counter);
+        }
+        writer.finish().unwrap();
+        let names = ["a", "b"].map(|name| ParameterSpec::new(name, StreamKind::Vocabulary));
+        let file = ParameterFile::open(&path, Some(&names), None).unwrap();
+        assert_eq!(file.layout(), layout);
+        file.verify().unwrap();
+        for parameter in file.parameters() {
+            assert_eq!(parameter.stream().words(file.bytes()).unwrap(), words);
+        }
+    }
+}
+
+#[test]
+fn a_word_that_is_not_unicode_is_found_by_verify() {
+    let mut bytes = std::fs::read(fixtures().join("vocab/params")).unwrap();
+    bytes[16] = 0xff;
+    let stream = Stream::read(&bytes, 0, StreamKind::Vocabulary, Layout::Paddle).unwrap();
+    let error = stream.verify(&bytes).unwrap_err().to_string();
+    assert_eq!(error, "word 0 isn't Unicode at 0x10");
 }
 
 #[test]
