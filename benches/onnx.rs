@@ -7,6 +7,7 @@
 //! --quick` makes it 16 times smaller, to see that it runs.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
+use std::cell::Cell;
 use std::error::Error;
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -14,7 +15,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use proto_splitter::onnx::external::{ExternalOptions, Form};
 use proto_splitter::onnx::proto::{GraphProto, ModelProto, TensorProto};
@@ -32,7 +33,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 type Make<'a> = dyn Fn(&Path) -> Command + 'a;
 
 const QUICK: u64 = 16;
-const ROUNDS: u64 = 3;
+const ROUNDS: u64 = 5;
 const TENSORS: u64 = 12;
 const TENSOR_BYTES: u64 = 256 << 20;
 const SMALL_TENSORS: u32 = 100_000;
@@ -86,6 +87,13 @@ fn listing() -> Outcome<()> {
     };
     let bytes: Arc<dyn ReadAt> = Arc::new(model.encode_to_vec());
     let size = bytes.size()?;
+    let options = OnnxOptions::new();
+    let listed = ModelTensors::read(Arc::clone(&bytes), size, &options)?.len();
+    // Four fields each.
+    let (tensors, fields) = (u64::from(SMALL_TENSORS), hop(&*bytes, size)?);
+    if (listed as u64, fields) != (tensors, 4 * tensors) {
+        return Err(format!("{listed} tensors are listed, and {fields} fields hopped over").into());
+    }
     let mut turns = [
         Contestant::new("a hop over every field of every tensor", || {
             Ok(black_box(hop(&*bytes, size)?))
@@ -144,90 +152,81 @@ fn writing(scale: u64) -> Outcome<()> {
         command
     };
     run(&mut ours(&at("one.onnx"), &at("pair.onnx"), "pair"))?;
-    let mut peaks: Vec<(String, u64)> = Vec::new();
-    let mut rows: Vec<(String, Vec<Duration>)> = Vec::new();
-    let script = "import sys, onnx\n\
-                  m = onnx.load(sys.argv[1])\n\
-                  onnx.save(m, sys.argv[2], save_as_external_data=True, location='w.data')";
+    run(&mut ours(&at("pair.onnx"), &at("back.onnx"), "one"))?;
+    same_bytes(&at("one.onnx"), &at("back.onnx"))?;
+    fs::remove_file(at("back.onnx"))?;
+
+    let copy = |out: &Path| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"]);
+        command.args([&at("one.onnx"), out]);
+        command
+    };
+    let to_pair = |out: &Path| ours(&at("one.onnx"), out, "pair");
+    let to_one = |out: &Path| ours(&at("pair.onnx"), out, "one");
     let python = std::env::var_os("ONNX_PYTHON");
-    let mut work: Vec<(String, Box<Make<'_>>)> = vec![
-        (
-            "cp of the one file, and sync".into(),
-            Box::new(|out| {
-                let mut command = Command::new("sh");
-                let script = "cp \"$1\" \"$2\" && sync \"$2\"";
-                command
-                    .args(["-c", script, "sh"])
-                    .args([&at("one.onnx"), out]);
-                command
-            }),
-        ),
-        (
-            "one file to a pair".into(),
-            Box::new(|out| ours(&at("one.onnx"), out, "pair")),
-        ),
-        (
-            "a pair to one file".into(),
-            Box::new(|out| ours(&at("pair.onnx"), out, "one")),
-        ),
+    let onnx = |out: &Path| {
+        let mut command = Command::new(python.as_deref().unwrap_or_default());
+        command.args(["-c", LOAD_AND_SAVE]);
+        command.args([&at("pair.onnx"), out]);
+        command
+    };
+    let mut work: Vec<(&str, &Make<'_>)> = vec![
+        ("cp of the one file, and sync", &copy),
+        ("one file to a pair", &to_pair),
+        ("a pair to one file", &to_one),
     ];
-    if let Some(python) = python {
-        let input = at("pair.onnx");
-        work.push((
-            "onnx.load and onnx.save of the pair".into(),
-            Box::new(move |out| {
-                let mut command = Command::new(&python);
-                command.args(["-c", script]).args([&input, out]);
-                command
-            }),
-        ));
+    if python.is_some() {
+        work.push(("onnx.load and onnx.save of the pair", &onnx));
     }
-    for round in 0..=ROUNDS {
-        for (name, command) in &work {
-            let target = folder.path().join("out");
+    let peaks: Vec<Cell<u64>> = work.iter().map(|_| Cell::new(0)).collect();
+    let target = folder.path().join("out");
+    let mut turns: Vec<Contestant<'_>> = Vec::new();
+    for ((name, command), peak) in work.iter().zip(&peaks) {
+        let target = target.clone();
+        turns.push(Contestant::timed([*name], move || {
             fs::create_dir(&target)?;
             let start = Instant::now();
-            let (status, peak) = watch(&mut command(&target.join("out.onnx")))?;
+            let (status, found) = watch(&mut command(&target.join("out.onnx")))?;
             let took = start.elapsed();
             fs::remove_dir_all(&target)?;
             if !status.success() {
                 return Err(format!("{name}: {status}").into());
             }
-            match rows.iter_mut().find(|(known, _)| known == name) {
-                // The first is to fill the page cache.
-                None if round == 0 => rows.push((name.clone(), Vec::new())),
-                None => {}
-                Some((_, times)) => times.push(took),
-            }
-            match peaks.iter_mut().find(|(known, _)| known == name) {
-                None => peaks.push((name.clone(), peak.anonymous)),
-                Some((_, most)) => *most = peak.anonymous.max(*most),
-            }
-        }
+            peak.set(peak.get().max(found.anonymous));
+            Ok(vec![took])
+        }));
     }
-    let best = |times: &[Duration]| {
-        times
-            .iter()
-            .min()
-            .copied()
-            .unwrap_or_default()
-            .as_secs_f64()
-    };
-    let copy = rows.first().map_or(0.0, |(_, times)| best(times));
+    let times = in_turns(ROUNDS, &mut turns)?;
     println!(
-        "| {} MiB | best s | of cp and sync | peak anonymous MiB |",
+        "| {} MiB | best s | median s | of cp and sync | peak anonymous MiB |",
         (TENSORS * TENSOR_BYTES / scale) >> 20
     );
-    println!("| --- | --- | --- | --- |");
-    for ((name, times), (_, peak)) in rows.iter().zip(&peaks) {
-        let best = best(times);
+    println!("| --- | --- | --- | --- | --- |");
+    for (one, peak) in times.iter().zip(&peaks) {
         println!(
-            "| {name} | {best:.2} | {:.2} | {} |",
-            best / copy,
-            peak >> 20
+            "| {} | {:.2} | {:.2} | {:.2} | {} |",
+            one.name,
+            one.best(),
+            one.median(),
+            one.best() / times[0].best(),
+            peak.get() >> 20
         );
     }
     Ok(())
+}
+
+/// What onnx does with a model that has external data.
+const LOAD_AND_SAVE: &str = "import sys, onnx
+m = onnx.load(sys.argv[1])
+onnx.save(m, sys.argv[2], save_as_external_data=True, location='w.data')";
+
+fn same_bytes(a: &Path, b: &Path) -> Outcome<()> {
+    let status = Command::new("cmp").args([a, b]).status()?;
+    match status.success() {
+        true => Ok(()),
+        false => Err("the model isn't the same after it was a pair".into()),
+    }
 }
 
 fn run(command: &mut Command) -> Outcome<()> {

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     let target = args.output.as_ref().or(args.named.as_ref());
     if let Some(target) = target {
         check_named(target)?;
-        if let Some(opened) = format::open(&args.input)? {
+        if let Some(opened) = format::open(args)? {
             if chunked::is_asked(args, target)? {
                 return chunked::run(&opened, args, target, output);
             }
@@ -46,6 +46,10 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
         return Err(Failure::usage(format!(
             "--set {name}: of a SavedModel nothing is set"
         )));
+    }
+    if args.max_file_size.is_some() {
+        let message = "--max-file-size: a SavedModel is converted to one file";
+        return Err(Failure::usage(message));
     }
     let failed = |error| Failure::of(&args.input, &error);
     let split = SplitOptions::new()

@@ -22,6 +22,7 @@ pub(crate) fn write(reader: TensorReader<'_>, sink: &mut dyn Write) -> Result<()
             let mut unpacking = Unpacking {
                 sink,
                 bits,
+                pending: (0, 0),
                 left: info.elements().unwrap_or(0),
             };
             reader.write_to(&mut unpacking)
@@ -84,6 +85,8 @@ fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
 struct Unpacking<'a> {
     sink: &'a mut dyn Write,
     bits: u32,
+    /// Bits that don't make an element yet, and how many.
+    pending: (u16, u32),
     left: u64,
 }
 
@@ -91,15 +94,20 @@ impl Write for Unpacking<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = &bytes[..bytes.len().min(STEP)];
         let mut elements = Vec::with_capacity(taken.len() * 4);
-        let mask = (1u8 << self.bits) - 1;
+        let mask = (1u16 << self.bits) - 1;
+        let (mut all, mut count) = self.pending;
         for byte in taken {
-            for at in (0..8).step_by(self.bits as usize) {
+            all |= u16::from(*byte) << count;
+            count += 8;
+            while count >= self.bits {
                 if self.left > 0 {
                     self.left -= 1;
-                    elements.push((byte >> at) & mask);
+                    elements.push((all & mask).to_le_bytes()[0]);
                 }
+                (all, count) = (all >> self.bits, count - self.bits);
             }
         }
+        self.pending = (all, count);
         self.sink.write_all(&elements)?;
         Ok(taken.len())
     }
@@ -155,6 +163,9 @@ mod tests {
         assert_eq!(file(info, b"\x21\x43").1, [1, 2, 3]);
         let info = TensorInfo::new("t", DType::U2, vec![5]);
         assert_eq!(file(info, b"\xe4\x01").1, [0, 1, 2, 3, 1]);
+        // Of six bits, four share three bytes.
+        let info = TensorInfo::new("t", DType::F6E2M3, vec![5]);
+        assert_eq!(file(info, b"\x81\x30\x10\x05").1, [1, 2, 3, 4, 5]);
     }
 
     #[test]

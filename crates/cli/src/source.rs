@@ -129,6 +129,20 @@ pub(crate) fn opened(
     opened.map_err(|error| Failure::of(input.path(), &error))
 }
 
+/// The input, whatever it is, opened by settings that its format knows.
+pub(crate) fn opened_with<'a>(
+    input: &Input,
+    settings: impl Iterator<Item = &'a (String, String)>,
+) -> Result<Opened, Failure> {
+    let schema = SchemaArgs::default();
+    let options = open_options(input, &schema, Limits::new(), Progress::none())?;
+    let options = settings.fold(options, |options, (name, value)| {
+        options.setting(name, value)
+    });
+    let opened = ALL.open(input.path(), &options);
+    opened.map_err(|error| Failure::of(input.path(), &error))
+}
+
 /// The input, if it is more than a message in one file: an archive, or a message that several files
 /// make.
 pub(crate) fn special(

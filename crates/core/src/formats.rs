@@ -135,6 +135,11 @@ pub trait Format: Debug + Send + Sync {
     /// If the input can't be read or isn't of this format.
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened>;
 
+    /// What [`OpenOptions::settings`] there are for an input of it; none by default.
+    fn open_settings(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The one file that the message of a folder is in, where a folder is a message and other files
     /// around it; by default none. Commands that write such a folder anew replace that file.
     fn main_file(&self, folder: &Path) -> Option<PathBuf> {

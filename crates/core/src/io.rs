@@ -8,7 +8,7 @@ pub(crate) mod file_at;
 pub(crate) mod folder_lock;
 pub(crate) mod open;
 pub(crate) mod stamp;
-pub(crate) mod threads;
+pub mod threads;
 
 pub(crate) use atomic_file::{
     AtomicFile, at_target, check_absent, check_space, folder, same_file, written_through,

@@ -51,6 +51,7 @@ pub mod formats;
 mod io;
 mod member_names;
 pub mod merge;
+mod merged_message;
 pub mod path;
 pub mod progress;
 pub mod proto;
@@ -66,6 +67,9 @@ pub use chunked_file::ChunkedFile;
 pub use error::{Error, ErrorKind, Result};
 #[doc(hidden)]
 pub use io::atomic_file as atomic;
+#[doc(hidden)]
+pub use io::threads;
+pub use merged_message::MergedMessage;
 /// The crates whose types are in signatures of this one, in the versions that they are of.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use prost_reflect::DescriptorPool;
-use proto_splitter_core::atomic::check_folder;
 use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Format,
     OpenOptions, Opened, Target, Verified,
 };
-use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::merge::{MergeOptions, Merger};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
@@ -18,7 +17,6 @@ use proto_splitter_core::tensor::{
     DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
-use record_file::ReadAt;
 
 use crate::external::{ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, Written, write_one_piece};
 use crate::proto::descriptor_pool;
@@ -61,6 +59,12 @@ const TARGETS: &[Target] = &[
     },
 ];
 
+/// The setting that says where external files are: a folder.
+const EXTERNAL_FOLDER: &str = "external-folder";
+
+/// The setting that leaves references to external files as they are: `true` or `false`.
+const KEEP_EXTERNAL: &str = "keep-external";
+
 impl Format for OnnxFormat {
     fn name(&self) -> &'static str {
         "onnx"
@@ -76,7 +80,7 @@ impl Format for OnnxFormat {
     }
 
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let model = OnnxSource::open(path, &OnnxOptions::new())?;
+        let model = OnnxSource::open(path, &open_options(options)?)?;
         if model.external_tensors() == 0 {
             // The file is the message, byte for byte.
             let opened = Opened::of_file(path, model_descriptor(), options)?;
@@ -86,6 +90,10 @@ impl Format for OnnxFormat {
         let files: Vec<_> = model.files().map(Path::to_owned).collect();
         let opened = Opened::of_reader(reader, model_descriptor(), options)?;
         Ok(opened.reading(files).with_archive(ModelArchive::new(model)))
+    }
+
+    fn open_settings(&self) -> &'static [&'static str] {
+        &[EXTERNAL_FOLDER, KEEP_EXTERNAL]
     }
 
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {
@@ -121,7 +129,12 @@ impl Format for OnnxFormat {
     ) -> Result<Converted> {
         let external = external_options(options)?;
         refuse_sources(opened, output)?;
-        let (reader, size) = message(opened, output)?;
+        let merged = opened.merged()?;
+        let size = match (&merged, opened.plain()) {
+            (Some(merged), _) => merged.total_size(),
+            (None, Some((_, size))) => size,
+            (None, None) => 0,
+        };
         let is_pair = match target.name {
             "auto" => size > MAX_MODEL_SIZE,
             "onnx" => false,
@@ -132,15 +145,19 @@ impl Format for OnnxFormat {
             }
         };
         if !is_pair {
-            let written = write_one_piece(&*reader, size, output, &external)?;
-            let is_refused = size > MAX_MODEL_SIZE;
-            let converted = converted(written);
-            return Ok(match is_refused {
+            let converted = one_piece(opened, size, output, options, &external)?;
+            return Ok(match size > MAX_MODEL_SIZE {
                 true => converted.note("no reader of protobuf takes a file over 2 GiB"),
                 false => converted,
             });
         }
-        let plan = ExternalPlan::new(reader, size, output, &external)?;
+        let plan = match (merged, opened.plain()) {
+            (Some(merged), _) => ExternalPlan::of_chunks(merged, output, &external)?,
+            (None, Some((reader, _))) => {
+                ExternalPlan::new(Arc::clone(reader), size, output, &external)?
+            }
+            (None, None) => return Err(no_message()),
+        };
         for file in plan.data_files() {
             refuse_sources(opened, &file)?;
         }
@@ -148,21 +165,30 @@ impl Format for OnnxFormat {
     }
 }
 
-/// The message's bytes, by position. One in chunks is merged, with all its checks, to a file without
-/// a name in the folder of the output.
-fn message(opened: &Opened, output: &Path) -> Result<(Arc<dyn ReadAt>, u64)> {
-    if let Some((reader, size)) = opened.plain() {
-        return Ok((Arc::clone(reader), size));
+/// The model in one file. One in chunks is merged, with all its checks.
+fn one_piece(
+    opened: &Opened,
+    size: u64,
+    output: &Path,
+    options: &ConvertOptions,
+    external: &ExternalOptions,
+) -> Result<Converted> {
+    if let Some((reader, _)) = opened.plain() {
+        return write_one_piece(&**reader, size, output, external).map(converted);
     }
-    check_folder(output)?;
-    let folder = match output.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let mut merged = tempfile::tempfile_in(folder)
-        .map_err(|error| Error::from(error).context(folder.display()))?;
-    let size = opened.view()?.get_to(&FieldPath::root(), &mut merged)?;
-    Ok((Arc::new(merged), size))
+    let input = opened.files().first().ok_or_else(no_message)?;
+    let options = MergeOptions::new()
+        .descriptor(opened.descriptor().cloned())
+        .force(options.force)
+        .threads(options.threads)
+        .progress(options.progress.clone());
+    let merged = Merger::merge_file_to_file(output, input, &options)?;
+    Ok(Converted::new(vec![output.to_owned()], merged.size))
+}
+
+#[cold]
+fn no_message() -> Error {
+    Error::new(ErrorKind::InvalidConfig, "there is no model in it")
 }
 
 fn converted(written: Written) -> Converted {
@@ -188,11 +214,31 @@ fn refuse_sources(opened: &Opened, output: &Path) -> Result<()> {
     }
 }
 
+/// How a model is opened by these settings.
+fn open_options(options: &OpenOptions) -> Result<OnnxOptions> {
+    let mut own = OnnxOptions::new();
+    if let Some(folder) = options.settings.get(EXTERNAL_FOLDER) {
+        own = own.external_folder(folder);
+    }
+    if let Some(keep) = options.settings.get(KEEP_EXTERNAL) {
+        own = own.keep_external(is_true(KEEP_EXTERNAL, keep)?);
+    }
+    Ok(own)
+}
+
+fn is_true(name: &str, value: &str) -> Result<bool> {
+    value.parse().map_err(|_| {
+        let message = format!("{name} is to be true or false, not {value:?}");
+        Error::new(ErrorKind::InvalidConfig, message)
+    })
+}
+
 /// The settings that writing external data knows: `alignment`, `everywhere`, `max-file-size`,
 /// `min-size`.
 fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
     let mut external = ExternalOptions::new()
         .force(options.force)
+        .threads(options.threads)
         .progress(options.progress.clone());
     for (name, value) in &options.settings {
         let number = || -> Result<u64> {
@@ -205,7 +251,7 @@ fn external_options(options: &ConvertOptions) -> Result<ExternalOptions> {
             "alignment" => external.alignment(number()?),
             "max-file-size" => external.max_file_size(Some(number()?)),
             "min-size" => external.min_size(number()?),
-            "everywhere" => external.everywhere(value == "true"),
+            "everywhere" => external.everywhere(is_true(name, value)?),
             other => {
                 let message = format!(
                     "there is no setting {other:?} for an ONNX model; there are alignment, \
@@ -404,8 +450,8 @@ pub const TENSOR: TensorRule = TensorRule {
         ElementRule::new(24, DType::F8E8M0, INT32_DATA),
         ElementRule::new(25, DType::U2, INT32_DATA),
         ElementRule::new(26, DType::I2, INT32_DATA),
-        ElementRule::new(27, DType::Other("float6_e2m3fn"), INT32_DATA),
-        ElementRule::new(28, DType::Other("float6_e3m2fn"), INT32_DATA),
+        ElementRule::new(27, DType::F6E2M3, INT32_DATA),
+        ElementRule::new(28, DType::F6E3M2, INT32_DATA),
     ],
     is_packed: true,
     elsewhere: Some(14),

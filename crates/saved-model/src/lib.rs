@@ -15,7 +15,6 @@ pub mod directory;
 mod farmhash;
 pub mod fingerprint;
 mod format;
-mod merged;
 mod names;
 pub mod proto;
 mod splitter;

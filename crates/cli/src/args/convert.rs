@@ -7,7 +7,7 @@ use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
 use super::running::ThreadsArgs;
-use super::values::{ValueSize, chunk_size, compression, value_size};
+use super::values::{ValueSize, chunk_size, compression, file_size, value_size};
 
 pub(super) const HELP: &str = "\
 Writes a SavedModel with its model in another form: saved_model.pb, or saved_model.cpb
@@ -24,6 +24,8 @@ Examples:
       A .pb if the model is under 2 GiB, which is the most that protobuf reads.
   protosplit convert model.onnx -o pair/model.onnx --to external
       Another format: `--to help` lists its forms.
+  protosplit convert model.onnx -o pair/model.onnx --to external --max-file-size 5GiB --set min-size=4096
+      In files of 5 GiB at the most, and smaller tensors stay inside.
   protosplit convert small/ whole/ --to pb
       A .pb, or an error that says by how much it would be too large.";
 
@@ -41,9 +43,13 @@ pub(crate) struct ConvertArgs {
     /// other formats one of their own, auto the usual one
     #[arg(long, value_name = "FORM", default_value = "auto")]
     pub(crate) to: String,
-    /// What only some formats know, as --set alignment=4096; may be repeated
+    /// What only some formats know, as --set alignment=4096; may be repeated. Of ONNX: alignment,
+    /// min-size, everywhere, external-folder and keep-external
     #[arg(long, value_name = "NAME=VALUE", value_parser = ValueParser::new(setting))]
     pub(crate) set: Vec<(String, String)>,
+    /// Largest size of a file of external data, for formats that have such files [default: any size]
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
+    pub(crate) max_file_size: Option<u64>,
     /// Convert the folder itself
     #[arg(long)]
     pub(crate) in_place: bool,

@@ -6,7 +6,7 @@ use proto_splitter::Opened;
 use proto_splitter::formats::ALL;
 use proto_splitter::split::{Source, SplitExt, SplitOptions};
 
-use super::format::Report;
+use super::format::{Report, is_read};
 use crate::Exit;
 use crate::args::ConvertArgs;
 use crate::failure::Failure;
@@ -39,7 +39,12 @@ pub(super) fn run(
     target: &Path,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    if let Some((name, _)) = args.set.first() {
+    if args.max_file_size.is_some() {
+        let message = "--max-file-size: protosplit split writes a file in chunks in several files";
+        return Err(Failure::usage(message));
+    }
+    let is_written = |(name, _): &&(String, String)| !is_read(opened, name);
+    if let Some((name, _)) = args.set.iter().find(is_written) {
         let message = format!("--set {name}: of a file in chunks nothing is set");
         return Err(Failure::usage(message));
     }

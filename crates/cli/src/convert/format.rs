@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use proto_splitter::formats::{ConvertOptions, Format, Target};
-use proto_splitter::merge::Limits;
-use proto_splitter::progress::Progress;
 use proto_splitter::{Error, Opened};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::{ConvertArgs, SchemaArgs};
+use crate::args::ConvertArgs;
 use crate::failure::Failure;
 use crate::input::{self, Form, shown};
 use crate::output::{Output, one_line};
@@ -27,9 +25,9 @@ pub(super) struct Report {
 }
 
 /// The input, if it is of a format with forms of its own.
-pub(super) fn open(path: &Path) -> Result<Option<Opened>, Failure> {
+pub(super) fn open(args: &ConvertArgs) -> Result<Option<Opened>, Failure> {
     // What is wrong with a SavedModel's folder, its own code says.
-    let Ok(input) = input::find(path) else {
+    let Ok(input) = input::find(&args.input) else {
         return Ok(None);
     };
     let has_targets = |format: &dyn Format| !format.targets().is_empty();
@@ -40,9 +38,17 @@ pub(super) fn open(path: &Path) -> Result<Option<Opened>, Failure> {
     if known.is_some_and(|format| !has_targets(format)) {
         return Ok(None);
     }
-    let schema = SchemaArgs::default();
-    let opened = source::opened(&input, &schema, Limits::new(), Progress::none())?;
+    let settings = args.set.iter().filter(|(name, _)| {
+        known.is_some_and(|format| format.open_settings().contains(&name.as_str()))
+    });
+    let opened = source::opened_with(&input, settings)?;
     Ok(Some(opened).filter(|opened| opened.format().is_some_and(has_targets)))
+}
+
+/// Whether a setting is one of how the input is opened.
+pub(super) fn is_read(opened: &Opened, name: &str) -> bool {
+    let settings = opened.format().map(|format| format.open_settings());
+    opened.chunked().is_none() && settings.unwrap_or_default().contains(&name)
 }
 
 pub(super) fn run(
@@ -57,9 +63,13 @@ pub(super) fn run(
     let form = form(format, &args.to)?;
     let mut options = ConvertOptions::new()
         .force(args.force)
+        .threads(args.threads.threads)
         .progress(output.writing("converting"));
-    for (name, value) in &args.set {
+    for (name, value) in args.set.iter().filter(|(name, _)| !is_read(opened, name)) {
         options = options.setting(name, value);
+    }
+    if let Some(bytes) = args.max_file_size {
+        options = options.setting("max-file-size", bytes.to_string());
     }
     let failed = |error: Error| Failure::of(&args.input, &error);
     let converted = format.convert(opened, form, target, &options);

@@ -19,6 +19,7 @@ mod info;
 mod kill;
 mod layout;
 mod merge;
+mod onnx;
 mod other_schemas;
 mod pieces;
 mod process;

@@ -1,6 +1,7 @@
 //! Writing an input in another form.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use crate::progress::Progress;
@@ -20,6 +21,8 @@ pub struct Target {
 pub struct ConvertOptions {
     /// Whether what is in the way is replaced (no).
     pub force: bool,
+    /// How many threads work (as many as there are cores).
+    pub threads: Option<NonZeroUsize>,
     /// Who is told how far it is, and who may stop it (nobody).
     pub progress: Progress,
     /// What only some formats know, by name, as `alignment` is `4096` (nothing). A format refuses
@@ -38,6 +41,13 @@ impl ConvertOptions {
     #[must_use]
     pub fn force(mut self, force: bool) -> Self {
         self.force = force;
+        self
+    }
+
+    /// How many threads work (as many as there are cores).
+    #[must_use]
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 

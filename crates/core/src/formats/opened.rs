@@ -14,6 +14,7 @@ use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::{ChunkedFile, is_chunked};
 use crate::error::undecodable;
 use crate::io::atomic_file::{AtomicFile, at_target};
+use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::split::Source;
@@ -46,7 +47,7 @@ struct Message {
 }
 
 enum Stored {
-    Chunked(Box<ChunkedFile>),
+    Chunked(Arc<ChunkedFile>),
     Plain {
         bytes: Arc<dyn ReadAt>,
         size: u64,
@@ -170,7 +171,7 @@ impl Opened {
         files.extend(file.store().paths().iter().skip(1).cloned());
         Ok(Opened {
             message: Some(Message {
-                stored: Stored::Chunked(Box::new(file)),
+                stored: Stored::Chunked(Arc::new(file)),
                 descriptor,
             }),
             archive: None,
@@ -216,6 +217,25 @@ impl Opened {
         match &self.message.as_ref()?.stored {
             Stored::Chunked(file) => Some(file),
             Stored::Plain { .. } => None,
+        }
+    }
+
+    /// The message that a file in chunks is merged to, to be read by position; none if there is no
+    /// message, or it isn't in chunks.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChunkedFile::plan`].
+    pub fn merged(&self) -> Result<Option<MergedMessage>> {
+        let Some(message) = &self.message else {
+            return Ok(None);
+        };
+        match &message.stored {
+            Stored::Chunked(file) => {
+                let merged = MergedMessage::new(Arc::clone(file), message.descriptor.clone());
+                merged.map(Some)
+            }
+            Stored::Plain { .. } => Ok(None),
         }
     }
 

@@ -1,5 +1,6 @@
 //! How an input is opened.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
@@ -21,6 +22,8 @@ pub struct OpenOptions {
     pub threads: Option<NonZeroUsize>,
     /// Who is told how far it is, and who may stop it.
     pub progress: Progress,
+    /// What only some formats know, by name: those of [`Format::open_settings`](super::Format::open_settings).
+    pub settings: BTreeMap<String, String>,
 }
 
 // By hand: the `Debug` of a descriptor doesn't end for a type that contains itself.
@@ -32,6 +35,7 @@ impl std::fmt::Debug for OpenOptions {
             .field("limits", &self.limits)
             .field("threads", &self.threads)
             .field("progress", &self.progress)
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }
@@ -75,6 +79,13 @@ impl OpenOptions {
     #[must_use]
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
+        self
+    }
+
+    /// Sets what only some formats know (nothing). Formats pass over what they don't know.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.insert(name.into(), value.into());
         self
     }
 

@@ -13,7 +13,8 @@ use crate::{Error, ErrorKind, Result};
 const MOST: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
 /// How many threads work: as many as there are cores, unless somebody said.
-pub(crate) fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
+#[must_use]
+pub fn count(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     asked.unwrap_or_else(cores).min(MOST)
 }
@@ -45,8 +46,12 @@ pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T
     })
 }
 
-/// What `each` makes of every number below `count`, in order.
-pub(crate) fn map<T: Send>(
+/// What `each` makes of every number below `count`, in order. After an error nothing more is begun.
+///
+/// # Errors
+///
+/// The first that `each` gives, by its number.
+pub fn map<T: Send>(
     threads: NonZeroUsize,
     count: usize,
     each: impl Fn(usize) -> Result<T> + Sync,

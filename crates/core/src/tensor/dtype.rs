@@ -46,6 +46,10 @@ pub enum DType {
     U64,
     /// A float of 4 bits: 2 of exponent, 1 of mantissa, finite only.
     F4E2M1,
+    /// A float of 6 bits: 2 of exponent, 3 of mantissa, finite only.
+    F6E2M3,
+    /// A float of 6 bits: 3 of exponent, 2 of mantissa, finite only.
+    F6E3M2,
     /// A float of 8 bits: 8 of exponent, no sign, a power of two.
     F8E8M0,
     /// A float of 8 bits: 4 of exponent, 3 of mantissa, finite only.
@@ -105,6 +109,20 @@ const TABLE: &[Row] = &[
     (DType::I64, "int64", 64, Some("i8"), Some("I64")),
     (DType::U64, "uint64", 64, Some("u8"), Some("U64")),
     (DType::F4E2M1, "float4_e2m1fn", 4, Some("V1"), Some("F4")),
+    (
+        DType::F6E2M3,
+        "float6_e2m3fn",
+        6,
+        Some("V1"),
+        Some("F6_E2M3"),
+    ),
+    (
+        DType::F6E3M2,
+        "float6_e3m2fn",
+        6,
+        Some("V1"),
+        Some("F6_E3M2"),
+    ),
     (
         DType::F8E8M0,
         "float8_e8m0fnu",
@@ -179,9 +197,12 @@ impl DType {
     /// Bytes of this many elements, packed if they have less than 8 bits; none if elements are not
     /// all of one width, or if the number doesn't fit in 64 bits.
     pub fn packed_bytes(self, elements: u64) -> Option<u64> {
-        match u64::from(self.bits()?) {
-            bits @ ..8 => Some(elements.div_ceil(8 / bits)),
-            bits => elements.checked_mul(bits / 8),
+        match self.bits()? {
+            bits @ ..8 => {
+                let bits = u128::from(elements) * u128::from(bits);
+                u64::try_from(bits.div_ceil(8)).ok()
+            }
+            bits => elements.checked_mul(u64::from(bits / 8)),
         }
     }
 
@@ -235,6 +256,9 @@ mod tests {
             (DType::I4, 3, 2),
             (DType::U2, 5, 2),
             (DType::F4E2M1, 0, 0),
+            (DType::F6E2M3, 4, 3),
+            (DType::F6E3M2, 5, 4),
+            (DType::U2, u64::MAX, 1 << 62),
             (DType::Bool, 3, 3),
             (DType::C128, 3, 48),
         ] {

@@ -201,6 +201,7 @@ pub fn tensor_at<'a, S: ReadAt>(
             left: bytes,
             gathered: Vec::new(),
             last: Vec::new(),
+            pending: (0, 0),
             sink,
         };
         let written = elements.write(&pieces, element.field, rule.fills_up, bytes);
@@ -219,6 +220,8 @@ struct Form {
     width: usize,
     /// Bytes of a whole element, which is two numbers if it is complex.
     element: usize,
+    /// Bits of one that has an entry of its own and shares bytes in memory.
+    narrow: Option<u32>,
 }
 
 impl Form {
@@ -238,6 +241,11 @@ impl Form {
             is_zigzag: matches!(kind, Kind::Sint32 | Kind::Sint64),
             width,
             element: whole,
+            // Two or four that fit in a byte have one entry together.
+            narrow: element
+                .dtype
+                .bits()
+                .filter(|bits| rule.is_packed && *bits < 8 && 8 % bits != 0),
         })
     }
 }
@@ -251,6 +259,8 @@ struct OneByOne<'a, I> {
     gathered: Vec<u8>,
     /// The last whole element.
     last: Vec<u8>,
+    /// Bits that don't make a byte yet, and how many.
+    pending: (u32, u32),
     sink: &'a mut dyn Write,
 }
 
@@ -275,6 +285,11 @@ impl<I: Input> OneByOne<'_, I> {
                     self.number(&value, fills_up)?;
                 }
             }
+        }
+        if self.pending.1 > 0 {
+            let byte = self.pending.0;
+            self.pending = (0, 0);
+            self.value(u64::from(byte), 1, fills_up)?;
         }
         self.flush()?;
         if self.left > 0 && !fills_up {
@@ -320,7 +335,30 @@ impl<I: Input> OneByOne<'_, I> {
     }
 
     fn number(&mut self, bytes: &[u8], fills_up: bool) -> Result<()> {
-        let width = self.form.width;
+        let value = match (self.form.wire, decode_varint(bytes)) {
+            (WireType::Varint, Some((value, _))) if self.form.is_zigzag => {
+                (value >> 1) ^ (value & 1).wrapping_neg()
+            }
+            (WireType::Varint, Some((value, _))) => value,
+            (WireType::Varint, None) => 0,
+            _ => little_endian(bytes),
+        };
+        let Some(bits) = self.form.narrow else {
+            return self.value(value, self.form.width, fills_up);
+        };
+        let (mut all, mut count) = self.pending;
+        all |= (u32::from(value.to_le_bytes()[0]) & ((1 << bits) - 1)) << count;
+        count += bits;
+        if count >= 8 {
+            self.value(u64::from(all & 0xff), 1, fills_up)?;
+            (all, count) = (all >> 8, count - 8);
+        }
+        self.pending = (all, count);
+        Ok(())
+    }
+
+    /// So many low bytes of a value.
+    fn value(&mut self, value: u64, width: usize, fills_up: bool) -> Result<()> {
         if self.left < width as u64 {
             // What is more than the shape asks for is passed over where it may also be less.
             if fills_up {
@@ -330,18 +368,7 @@ impl<I: Input> OneByOne<'_, I> {
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
         self.left -= width as u64;
-        if self.form.wire == WireType::Varint {
-            let value = match decode_varint(bytes) {
-                Some((value, _)) if self.form.is_zigzag => {
-                    (value >> 1) ^ (value & 1).wrapping_neg()
-                }
-                Some((value, _)) => value,
-                None => 0,
-            };
-            self.gathered.extend(&value.to_le_bytes()[..width]);
-        } else {
-            self.gathered.extend(bytes);
-        }
+        self.gathered.extend(&value.to_le_bytes()[..width]);
         if self.gathered.len() >= GATHER {
             self.flush()?;
         }
@@ -377,6 +404,15 @@ impl<I: Input> OneByOne<'_, I> {
 fn differs(bytes: u64, there: u64) -> Error {
     let message = format!("a tensor of {bytes} bytes by its shape has {there}");
     Error::new(ErrorKind::InvalidMessage, message)
+}
+
+/// A number of up to 8 bytes.
+fn little_endian(bytes: &[u8]) -> u64 {
+    let mut all = [0; 8];
+    for (slot, byte) in all.iter_mut().zip(bytes) {
+        *slot = *byte;
+    }
+    u64::from_le_bytes(all)
 }
 
 fn varint(bytes: &[u8]) -> u64 {

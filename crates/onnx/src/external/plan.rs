@@ -10,7 +10,7 @@ use proto_splitter_core::rope::{Rope, RopeBuilder};
 use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag};
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use super::{
@@ -72,6 +72,8 @@ const MAX_GROWTH: u64 = 8;
 /// ```
 pub struct ExternalPlan {
     pub(super) reader: Arc<dyn ReadAt>,
+    /// The same, if it is merged from chunks.
+    pub(super) merged: Option<Arc<MergedMessage>>,
     pub(super) target: PathBuf,
     pub(super) options: ExternalOptions,
     pub(super) skeleton: Rope,
@@ -145,7 +147,32 @@ impl ExternalPlan {
         target: impl Into<PathBuf>,
         options: &ExternalOptions,
     ) -> Result<ExternalPlan> {
-        let target = target.into();
+        ExternalPlan::of(reader, None, size, target.into(), options)
+    }
+
+    /// Plans how the model in a file in chunks is written to `target`. Tensors that are chunks are
+    /// told from each other by their checksums, and each goes straight from its chunk to its place.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new), and if a chunk that is read is damaged.
+    pub fn of_chunks(
+        merged: MergedMessage,
+        target: impl Into<PathBuf>,
+        options: &ExternalOptions,
+    ) -> Result<ExternalPlan> {
+        let merged = Arc::new(merged);
+        let (reader, size) = (Arc::clone(&merged), merged.total_size());
+        ExternalPlan::of(reader, Some(merged), size, target.into(), options)
+    }
+
+    fn of(
+        reader: Arc<dyn ReadAt>,
+        merged: Option<Arc<MergedMessage>>,
+        size: u64,
+        target: PathBuf,
+        options: &ExternalOptions,
+    ) -> Result<ExternalPlan> {
         check(options)?;
         let name = file_name(&target)?;
         let mut choice = Choice {
@@ -154,10 +181,17 @@ impl ExternalPlan {
         };
         walk(&*reader, size, options.max_depth, &mut choice)?;
         let mut leaving = choice.leaving;
-        let files = lay_out(&*reader, &mut leaving, options, &name)?;
+        let spans = leaving.iter().map(|one| match &one.bytes {
+            Bytes::Raw(range) => Some(range.clone()),
+            Bytes::Typed(..) => None,
+        });
+        let spans: Vec<_> = spans.collect();
+        let same = same::find(&*reader, merged.as_deref(), &spans, &options.progress)?;
+        let files = lay_out(&same, &mut leaving, options, &name)?;
         let skeleton = skeleton(&reader, size, &leaving, &files, options)?;
         let plan = ExternalPlan {
             reader,
+            merged,
             target,
             options: options.clone(),
             skeleton,
@@ -345,19 +379,11 @@ fn is_shape_carrier(tensor: &Tensor, len: u64) -> bool {
 
 /// Gives each tensor its place, one behind the other.
 fn lay_out(
-    reader: &dyn ReadAt,
+    same: &[Option<usize>],
     leaving: &mut [Leaving],
     options: &ExternalOptions,
     name: &str,
 ) -> Result<Vec<DataFile>> {
-    let spans: Vec<_> = leaving
-        .iter()
-        .map(|one| match &one.bytes {
-            Bytes::Raw(range) => Some(range.clone()),
-            Bytes::Typed(..) => None,
-        })
-        .collect();
-    let same = same::find(reader, &spans, &options.progress)?;
     let most = options.max_file_size.unwrap_or(i64::MAX.cast_unsigned());
     let mut sizes: Vec<u64> = Vec::new();
     for at in 0..leaving.len() {

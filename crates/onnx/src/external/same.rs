@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use proto_splitter_core::Result;
+use proto_splitter_core::merge::ChunkStore;
 use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{MergedMessage, Result};
 use record_file::ReadAt;
 
 use crate::elements::COPY_LEN;
@@ -16,10 +17,22 @@ const SAMPLE: u64 = 64;
 /// With how many others of one length and one sample a tensor is compared, at the most.
 const MOST_COMPARED: usize = 8;
 
+/// What spans are told apart by before their bytes are compared.
+#[derive(PartialEq, Eq, Hash)]
+enum Mark {
+    /// Some of the bytes.
+    Sample(Vec<u8>),
+    /// The checksums of the chunks that it is.
+    Checksums(Vec<u32>),
+    /// The chunks that it is, which have no checksums: only the same are equal.
+    Chunks(Vec<usize>),
+}
+
 /// For each of these spans the first that has the same bytes, if one before it has. Of a length that
-/// only one span has nothing is read.
+/// only one span has nothing is read, nor of chunks with checksums of their own.
 pub(super) fn find(
     source: &dyn ReadAt,
+    merged: Option<&MergedMessage>,
     spans: &[Option<Range<u64>>],
     progress: &Progress,
 ) -> Result<Vec<Option<usize>>> {
@@ -27,7 +40,7 @@ pub(super) fn find(
     for span in spans.iter().flatten() {
         *lengths.entry(span.end - span.start).or_default() += 1;
     }
-    let mut firsts: HashMap<(u64, Vec<u8>), Vec<usize>> = HashMap::new();
+    let mut firsts: HashMap<(u64, Mark), Vec<usize>> = HashMap::new();
     let mut same = vec![None; spans.len()];
     for (at, span) in spans.iter().enumerate() {
         let Some(span) = span else {
@@ -38,11 +51,21 @@ pub(super) fn find(
             continue;
         }
         progress.check()?;
-        let known = firsts.entry((length, sample(source, span)?)).or_default();
+        let chunks = merged.and_then(|merged| merged.whole_chunks(span));
+        let mark = match (&chunks, merged) {
+            (Some(chunks), Some(merged)) => mark_of_chunks(merged, chunks),
+            _ => Mark::Sample(sample(source, span)?),
+        };
+        let is_chunks = matches!(mark, Mark::Chunks(_));
+        let known = firsts.entry((length, mark)).or_default();
         for &first in known.iter() {
-            if let Some(other) = &spans[first]
-                && are_equal(source, other, span, progress)?
-            {
+            let Some(other) = &spans[first] else {
+                continue;
+            };
+            let is_same = is_chunks
+                || (chunks.is_some() && merged.and_then(|it| it.whole_chunks(other)) == chunks)
+                || are_equal(source, other, span, progress)?;
+            if is_same {
                 same[at] = Some(first);
                 break;
             }
@@ -52,6 +75,16 @@ pub(super) fn find(
         }
     }
     Ok(same)
+}
+
+fn mark_of_chunks(merged: &MergedMessage, chunks: &[usize]) -> Mark {
+    let checksums = chunks
+        .iter()
+        .map(|&chunk| merged.file().checked_crc32c(chunk));
+    match checksums.collect() {
+        Some(checksums) => Mark::Checksums(checksums),
+        None => Mark::Chunks(chunks.to_vec()),
+    }
 }
 
 fn sample(source: &dyn ReadAt, span: &Range<u64>) -> Result<Vec<u8>> {

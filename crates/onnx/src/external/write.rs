@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::Meter;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, Result, threads};
 use record_file::ReadAt;
 
 use super::plan::{Bytes, ExternalPlan, Leaving};
@@ -155,15 +154,24 @@ impl ExternalPlan {
         let size = self.model_size().saturating_add(self.data_size());
         let meter = self.options.progress.meter(size);
         let mut jobs: Vec<Job<'_>> = Vec::new();
+        let mut places: Vec<FilePlace<'_>> = Vec::new();
         for one in self.leaving.iter().filter(|one| !one.is_copy) {
             let Some(file) = data.get(one.file()) else {
                 continue;
             };
             match &one.bytes {
+                Bytes::Raw(range) if self.merged.is_some() => places.push(FilePlace {
+                    range: range.clone(),
+                    file: file.as_file(),
+                    offset: one.offset,
+                }),
                 Bytes::Raw(range) => jobs
                     .extend(pieces(range.clone(), one.offset).map(|piece| Job::Copy(piece, file))),
                 Bytes::Typed(..) => jobs.push(Job::Convert(one, file)),
             }
+        }
+        if let Some(merged) = &self.merged {
+            merged.copy_to_files(&places, self.options.threads, &meter)?;
         }
         run(&self.options, jobs.len(), |at| match &jobs[at] {
             Job::Copy(piece, file) => copy_to(&*self.reader, piece, file, &meter),
@@ -289,27 +297,5 @@ fn run(
     count: usize,
     job: impl Fn(usize) -> Result<()> + Sync,
 ) -> Result<()> {
-    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-    let threads = options.threads.unwrap_or_else(cores).get().min(count);
-    let next = AtomicUsize::new(0);
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= count {
-                return Ok(());
-            }
-            job(at).inspect_err(|_| next.store(count, Ordering::Relaxed))?;
-        }
-    };
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut result = work();
-        for other in others {
-            let joined = other
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            result = result.and(joined);
-        }
-        result
-    })
+    threads::map(threads::count(options.threads), count, job).map(drop)
 }

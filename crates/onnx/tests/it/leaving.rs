@@ -287,9 +287,15 @@ fn typed_data_becomes_raw_data() {
         ),
         (16, 1, |t| t.int32_data = vec![0x3f80], b"\x80\x3f"),
         (17, 2, |t| t.int32_data = vec![0x38, 0xb8], b"\x38\xb8"),
+        (18, 2, |t| t.int32_data = vec![0x38, 0xb8], b"\x38\xb8"),
+        (19, 2, |t| t.int32_data = vec![0x3c, 0xbc], b"\x3c\xbc"),
+        (20, 2, |t| t.int32_data = vec![0x3c, 0xbc], b"\x3c\xbc"),
         (21, 3, |t| t.int32_data = vec![0x21, 0x03], b"\x21\x03"),
         (22, 3, |t| t.int32_data = vec![120, 1], b"\x78\x01"),
+        (23, 3, |t| t.int32_data = vec![0x21, 0x03], b"\x21\x03"),
+        (24, 2, |t| t.int32_data = vec![0x7f, 0xff], b"\x7f\xff"),
         (25, 5, |t| t.int32_data = vec![0b1110_0100, 1], b"\xe4\x01"),
+        (26, 5, |t| t.int32_data = vec![0b1110_0100, 1], b"\xe4\x01"),
         // Four elements of six bits in three bytes, the first in the lowest bits.
         (
             27,
@@ -297,6 +303,7 @@ fn typed_data_becomes_raw_data() {
             |t| t.int32_data = vec![1, 2, 3, 4, 5],
             b"\x81\x30\x10\x05",
         ),
+        (28, 4, |t| t.int32_data = vec![1, 2, 3, 4], b"\x81\x30\x10"),
     ];
     for &(data_type, elements, fill, raw) in cases {
         let mut tensor = TensorProto {

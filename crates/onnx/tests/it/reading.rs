@@ -102,6 +102,14 @@ fn each_bad_reference_is_refused_for_its_own_reason() {
             "offset \" 0\" is not a plain decimal number below 2^63",
         ),
         (
+            &with("offset", "x"),
+            "offset \"x\" is not a plain decimal number below 2^63",
+        ),
+        (
+            &with("length", "-4"),
+            "length \"-4\" is not a plain decimal number below 2^63",
+        ),
+        (
             &with("offset", "0x0"),
             "offset \"0x0\" is not a plain decimal number below 2^63",
         ),
@@ -132,6 +140,27 @@ fn each_bad_reference_is_refused_for_its_own_reason() {
         let line = read(entries).unwrap_err();
         let expected = format!("tensor \"t\": graph.initializer[0]: {expected}");
         assert_eq!(line, expected, "{entries:?}");
+    }
+}
+
+#[test]
+fn keys_that_others_do_not_know_are_warnings() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("w"), b"0123456789").unwrap();
+    for (key, is_known) in [
+        ("offset", true),
+        ("checksum", true),
+        ("prepacked_0", true),
+        ("basepath", false),
+        ("nonsense", false),
+    ] {
+        let entries = [("location", "w"), (key, "1")];
+        let tensor = external("t", 4, &entries);
+        let path = write(folder.path(), &of_initializers(vec![tensor]));
+        let source = open(&path).unwrap();
+        let warnings = source.warnings();
+        assert_eq!(warnings.is_empty(), is_known, "{key}: {warnings:?}");
+        assert!(is_known || warnings[0].contains(key), "{warnings:?}");
     }
 }
 

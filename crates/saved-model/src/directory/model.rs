@@ -11,7 +11,7 @@ use prost_reflect::DynamicMessage;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use super::aside::put_aside;
@@ -21,7 +21,6 @@ use super::options::Progress as Copying;
 use crate::SAVED_MODEL;
 use crate::canonical::{Canonical, Plan};
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
-use crate::merged::MergedMessage;
 
 /// How a model is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +121,7 @@ impl Model {
     /// Bytes of the message.
     pub(super) fn size(&self) -> u64 {
         match self {
-            Model::Chunked(merged) => merged.len(),
+            Model::Chunked(merged) => merged.total_size(),
             Model::Plain(_, size) => *size,
             Model::Text(bytes) => bytes.len() as u64,
         }

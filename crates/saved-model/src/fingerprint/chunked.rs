@@ -15,7 +15,7 @@ use proto_splitter_core::merge::{ChunkStore, Limits};
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::proto::field_index::Kind;
 use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex};
-use proto_splitter_core::{Error, ErrorKind};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage};
 use record_file::ReadAt;
 
 use super::plain::{
@@ -26,7 +26,6 @@ use super::{
 };
 use crate::canonical::{Canonical, Edits};
 use crate::farmhash::fingerprint_stream;
-use crate::merged::MergedMessage;
 
 type Result<T> = std::result::Result<T, FingerprintError>;
 
@@ -63,7 +62,7 @@ pub(crate) fn hashes<S: ReadAt>(file: &ChunkedFile<S>, progress: &Progress) -> R
     let source = file.record_file().get_ref();
     let part = ChunkedFile::with_metadata(source, pruned, &Limits::default())?;
     let part = MergedMessage::new(part, descriptor("tensorflow.SavedModel")?)?;
-    let mut canonical = Canonical::new(&part, part.len());
+    let mut canonical = Canonical::new(&part, part.total_size());
     let whole = canonical.whole();
     let meta_graph = [first_meta_graph(&mut canonical, &whole)?];
 

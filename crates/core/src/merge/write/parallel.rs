@@ -234,6 +234,73 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
     combined(plan, &crcs, threads)
 }
 
+/// A part of a message, and where it goes.
+#[derive(Clone, Debug)]
+pub struct FilePlace<'a> {
+    /// Which bytes of the message.
+    pub range: Range<u64>,
+    /// The file they go to.
+    pub file: &'a File,
+    /// Where in the file the first goes.
+    pub offset: u64,
+}
+
+/// Copies parts of the planned message to their places.
+pub(crate) fn scatter<S: ChunkStore + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    places: &[FilePlace<'_>],
+    threads: NonZeroUsize,
+    meter: &Meter,
+) -> Result<()> {
+    let segments = plan.segments();
+    let mut jobs = Jobs::new(store);
+    let mut count = 0;
+    for place in places {
+        let wanted = &place.range;
+        if wanted.end > plan.total_len() {
+            let message = format!(
+                "bytes up to {} of a message of {}",
+                wanted.end,
+                plan.total_len()
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let first = segments.partition_point(|segment| segment.offset <= wanted.start);
+        for segment in segments.iter().skip(first.saturating_sub(1)) {
+            if segment.offset >= wanted.end {
+                break;
+            }
+            let start = wanted.start.max(segment.offset);
+            let end = wanted.end.min(segment.offset + segment.len());
+            if start >= end {
+                continue;
+            }
+            let (skip, len) = (start - segment.offset, end - start);
+            let mut to = FileAt::new(place.file, place.offset + (start - wanted.start));
+            match &segment.source {
+                SegmentSource::Literal(range) => {
+                    let literal = plan.literal(range.clone());
+                    let bytes = usize::try_from(skip)
+                        .ok()
+                        .zip(usize::try_from(skip + len).ok())
+                        .and_then(|(start, end)| literal.get(start..end));
+                    to.write_all(bytes.unwrap_or_default())?;
+                    meter.advance(len)?;
+                }
+                SegmentSource::Chunk { chunk, range } => {
+                    let start = range.start + skip;
+                    jobs.add(*chunk, count, start..start + len, to);
+                    count += 1;
+                }
+            }
+        }
+    }
+    let mut crcs = vec![0; count];
+    let whole = WholeChunks::new(Vec::new());
+    run(store, jobs, &whole, &mut crcs, threads, meter)
+}
+
 /// The jobs, by chunk.
 struct Jobs<P> {
     by_chunk: Vec<Option<Job<P>>>,

@@ -2,14 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
-use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::merge::{ChunkStore, MergeOptions, MergePlan, SegmentSource};
-use proto_splitter_core::{Error, Result};
 use record_file::{Chunk, ChunkKind, CompressionKind, ReadAt};
+
+use crate::chunked_file::ChunkedFile;
+use crate::io::threads;
+use crate::merge::{
+    ChunkStore, FilePlace, MergeOptions, MergePlan, Segment, SegmentSource, scatter,
+};
+use crate::progress::Meter;
+use crate::{Error, ErrorKind, Result};
 
 /// How much of all chunks that can't be read at random is held in memory; the rest goes to a
 /// temporary file.
@@ -18,9 +25,31 @@ const MAX_HELD: u64 = 64 << 20;
 /// The bytes that a chunked file merges to, by position.
 ///
 /// A chunk is read through once, with all its checksums, before the first of its bytes is given.
-/// One that is stored as it is is then read where it is; others are kept decompressed.
-pub(crate) struct MergedMessage<S> {
-    file: ChunkedFile<S>,
+/// One that is stored as it is is then read where it is; others are kept decompressed: 64 MiB in
+/// memory, the rest in a temporary file. What is to be copied goes the shorter way, chunk by chunk:
+/// [`copy_to_files`](Self::copy_to_files).
+///
+/// ```
+/// use proto_splitter_core::container::ChunkedFile;
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+/// use proto_splitter_core::MergedMessage;
+/// # use prost::Message;
+/// # use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+/// use record_file::ReadAt;
+///
+/// # let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// # let folder = tempfile::tempdir()?;
+/// let options = SplitOptions::new().max_chunk_size(1000);
+/// let written = SizeSplitter.write_with(&message, folder.path().join("file"), &options)?;
+///
+/// let merged = MergedMessage::new(ChunkedFile::open(written.path)?, message.descriptor())?;
+/// let mut last = [0; 4];
+/// merged.read_exact_at(merged.total_size() - 4, &mut last)?;
+/// assert_eq!(&last, b"nnnn");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct MergedMessage<S = File> {
+    file: Arc<ChunkedFile<S>>,
     plan: MergePlan,
     chunks: Vec<OnceLock<Access>>,
     max_held: u64,
@@ -43,9 +72,26 @@ struct Unpacked {
     spilled: u64,
 }
 
+impl<S> std::fmt::Debug for MergedMessage<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MergedMessage")
+            .field("size", &self.plan.total_len())
+            .field("chunks", &self.chunks.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl<S: ReadAt> MergedMessage<S> {
     /// The message that `file` merges to, which is of this type.
-    pub(crate) fn new(file: ChunkedFile<S>, descriptor: MessageDescriptor) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// As [`ChunkedFile::plan`].
+    pub fn new(
+        file: impl Into<Arc<ChunkedFile<S>>>,
+        descriptor: impl Into<Option<MessageDescriptor>>,
+    ) -> Result<Self> {
+        let file = file.into();
         let plan = file.plan(&MergeOptions::new().descriptor(descriptor))?;
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
         Ok(MergedMessage {
@@ -58,13 +104,55 @@ impl<S: ReadAt> MergedMessage<S> {
     }
 
     /// Bytes of the message.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn total_size(&self) -> u64 {
         self.plan.total_len()
     }
 
     /// The chunks.
-    pub(crate) fn file(&self) -> &ChunkedFile<S> {
+    pub fn file(&self) -> &ChunkedFile<S> {
         &self.file
+    }
+
+    /// The chunks that these bytes of the message are, if they are nothing but whole chunks.
+    pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<usize>> {
+        let segments = self.plan.segments();
+        let first = segments.partition_point(|segment| segment.offset < range.start);
+        let (mut at, mut chunks) = (range.start, Vec::new());
+        for segment in segments.iter().skip(first) {
+            if at >= range.end {
+                break;
+            }
+            match &segment.source {
+                SegmentSource::Chunk { chunk, range: part }
+                    if segment.offset == at && *part == (0..self.file.size(*chunk)) =>
+                {
+                    chunks.push(*chunk);
+                }
+                _ => return None,
+            }
+            at += segment.len();
+        }
+        (at == range.end && !chunks.is_empty()).then_some(chunks)
+    }
+
+    /// Copies parts of the message to places in files, on so many threads (as many as there are
+    /// cores).
+    ///
+    /// Each chunk that is needed is streamed once, with all its checksums, straight to its places;
+    /// nothing is kept. Until this has succeeded, what was copied is not to be used.
+    ///
+    /// # Errors
+    ///
+    /// If a chunk can't be read, or a file can't be written; [`ErrorKind::InvalidConfig`] if a part
+    /// goes past the message's end; [`ErrorKind::Cancelled`].
+    pub fn copy_to_files(
+        &self,
+        places: &[FilePlace<'_>],
+        threads: Option<NonZeroUsize>,
+        meter: &Meter,
+    ) -> Result<()> {
+        let threads = threads::count(threads);
+        scatter(&self.plan, &*self.file, places, threads, meter)
     }
 
     fn read_chunk(&self, chunk: usize, offset: u64, buf: &mut [u8]) -> Result<usize> {
@@ -96,8 +184,7 @@ impl<S: ReadAt> MergedMessage<S> {
     fn access(&self, chunk: usize) -> Result<&Access> {
         let Some(slot) = self.chunks.get(chunk) else {
             let message = "there is no such chunk";
-            let kind = proto_splitter_core::ErrorKind::InvalidTrailer;
-            return Err(Error::new(kind, message).in_chunk(chunk as u64));
+            return Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64));
         };
         if let Some(access) = slot.get() {
             return Ok(access);
@@ -166,12 +253,13 @@ fn position_in(begin: u64, offset: u64) -> (u64, usize) {
 
 impl<S: ReadAt> ReadAt for MergedMessage<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() || offset >= self.len() {
-            return Ok(0);
-        }
         let segments = self.plan.segments();
-        let at = segments.partition_point(|segment| segment.offset <= offset) - 1;
-        let segment = &segments[at];
+        let behind = segments.partition_point(|segment| segment.offset <= offset);
+        let segment = behind.checked_sub(1).and_then(|at| segments.get(at));
+        let is_inside = |segment: &&Segment| offset - segment.offset < segment.len();
+        let Some(segment) = segment.filter(is_inside) else {
+            return Ok(0);
+        };
         let skip = offset - segment.offset;
         let left = usize::try_from(segment.len() - skip).unwrap_or(usize::MAX);
         let n = buf.len().min(left);
@@ -191,16 +279,15 @@ impl<S: ReadAt> ReadAt for MergedMessage<S> {
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(self.len())
+        Ok(self.total_size())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::split::{SizeSplitter, Source, SplitExt, SplitOptions};
     use prost_reflect::ReflectMessage;
     use prost_reflect::prost_types::FileDescriptorProto;
-    use proto_splitter_core::ErrorKind;
-    use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
     use record_file::Compression;
 
     use super::*;
@@ -255,7 +342,7 @@ mod tests {
 
     /// The start of chunk `chunk`'s value in the merged message.
     fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
-        let at = |segment: &&proto_splitter_core::merge::Segment| {
+        let at = |segment: &&Segment| {
             matches!(&segment.source, SegmentSource::Chunk { chunk: of, range }
                 if *of == chunk && range.end - range.start == CHUNK as u64)
         };
@@ -284,7 +371,7 @@ mod tests {
         assert!(value(&merged, 1).unwrap() == message.name().as_bytes());
         let bytes = damaged(&bytes, 1);
         let merged = opened(&bytes, MAX_HELD);
-        let error = proto_splitter_core::Error::from(value(&merged, 1).unwrap_err());
+        let error = Error::from(value(&merged, 1).unwrap_err());
         assert_eq!(error.kind(), ErrorKind::Record, "{error}");
         assert!(value(&merged, 2).unwrap() == message.package().as_bytes());
     }

@@ -1,0 +1,310 @@
+//! ONNX models, which every command takes with no options: in one file, beside their data, in chunks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter::onnx::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto,
+};
+use proto_splitter::prost::Message;
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, run, run_all};
+
+/// So many bytes that are not all equal.
+fn noise(seed: u8, len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at * 31 + at / 251).to_le_bytes()[0] ^ seed)
+        .collect()
+}
+
+fn tensor(name: &str, bytes: Vec<u8>) -> TensorProto {
+    TensorProto {
+        dims: vec![i64::try_from(bytes.len() / 4).unwrap()],
+        data_type: Some(1),
+        name: Some(name.into()),
+        raw_data: Some(bytes.into()),
+        ..Default::default()
+    }
+}
+
+/// A model with two initializers, one of them twice, and a constant of 6-bit floats.
+fn model() -> ModelProto {
+    let six_bits = TensorProto {
+        dims: vec![5],
+        data_type: Some(27),
+        raw_data: Some(vec![0x81, 0x30, 0x10, 0x05].into()),
+        ..Default::default()
+    };
+    let value = AttributeProto {
+        name: Some("value".into()),
+        t: Some(six_bits),
+        r#type: Some(4),
+        ..Default::default()
+    };
+    let constant = NodeProto {
+        output: vec!["c".into()],
+        op_type: Some("Constant".into()),
+        attribute: vec![value],
+        ..Default::default()
+    };
+    let graph = GraphProto {
+        name: Some("g".into()),
+        node: vec![constant],
+        initializer: vec![
+            tensor("w", noise(1, 6000)),
+            tensor("v", noise(2, 8000)),
+            tensor("w2", noise(1, 6000)),
+        ],
+        ..Default::default()
+    };
+    ModelProto {
+        ir_version: Some(10),
+        producer_name: Some("tests".into()),
+        graph: Some(graph),
+        opset_import: vec![OperatorSetIdProto {
+            version: Some(21),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// The same model in one file, beside its data, and in chunks.
+fn forms(dir: &Dir) -> [PathBuf; 3] {
+    let one = dir.file("one.onnx", model().encode_to_vec());
+    let (pair, chunks) = (dir.path("pair.onnx"), dir.path("chunks.cpb"));
+    run([&"convert", &one, &"-o", &pair, &"--to", &"external"]).ok();
+    run([
+        &"convert",
+        &one,
+        &"-o",
+        &chunks,
+        &"--value-chunk-size",
+        &"4KiB",
+        &"--max-chunk-size",
+        &"8KiB",
+    ])
+    .ok();
+    [one, pair, chunks]
+}
+
+#[test]
+fn every_command_takes_a_model_in_any_form_with_no_options() {
+    let dir = Dir::new();
+    for file in forms(&dir) {
+        let shown = file.display();
+        for (command, arguments, expected) in [
+            ("tree", &[][..], "raw_data"),
+            ("ls", &["graph.initializer"][..], "w2"),
+            ("get", &["graph.name", "--format", "text"][..], "g"),
+            ("get", &["graph.initializer[\"v\"].dims[0]"][..], "2000"),
+            ("verify", &[][..], ""),
+            ("info", &[][..], "onnx.ModelProto"),
+            ("tensors", &[][..], "w2"),
+        ] {
+            let named: [&dyn AsRef<Path>; 2] = [&command, &file];
+            let others = arguments.iter().map(|one| one as &dyn AsRef<Path>);
+            let ran = run_all(named.into_iter().chain(others));
+            assert_eq!(ran.exit, Exit::Done, "{command} {shown}: {}", ran.err);
+            assert!(ran.out.contains(expected), "{command} {shown}: {}", ran.out);
+        }
+    }
+}
+
+#[test]
+fn a_model_in_one_file_says_what_it_is() {
+    let dir = Dir::new();
+    for file in &forms(&dir)[..2] {
+        let said = run([&"info", file]).ok();
+        for expected in ["ONNX model", "tests", "ai.onnx 21", "3505"] {
+            assert!(said.contains(expected), "{expected}: {said}");
+        }
+    }
+}
+
+#[test]
+fn all_forms_are_the_same_message() {
+    let dir = Dir::new();
+    let forms = forms(&dir);
+    for (a, b) in [(0, 1), (1, 2), (2, 0)] {
+        assert_eq!(run([&"diff", &forms[a], &forms[b]]).exit, Exit::Done);
+    }
+    let mut other = model();
+    other.graph.as_mut().unwrap().initializer[1] = tensor("v", noise(3, 8000));
+    let other = dir.file("other.onnx", other.encode_to_vec());
+    for file in &forms {
+        let said = run([&"diff", file, &other]);
+        assert_ne!(said.exit, Exit::Done);
+        assert!(said.out.contains("raw_data"), "{}", said.out);
+    }
+}
+
+#[test]
+fn a_model_goes_from_each_form_to_each_other_and_has_the_same_bytes_in_each() {
+    let dir = Dir::new();
+    let [one, pair, chunks] = forms(&dir);
+    for (at, file) in [&one, &pair, &chunks].into_iter().enumerate() {
+        let to = |name: &str| dir.path(&format!("{at}/{name}"));
+        fs::create_dir(dir.path(&at.to_string())).unwrap();
+        for (name, form) in [
+            ("auto.onnx", "auto"),
+            ("one.onnx", "onnx"),
+            ("pair.onnx", "external"),
+        ] {
+            let before: [&dyn AsRef<Path>; 6] =
+                [&"convert", file, &"-o", &to(name), &"--to", &form];
+            run_all(before).ok();
+        }
+        let same = |a: &Path, b: &Path| assert!(fs::read(a).unwrap() == fs::read(b).unwrap());
+        same(&to("auto.onnx"), &one);
+        same(&to("one.onnx"), &one);
+        same(&to("pair.onnx"), &pair);
+        same(&to("pair.onnx.data"), &dir.path("pair.onnx.data"));
+        let split = to("split");
+        if at < 2 {
+            run([&"split", file, &"-o", &split, &"--max-chunk-size", &"8KiB"]).ok();
+            let merged = to("merged.onnx");
+            run([&"merge", &to("split.cpb"), &"-o", &merged]).ok();
+            same(&merged, &one);
+        }
+    }
+    // Of the two tensors with the same bytes one is stored.
+    let stored = fs::metadata(dir.path("pair.onnx.data")).unwrap().len();
+    assert_eq!(stored, 14_000);
+}
+
+#[test]
+fn tensors_are_got_and_exported_by_name_from_each_form() {
+    let dir = Dir::new();
+    for (at, file) in forms(&dir).iter().enumerate() {
+        let out = dir.path(&format!("{at}.raw"));
+        run([
+            &"get",
+            file,
+            &"--tensor",
+            &"v",
+            &"--format",
+            &"raw",
+            &"-o",
+            &out,
+        ])
+        .ok();
+        assert!(fs::read(&out).unwrap() == noise(2, 8000));
+        for format in ["safetensors", "npz"] {
+            let out = dir.path(&format!("{at}.{format}"));
+            run([&"export", file, &"--format", &format, &"-o", &out]).ok();
+            let exported = fs::read(&out).unwrap();
+            let has = |bytes: &[u8]| exported.windows(bytes.len()).any(|part| part == bytes);
+            assert!(has(&noise(2, 8000)), "{}", out.display());
+        }
+        // Six bits each in the model, a byte each in NumPy.
+        let npy = dir.path(&format!("{at}.npy"));
+        run([
+            &"get",
+            file,
+            &"--tensor",
+            &"c",
+            &"--format",
+            &"npy",
+            &"-o",
+            &npy,
+        ])
+        .ok();
+        assert!(fs::read(&npy).unwrap().ends_with(&[1, 2, 3, 4, 5]));
+    }
+}
+
+#[test]
+fn external_data_is_written_as_the_settings_say() {
+    let dir = Dir::new();
+    let [one, pair, _] = forms(&dir);
+    let shards = dir.path("shards.onnx");
+    run([
+        &"convert",
+        &one,
+        &"-o",
+        &shards,
+        &"--to",
+        &"external",
+        &"--max-file-size",
+        &"8KiB",
+        &"--set",
+        &"min-size=6001",
+    ])
+    .ok();
+    let data = fs::read(dir.path("shards.onnx.data")).unwrap();
+    assert_eq!(data, noise(2, 8000));
+    let two = dir.path("two.onnx");
+    run([
+        &"convert",
+        &pair,
+        &"-o",
+        &two,
+        &"--to",
+        &"external",
+        &"--max-file-size",
+        &"8KiB",
+    ])
+    .ok();
+    for (name, size) in [
+        ("two-00001-of-00002.onnx.data", 6000),
+        ("two-00002-of-00002.onnx.data", 8000),
+    ] {
+        assert_eq!(fs::metadata(dir.path(name)).unwrap().len(), size);
+    }
+    run([&"diff", &two, &one]).ok();
+
+    for (set, why) in [
+        ("min-size=x", "min-size is to be a number of bytes"),
+        ("everywhere=perhaps", "everywhere is to be true or false"),
+        ("nonsense=1", "there is no setting \"nonsense\""),
+        ("alignment=3", "not a power of two"),
+    ] {
+        let out = dir.path("new.onnx");
+        let failed = run([
+            &"convert",
+            &one,
+            &"-o",
+            &out,
+            &"--to",
+            &"external",
+            &"--set",
+            &set,
+        ]);
+        assert_ne!(failed.exit, Exit::Done, "{set}");
+        assert!(failed.err.contains(why), "{set}: {}", failed.err);
+        assert!(!out.exists());
+    }
+}
+
+#[test]
+fn external_data_is_found_in_another_folder_or_left_where_it_is() {
+    let dir = Dir::new();
+    let [one, pair, _] = forms(&dir);
+    fs::create_dir(dir.path("data")).unwrap();
+    fs::rename(dir.path("pair.onnx.data"), dir.path("data/pair.onnx.data")).unwrap();
+    let back = dir.path("back.onnx");
+    let failed = run([&"convert", &pair, &"-o", &back, &"--to", &"onnx"]);
+    assert_ne!(failed.exit, Exit::Done);
+    assert!(failed.err.contains("pair.onnx.data"), "{}", failed.err);
+    let set = format!("external-folder={}", dir.path("data").display());
+    let args: [&dyn AsRef<Path>; 8] = [
+        &"convert", &pair, &"-o", &back, &"--to", &"onnx", &"--set", &set,
+    ];
+    run_all(args).ok();
+    assert!(fs::read(&back).unwrap() == fs::read(&one).unwrap());
+    let kept = dir.path("kept.onnx");
+    run([
+        &"convert",
+        &pair,
+        &"-o",
+        &kept,
+        &"--to",
+        &"onnx",
+        &"--set",
+        &"keep-external=true",
+    ])
+    .ok();
+    assert!(fs::read(&kept).unwrap() == fs::read(&pair).unwrap());
+}
