@@ -20,12 +20,12 @@ use crate::{Error, ErrorKind, Result};
 
 /// How much of all chunks that can't be read at random is held in memory; the rest goes to a
 /// temporary file.
-const MAX_HELD: u64 = 64 << 20;
+const MAX_HELD: u64 = 16 << 20;
 
 /// The bytes that a chunked file merges to, by position.
 ///
 /// A chunk is read through once, with all its checksums, before the first of its bytes is given.
-/// One that is stored as it is is then read where it is; others are kept decompressed: 64 MiB in
+/// One that is stored as it is is then read where it is; others are kept decompressed: 16 MiB in
 /// memory, the rest in a temporary file. What is to be copied goes the shorter way, chunk by chunk:
 /// [`copy_to_files`](Self::copy_to_files).
 ///

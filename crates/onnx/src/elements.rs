@@ -13,8 +13,8 @@ use record_file::ReadAt;
 
 use crate::data_type::TypedField;
 
-/// How much is read at once to be copied.
-pub(crate) const COPY_LEN: usize = 1 << 20;
+/// How much is read at once to be copied: little enough to stay in the cache until it is written.
+pub(crate) const COPY_LEN: usize = 256 << 10;
 
 /// How much is converted before it is written.
 const CONVERTED_LEN: usize = 64 << 10;

@@ -1,4 +1,5 @@
-"""Models of 2.4 GB in one file that onnxruntime refuses, and runs once they are a pair.
+"""Models of 2.4 GB in one file that onnx, the checker and onnxruntime refuse, and that onnxruntime
+runs once the command has made a pair of them: from the one file, and from chunks of it.
 
 Their bytes are in initializers, in constants, in constants of a subgraph, or in typed fields. The
 files are holes but for one number in each tensor, so they take no room and no time to make; the
@@ -15,6 +16,7 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
@@ -124,6 +126,14 @@ def run(path):
     return session.run(None, {entry.name: feeds[entry.name] for entry in session.get_inputs()})[0]
 
 
+def refuses(do):
+    try:
+        do()
+        return False
+    except Exception:
+        return True
+
+
 def watched(command):
     """Runs a command, and gives the most anonymous memory that it was seen to have."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -142,7 +152,7 @@ def watched(command):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--convert", required=True)
+    parser.add_argument("--protosplit", required=True)
     arguments = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     expected = 0.5 + sum(range(1, TENSORS + 1))
@@ -156,12 +166,29 @@ def main():
                 is_refused = False
             except Exception:
                 is_refused = True
-            memory = watched([arguments.convert, str(lost), str(pair), "external"])
-            for what, is_right in (
+            convert = [arguments.protosplit, "convert"]
+            memory = watched([*convert, str(lost), "-o", str(pair), "--to", "external"])
+            checks = [
                 ("onnxruntime refuses the one file", is_refused),
                 ("onnxruntime runs the pair", run(pair) == [expected]),
                 (f"at most 64 MiB of memory, and not {memory >> 20}", memory <= MOST_MEMORY),
-            ):
+            ]
+            if where == "initializers":
+                checks.append(("onnx refuses the one file", refuses(lambda: onnx.load(lost))))
+                checks.append(("the checker refuses the one file", refuses(
+                    lambda: onnx.checker.check_model(str(lost)))))
+            pair.unlink()
+            pair.with_name("pair.onnx.data").unlink()
+            chunks = pathlib.Path(folder, "chunks.cpb")
+            split = watched([*convert, str(lost), "-o", str(chunks)])
+            lost.unlink()
+            memory = watched([*convert, str(chunks), "-o", str(pair), "--to", "external"])
+            checks += [
+                ("onnxruntime runs the pair of chunks", run(pair) == [expected]),
+                (f"at most 64 MiB of memory from chunks, and not {memory >> 20}", memory <= MOST_MEMORY),
+            ]
+            print(f"{where}: chunks were written with {split >> 20} MiB of memory", file=sys.stderr)
+            for what, is_right in checks:
                 passed, failed = passed + bool(is_right), failed + (not is_right)
                 if not is_right:
                     print(f"FAILED {where}: {what}", file=sys.stderr)

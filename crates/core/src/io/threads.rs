@@ -56,16 +56,31 @@ pub fn map<T: Send>(
     count: usize,
     each: impl Fn(usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
+    map_with(threads, count, || (), |at, ()| each(at))
+}
+
+/// [`map`], where each thread has something of its own, as a buffer.
+///
+/// # Errors
+///
+/// As [`map`].
+pub fn map_with<B, T: Send>(
+    threads: NonZeroUsize,
+    count: usize,
+    own: impl Fn() -> B + Sync,
+    each: impl Fn(usize, &mut B) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let work = || {
+        let mut own = own();
         let mut made = Vec::new();
         while !failed.load(Ordering::Relaxed) {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= count {
                 break;
             }
-            let result = each(at);
+            let result = each(at, &mut own);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
             made.push((at, result));
         }
