@@ -5,17 +5,21 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use prost::Message;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger};
+use proto_splitter::path::FieldPath;
 use proto_splitter::prost_reflect::MessageDescriptor;
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::split::{
-    ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext, SplitExt,
-    SplitOptions, Written,
+    AddedChunk, ChunkCompression, ComposableSplitter, Profile, SizeSplitter, Source, SplitContext,
+    SplitExt, SplitOptions, Written,
 };
 use proto_splitter::{Error, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 use protosplit_cli::{Exit, Interrupt, Terminal};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::buffer::Buffer;
@@ -24,12 +28,29 @@ use crate::input::Input;
 use crate::schema::message_type;
 use crate::work::{detached, interruptible, threads};
 
-/// The splitter of a type: the one made for it, or the one for any.
-struct SplitterOf<'a>(&'a MessageDescriptor);
+/// A chunk that Python made: its bytes, where it belongs, whether it is a message, its index.
+type Added<B> = (B, String, bool, Option<usize>);
+
+/// The splitter of a type: the one made for it, or the one for any; or what Python has cut.
+struct SplitterOf<'a> {
+    descriptor: &'a MessageDescriptor,
+    added: Option<Vec<Added<Bytes>>>,
+}
 
 impl ComposableSplitter for SplitterOf<'_> {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        match self.0.full_name() {
+        if let Some(added) = &self.added {
+            for (bytes, path, is_message, index) in added {
+                let chunk = match is_message {
+                    true => AddedChunk::Message(bytes.clone()),
+                    false => AddedChunk::Bytes(bytes.clone()),
+                };
+                let path = FieldPath::parse(path, self.descriptor)?;
+                cx.add_chunk(chunk, &path, *index)?;
+            }
+            return Ok(());
+        }
+        match self.descriptor.full_name() {
             SAVED_MODEL => SavedModelSplitter.build_chunks(cx),
             GRAPH_DEF => GraphDefSplitter.build_chunks(cx),
             _ => SizeSplitter.build_chunks(cx),
@@ -55,11 +76,29 @@ pub(crate) struct SplitArguments {
     #[pyo3(item)]
     embed_schema: bool,
     #[pyo3(item)]
+    always_chunked: bool,
+    #[pyo3(item)]
     threads: Option<usize>,
+    #[pyo3(item)]
+    added: Option<Vec<Added<PyBackedBytes>>>,
 }
 
 impl SplitArguments {
-    fn options(self, py: Python<'_>) -> PyResult<SplitOptions> {
+    /// The chunks that Python made; their bytes aren't copied.
+    fn take_added(&mut self) -> Option<Vec<Added<Bytes>>> {
+        let added = self.added.take()?.into_iter();
+        let owned = |(bytes, path, is_message, index)| {
+            (
+                Bytes::from_owner::<PyBackedBytes>(bytes),
+                path,
+                is_message,
+                index,
+            )
+        };
+        Some(added.map(owned).collect())
+    }
+
+    fn options(&self, py: Python<'_>) -> PyResult<SplitOptions> {
         let invalid = |error: Error| raise(py, &error, None);
         let mut options = SplitOptions::new()
             .profile(self.profile.parse::<Profile>().map_err(invalid)?)
@@ -71,6 +110,7 @@ impl SplitArguments {
             .max_file_size(self.max_file_size)
             .force(self.force)
             .embed_schema(self.embed_schema)
+            .always_chunked(self.always_chunked)
             .threads(threads(self.threads)?);
         if let Some(size) = self.max_chunk_size {
             options = options.max_chunk_size(size);
@@ -90,24 +130,55 @@ pub(crate) fn split<'py>(
     prefix: PathBuf,
     message: &str,
     schema: Option<&[u8]>,
-    arguments: SplitArguments,
+    mut arguments: SplitArguments,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let input = Input::of(source)?;
     let descriptor = message_type(message, schema)?;
     let options = arguments.options(py)?;
+    let added = arguments.take_added();
     let name = input.name();
     let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
-        let source = match input {
-            Input::Path(path) => Source::open(path, descriptor.clone())?,
-            Input::Reader(reader) => {
-                let size = reader.size()?;
-                Source::from_reader(reader, size, descriptor.clone())
-            }
-        };
-        SplitterOf(&descriptor).write_with(source, prefix, &options.progress(progress))
+        let source = opened(input, &descriptor)?;
+        let descriptor = &descriptor;
+        let splitter = SplitterOf { descriptor, added };
+        splitter.write_with(source, prefix, &options.progress(progress))
     })?;
     written_as_dict(py, &written, &descriptor)
+}
+
+/// Splits a message in memory: its chunks, and the serialized `ChunkedMessage`.
+#[pyfunction]
+pub(crate) fn split_in_memory(
+    py: Python<'_>,
+    source: &Bound<'_, PyAny>,
+    message: &str,
+    schema: Option<&[u8]>,
+    mut arguments: SplitArguments,
+) -> PyResult<(Vec<Buffer>, Vec<u8>)> {
+    let input = Input::of(source)?;
+    let descriptor = message_type(message, schema)?;
+    let options = arguments.options(py)?;
+    let added = arguments.take_added();
+    let name = input.name();
+    let split = detached(py, name.as_deref(), None, |progress| {
+        let source = opened(input, &descriptor)?;
+        let descriptor = &descriptor;
+        let splitter = SplitterOf { descriptor, added };
+        splitter.split_with(source, &options.progress(progress))
+    })?;
+    let chunks = split.bytes().into_iter().map(Buffer::new).collect();
+    Ok((chunks, split.message().encode_to_vec()))
+}
+
+fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Source> {
+    match input {
+        Input::Path(path) => Source::open(path, descriptor.clone()),
+        Input::Reader(reader) => {
+            let size = reader.size()?;
+            Ok(Source::from_reader(reader, size, descriptor.clone()))
+        }
+    }
 }
 
 fn written_as_dict<'py>(

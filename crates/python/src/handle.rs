@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{self, OpenOptions, Opened};
-use proto_splitter::view::MessageView;
 use proto_splitter::merge::{Limits, MergeOptions};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter::tensor::ByteOrder;
+use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
 use proto_splitter::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyValueError;

@@ -23,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::Buffer;
     #[pymodule_export]
-    use crate::functions::{command, merge, merge_to_bytes, report, split};
+    use crate::functions::{command, merge, merge_to_bytes, report, split, split_in_memory};
     #[pymodule_export]
     use crate::handle::Handle;
     #[pymodule_export]

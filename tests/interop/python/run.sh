@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python wheel, installs it alone, and runs its types, stubs and tests against it.
-# Needs Rust and python3 (3.11 or later).
+# Builds the Python wheel, installs it alone, and runs its types, stubs and tests against it; then shim.py against TensorFlow
+# 2.21 and onnx_session.py against onnxruntime, which get all arguments. Needs Rust, python3 (3.11 or later), and g++ for
+# ../setup.sh.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -28,3 +29,16 @@ cd "$wheels"
 "$venv/bin/stubtest" --ignore-unused-allowlist --allowlist "$top/crates/python/tests/stubtest-allowlist.txt" proto_splitter._core
 "$venv/bin/protosplit" --version
 "$venv/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"
+
+# TensorFlow has an environment of its own.
+"$top/tests/interop/setup.sh"
+"$venv/bin/pip" install --quiet --no-deps --target "$wheels/site" "$wheels"/*.whl
+PYTHONPATH=$wheels/site "$top/.interop/venv/bin/python" "$top/tests/interop/python/shim.py" "$@"
+onnx=$top/.interop/onnx-venv
+if ! [ -f "$onnx/.complete" ]; then
+  # Another script is still at it, or never ran.
+  onnx=$top/.interop/python-onnx-venv
+  python3 -m venv "$onnx"
+  "$onnx/bin/pip" install --quiet --disable-pip-version-check onnx==1.23.2 onnxruntime==1.31.1
+fi
+PYTHONPATH=$wheels/site "$onnx/bin/python" "$top/tests/interop/python/onnx_session.py" "$@"

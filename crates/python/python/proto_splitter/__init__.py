@@ -8,6 +8,7 @@ with nothing left behind.
 
 from __future__ import annotations
 
+from . import constants, util
 from ._core import Buffer, __version__
 from ._errors import (
     ChecksumError,
@@ -32,25 +33,31 @@ from ._functions import (
 from ._handle import File, TensorInfo, Tensors, open
 from ._models import convert, externalize, internalize
 from ._reports import SizeTree, diff, fingerprint, info, tree, verify
+from ._splitters import ComposableSplitter, GraphDefSplitter, SavedModelSplitter, Splitter
 
 __all__ = [
     "Buffer",
     "ChecksumError",
     "Chunk",
+    "ComposableSplitter",
     "Error",
     "File",
     "FormatError",
+    "GraphDefSplitter",
     "LimitError",
     "Merged",
     "PathError",
+    "SavedModelSplitter",
     "SchemaError",
     "SizeTree",
+    "Splitter",
     "TensorInfo",
     "Tensors",
     "UncuttableError",
     "VersionError",
     "Written",
     "__version__",
+    "constants",
     "convert",
     "diff",
     "externalize",
@@ -64,5 +71,6 @@ __all__ = [
     "read",
     "split",
     "tree",
+    "util",
     "verify",
 ]

@@ -11,6 +11,7 @@ __all__ = [
     "merge_to_bytes",
     "report",
     "split",
+    "split_in_memory",
 ]
 
 __version__: str
@@ -35,6 +36,12 @@ def split(
     arguments: dict[str, Any],
     progress: Callable[[int, int], object] | None,
 ) -> dict[str, Any]: ...
+def split_in_memory(
+    source: Any,
+    message: str,
+    schema: bytes | None,
+    arguments: dict[str, Any],
+) -> tuple[list[Buffer], bytes]: ...
 def merge(
     source: str,
     target: str,

@@ -104,6 +104,7 @@ def split(
     compression: str = "auto",
     profile: str = "tensorflow",
     embed_schema: bool = False,
+    always_chunked: bool = False,
     force: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -124,6 +125,7 @@ def split(
         compression: ``auto``, ``none``, ``zstd``, ``zstd:LEVEL``, ``brotli`` or ``snappy``.
         profile: ``tensorflow`` for files that TensorFlow's ``Merger`` reads too, or ``extended``.
         embed_schema: Stores the schema in the file.
+        always_chunked: Writes ``PREFIX.cpb`` for a message of any size.
         force: Replaces a file that is in the way.
         threads: How many threads work; as many as there are cores unless given.
         progress: Called with bytes done and bytes in all, at most twenty times a second.
@@ -143,17 +145,41 @@ def split(
                 message = _SAVED_MODEL
         if message is None:
             raise ValueError("message: the full name of the message's type is needed")
-    arguments = {
-        "max_chunk_size": size(max_chunk_size),
-        "value_chunk_size": None if value_chunk_size is None else size(value_chunk_size),
-        "max_file_size": None if max_file_size is None else size(max_file_size),
-        "compression": compression,
-        "profile": profile,
-        "force": force,
-        "embed_schema": embed_schema,
-        "threads": threads,
+    arguments = split_arguments(
+        max_chunk_size=size(max_chunk_size),
+        value_chunk_size=None if value_chunk_size is None else size(value_chunk_size),
+        max_file_size=None if max_file_size is None else size(max_file_size),
+        compression=compression,
+        profile=profile,
+        force=force,
+        embed_schema=embed_schema,
+        always_chunked=always_chunked,
+        threads=threads,
+    )
+    return written_of(
+        _core.split(given, os.fspath(prefix), message, schema, arguments, progress)
+    )
+
+
+def split_arguments(**given: Any) -> dict[str, Any]:
+    """What the native half takes, with the defaults of :func:`split` for what isn't given."""
+    defaults: dict[str, Any] = {
+        "max_chunk_size": 1 << 30,
+        "value_chunk_size": None,
+        "max_file_size": None,
+        "compression": "auto",
+        "profile": "tensorflow",
+        "force": False,
+        "embed_schema": False,
+        "always_chunked": False,
+        "threads": None,
+        "added": None,
     }
-    written = _core.split(given, os.fspath(prefix), message, schema, arguments, progress)
+    return defaults | given
+
+
+def written_of(written: dict[str, Any]) -> Written:
+    """What the native half has written."""
     chunks = tuple(Chunk(**chunk) for chunk in written.pop("chunks"))
     files = tuple(str(file) for file in written.pop("files"))
     path = str(written.pop("path"))

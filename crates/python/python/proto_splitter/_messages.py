@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from . import _core
 from ._errors import FormatError
@@ -20,7 +20,7 @@ Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
 
 #: A part of a message: bytes that stand as they are, or a span (offset, length) of the spool.
-Piece: TypeAlias = bytes | tuple[int, int]
+Piece: TypeAlias = bytes | memoryview | tuple[int, int]
 
 #: A list with more elements than this has small ones; each is serialized as a whole first.
 _LONG_LIST = 4096
@@ -28,6 +28,8 @@ _LONG_LIST = 4096
 _WHOLE = 1 << 30
 #: Fields of fewer bytes than this are merged together with their neighbours: 16 MiB.
 _SMALL = 16 << 20
+#: Bytes that are copied at once: 16 MiB.
+_STEP = 16 << 20
 
 _VARINT, _I64, _LEN, _SGROUP, _EGROUP, _I32 = range(6)
 
@@ -46,7 +48,7 @@ def _tag(number: int, wire_type: int) -> bytes:
 
 
 def _length(pieces: list[Piece]) -> int:
-    return sum(len(piece) if isinstance(piece, bytes) else piece[1] for piece in pieces)
+    return sum(piece[1] if isinstance(piece, tuple) else len(piece) for piece in pieces)
 
 
 def is_message(value: object) -> bool:
@@ -97,11 +99,19 @@ def _extend(pieces: list[Piece], more: list[Piece]) -> None:
             pieces.append(piece)
 
 
-class _Writer:
+class Writer:
     """Writes a message in pieces; fields in the order of their numbers, as protobuf does."""
 
     def __init__(self) -> None:
         self.spool = _Spool()
+
+    def whole(self, message: Message) -> bytes | None:
+        """The message in one piece, unless it is to be written by its fields."""
+        return _whole(message)
+
+    def value(self, data: bytes) -> bytes | memoryview:
+        """What is written for the value of a field of bytes; a view isn't copied."""
+        return data
 
     def message(self, message: Message) -> list[Piece]:
         pieces: list[Piece] = []
@@ -123,7 +133,7 @@ class _Writer:
     def element(self, field: FieldDescriptor, value: Message, whole_first: bool) -> list[Piece]:
         group = field.type == field.TYPE_GROUP
         if whole_first or not _holds_lists(value):
-            data = _whole(value)
+            data = self.whole(value)
             if data is not None and group:
                 start, end = _tag(field.number, _SGROUP), _tag(field.number, _EGROUP)
                 return [self.spool.add(start, data, end)]
@@ -140,9 +150,12 @@ class _Writer:
         pieces: list[Piece] = []
         if field.type in (field.TYPE_BYTES, field.TYPE_STRING):
             for one in value if _is_repeated(field) else [value]:
-                data = one if isinstance(one, bytes) else one.encode()
+                data = self.value(one) if isinstance(one, bytes) else one.encode()
                 header = _tag(field.number, _LEN) + _varint(len(data))
-                _extend(pieces, [self.spool.add(header, data)])
+                if isinstance(data, memoryview):
+                    _extend(pieces, [header, data])
+                else:
+                    _extend(pieces, [self.spool.add(header, data)])
             return pieces
         alone = type(message)()
         if _is_repeated(field):
@@ -217,10 +230,26 @@ def pieces_of(message: Message) -> tuple[list[Piece], Any]:
     What is in memory besides the message is the largest element that is serialized as a whole.
     Fields come in the order of their numbers, as protobuf writes them.
     """
-    writer = _Writer()
+    writer = Writer()
     pieces = writer.message(message)
     writer.spool.file.flush()
     return pieces, writer.spool.file
+
+
+def write_pieces(pieces: list[Piece], spool: Any, file: Any) -> None:
+    """Writes pieces and spans of a spool to a file, one after the other."""
+    for piece in pieces:
+        if not isinstance(piece, tuple):
+            for at in range(0, len(piece), _STEP):
+                file.write(piece[at : at + _STEP])
+            continue
+        at, left = piece
+        while left:
+            data = os.pread(spool.fileno(), min(left, _STEP), at)
+            if not data:
+                raise OSError(f"the serialized message ends {left} bytes early")
+            file.write(data)
+            at, left = at + len(data), left - len(data)
 
 
 def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
@@ -373,4 +402,6 @@ def _merge_entry(
 def source_of(message: Message) -> _core.Pieces:
     """The serialized message as a source that is read by position."""
     pieces, spool = pieces_of(message)
-    return _core.Pieces(os.dup(spool.fileno()), pieces)
+    # Only a subclass of the writer gives views.
+    plain = cast("list[bytes | tuple[int, int]]", pieces)
+    return _core.Pieces(os.dup(spool.fileno()), plain)

@@ -1,0 +1,67 @@
+"""TensorFlow's ``ChunkedMessage`` as a message of protobuf for Python, made when it is asked for."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+_PACKAGE = "tensorflow.proto_splitter"
+#: Messages with one oneof, and their fields: name, number and type.
+_FIELD_INDEX = {
+    "MapKey": [
+        ("s", 1, "STRING"),
+        ("boolean", 2, "BOOL"),
+        ("ui32", 3, "UINT32"),
+        ("ui64", 4, "UINT64"),
+        ("i32", 5, "INT32"),
+        ("i64", 6, "INT64"),
+    ],
+    "FieldIndex": [
+        ("field", 1, "UINT32"),
+        ("map_key", 2, ".FieldIndex.MapKey"),
+        ("index", 3, "UINT64"),
+    ],
+}
+
+
+def _add(message: Any, name: str, number: int, kind: str, **more: Any) -> None:
+    field = message.field.add(name=name, number=number, **more)
+    if kind.startswith("."):
+        field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}{kind}"
+    else:
+        field.type = getattr(field, f"TYPE_{kind}")
+
+
+@cache
+def _pool() -> Any:
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    optional, repeated = 1, 3
+    file = descriptor_pb2.FileDescriptorProto(
+        name="proto_splitter/chunk.proto", package=_PACKAGE, syntax="proto2"
+    )
+    index = file.message_type.add(name="FieldIndex")
+    for name, oneof, message in (
+        ("MapKey", "type", index.nested_type.add(name="MapKey")),
+        ("FieldIndex", "kind", index),
+    ):
+        message.oneof_decl.add(name=oneof)
+        for field in _FIELD_INDEX[name]:
+            _add(message, *field, label=optional, oneof_index=0)
+    part = file.message_type.add(name="ChunkedField")
+    _add(part, "field_tag", 1, ".FieldIndex", label=repeated)
+    _add(part, "message", 3, ".ChunkedMessage", label=optional)
+    whole = file.message_type.add(name="ChunkedMessage")
+    _add(whole, "chunk_index", 1, "UINT64", label=optional)
+    _add(whole, "chunked_fields", 2, ".ChunkedField", label=repeated)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return pool
+
+
+@cache
+def message_class(name: str) -> Any:
+    """The class ``ChunkedMessage``, ``ChunkedField`` or ``FieldIndex``."""
+    from google.protobuf import message_factory
+
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

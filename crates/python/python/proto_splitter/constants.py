@@ -1,0 +1,27 @@
+"""How large a chunk may be, by the names that TensorFlow's splitter has for it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+__all__ = ["debug_set_max_size", "max_size"]
+
+#: 1 GiB.
+_DEFAULT = 1 << 30
+_max_size: ContextVar[int] = ContextVar("proto_splitter_max_size", default=_DEFAULT)
+
+
+def max_size() -> int:
+    """The most bytes of a chunk that a splitter makes in this thread: 1 GiB unless it was set."""
+    return _max_size.get()
+
+
+def debug_set_max_size(value: int) -> None:
+    """Sets what :func:`max_size` gives, in this thread.
+
+    Raises:
+        ValueError: If it isn't positive.
+    """
+    if value <= 0:
+        raise ValueError(f"expected a positive size, found {value}")
+    _max_size.set(value)

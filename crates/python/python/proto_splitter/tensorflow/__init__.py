@@ -1,0 +1,291 @@
+"""TensorFlow that saves and loads models of any size.
+
+``enable()`` once, before functions are traced; then ``tf.saved_model.save`` writes what any
+unmodified TensorFlow loads, however large its constants are::
+
+    import proto_splitter.tensorflow as pst
+
+    pst.enable()
+    tf.saved_model.save(model, "model")
+
+Large constants of functions are captured while these are traced, and are stored in a checkpoint
+under ``assets/`` which the saved model reads itself. Below the minimum size nothing changes: the
+bytes of ``saved_model.pb`` are those that TensorFlow writes. A function of TensorFlow is replaced
+only while its source is the one that is known; ``status()`` tells which are.
+
+Importing this module doesn't import TensorFlow; ``import proto_splitter.tensorflow.auto`` enables
+it as soon as TensorFlow is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _models
+from .._sizes import size as _size
+from . import _capture, _load, _writer
+from ._capture import Settings
+from ._seams import Patches, Seam, SeamStatus
+
+__all__ = [
+    "DEFAULT_MIN_SIZE",
+    "SeamStatus",
+    "disable",
+    "enable",
+    "enabled",
+    "externalize",
+    "import_graph_def",
+    "load",
+    "save",
+    "status",
+]
+
+#: Constants of fewer bytes are left to TensorFlow unless something else is asked for.
+DEFAULT_MIN_SIZE = "1MiB"
+
+_SEAMS: dict[Seam, Callable[[Any], Any]] = {
+    Seam(
+        "framework.ops",
+        "_create_graph_constant",
+        "57b43368f7a3",
+        "large constants are captured while a function is traced",
+    ): _capture.graph_constant,
+    Seam(
+        "eager.polymorphic_function.saved_model_utils",
+        "TrackableConstant._export_to_saved_model_graph",
+        "5c3ab343a231",
+        "captured constants stay out of the graph that is saved",
+    ): _capture.export_constant,
+    Seam(
+        "saved_model.save",
+        "save_and_return_nodes",
+        "6587063612fe",
+        "tf.saved_model.save and Keras' export write models of any size",
+    ): _writer.save_and_return_nodes,
+    Seam(
+        "saved_model.builder_impl",
+        "_SavedModelBuilder.save",
+        "e32b03f16338",
+        "builders of TensorFlow 1 move large constants out of the graph",
+    ): _writer.builder_save,
+    Seam(
+        "saved_model.load",
+        "load_partial",
+        "1f93a6f335b0",
+        "tf.saved_model.load reads models in chunks",
+    ): _load.load_partial,
+    Seam(
+        "saved_model.loader_impl",
+        "SavedModelLoader.__init__",
+        "37d57fae0964",
+        "sessions of TensorFlow 1 load models in chunks",
+    ): _load.loader_init,
+    Seam(
+        "saved_model.loader_impl",
+        "parse_saved_model",
+        "4c2b9ba39512",
+        "the message of a model in chunks is read",
+    ): _load.read_model,
+    Seam(
+        "tools.saved_model_utils",
+        "read_saved_model",
+        "b8484c5b3af5",
+        "the functions behind saved_model_cli read models in chunks",
+    ): _load.read_model,
+}
+#: Modules with a slot for a splitter, which no TensorFlow from PyPI fills.
+_SLOTS = ("tensorflow.python.saved_model.save", "tensorflow.python.saved_model.builder_impl")
+_SLOT = "proto_splitter"
+
+
+class _Installed:
+    """The replacements, which are in place while anyone holds them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.patches = Patches()
+        self.holders = 0
+        self.is_enabled = False
+
+    def hold(self) -> None:
+        with self.lock:
+            self.holders += 1
+            if self.holders > 1:
+                return
+            found = [self.patches.apply(seam, make) for seam, make in _SEAMS.items()]
+            for module in self._slots():
+                if not hasattr(module, _SLOT):
+                    setattr(module, _SLOT, _writer.Slot)
+            refused = [f"{seam.name}: {seam.refused}" for seam in found if seam.refused]
+            if refused:
+                warnings.warn("; ".join(refused), RuntimeWarning, stacklevel=4)
+
+    def release(self) -> None:
+        with self.lock:
+            self.holders -= 1
+            if self.holders:
+                return
+            self.patches.revert()
+            for module in self._slots():
+                if getattr(module, _SLOT, None) is _writer.Slot:
+                    delattr(module, _SLOT)
+
+    @staticmethod
+    def _slots() -> list[Any]:
+        import importlib
+
+        return [importlib.import_module(name) for name in _SLOTS]
+
+
+_installed = _Installed()
+
+
+def _settings(capture: bool, min_size: int | str, format: str) -> Settings:
+    if format not in ("assets", "cpb"):
+        raise ValueError(f"expected the format assets or cpb, found {format!r}")
+    return Settings(_size(min_size), capture, format)
+
+
+def enable(
+    *, capture: bool = True, min_size: int | str = DEFAULT_MIN_SIZE, format: str = "assets"
+) -> list[SeamStatus]:
+    """Makes TensorFlow save and load models of any size, in the whole process.
+
+    Call it before functions are traced: constants of functions that were traced earlier are saved,
+    too, but take the memory that they always took, and can't be over 2 GiB in all.
+
+    Args:
+        capture: Whether large constants are captured while tracing.
+        min_size: Constants of fewer bytes are left to TensorFlow.
+        format: ``assets`` for what any TensorFlow loads; ``cpb`` for a chunked file, which needs
+            this package to be loaded.
+
+    Returns:
+        What :func:`status` returns.
+
+    Raises:
+        ImportError: If there is no TensorFlow.
+        ValueError: If a size or the format isn't one.
+
+    Warns:
+        RuntimeWarning: If a function of TensorFlow isn't the one that is known, with its name. It
+            is left alone, and the others are replaced.
+    """
+    wanted = _settings(capture, min_size, format)
+    with _installed.lock:
+        if not _installed.is_enabled:
+            _installed.hold()
+            _installed.is_enabled = True
+        _capture.set_everywhere(wanted)
+    return status()
+
+
+def disable() -> None:
+    """Makes TensorFlow behave as ever. Without :func:`enable` before, nothing happens."""
+    with _installed.lock:
+        if _installed.is_enabled:
+            _installed.is_enabled = False
+            _capture.set_everywhere(None)
+            _installed.release()
+
+
+@contextmanager
+def enabled(
+    *, capture: bool = True, min_size: int | str = DEFAULT_MIN_SIZE, format: str = "assets"
+) -> Iterator[None]:
+    """As :func:`enable`, for this thread and within a ``with`` statement.
+
+    Raises:
+        ImportError: If there is no TensorFlow.
+        ValueError: If a size or the format isn't one.
+    """
+    wanted = _settings(capture, min_size, format)
+    _installed.hold()
+    try:
+        with _capture.locally(wanted):
+            yield
+    finally:
+        _installed.release()
+
+
+def status() -> list[SeamStatus]:
+    """Each function of TensorFlow that is replaced: whether it is at the moment, or why it can't be.
+
+    Raises:
+        ImportError: If there is no TensorFlow.
+    """
+    import tensorflow  # noqa: F401
+
+    with _installed.lock:
+        return [_installed.patches.check(seam) for seam in _SEAMS]
+
+
+def save(
+    obj: Any,
+    export_dir: str | os.PathLike[str],
+    signatures: Any = None,
+    options: Any = None,
+    *,
+    min_size: int | str = DEFAULT_MIN_SIZE,
+    format: str = "assets",
+) -> None:
+    """``tf.saved_model.save`` for a model of any size, without :func:`enable`.
+
+    Functions that are traced while it is saved have their large constants captured. Those that
+    were traced earlier have them in their graphs, which takes more memory: see :func:`enable`.
+
+    Raises:
+        OSError: If the folder can't be written.
+        ValueError: If the model can't be saved.
+    """
+    import tensorflow as tf
+
+    with enabled(min_size=min_size, format=format):
+        tf.saved_model.save(obj, os.fspath(export_dir), signatures, options)
+
+
+def load(export_dir: str | os.PathLike[str], tags: Any = None, options: Any = None) -> Any:
+    """``tf.saved_model.load`` for a folder in any form, ``.cpb`` too, without :func:`enable`.
+
+    A model in chunks is externalized to a temporary folder first, which lives as long as what is
+    returned. Memory is needed for its constants once.
+
+    Raises:
+        OSError: If there is no model.
+        Error: If it is damaged.
+    """
+    import tensorflow as tf
+
+    with enabled():
+        return tf.saved_model.load(os.fspath(export_dir), tags, options)
+
+
+def import_graph_def(
+    source: Any, name: str | None = None, *, min_size: int | str = DEFAULT_MIN_SIZE
+) -> None:
+    """``tf.import_graph_def`` for a GraphDef of any size, in a ``.pb`` or ``.cpb``.
+
+    Call it while a function is built, as in ``tf.compat.v1.wrap_function``: large constants of the
+    main graph become captures of that function.
+
+    Args:
+        source: What :func:`proto_splitter.open` takes.
+        name: What is put before the names of nodes; ``import`` unless given.
+        min_size: Constants of fewer bytes stay in the graph.
+
+    Raises:
+        ValueError: If no function is being built.
+        OSError: If there is no such file.
+        Error: If it is damaged.
+    """
+    from . import _graphs
+
+    _graphs.import_graph_def(source, name, _size(min_size))
+
+
+externalize = _models.externalize

@@ -1,0 +1,104 @@
+"""Loads SavedModels that are ``.cpb``, which TensorFlow for Python can't read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .. import _functions, _models
+from ._capture import settings
+
+
+def is_chunked(folder: Any) -> bool:
+    """Whether a folder has a model that is in chunks only."""
+    try:
+        name = os.fsdecode(folder)
+    except TypeError:
+        return False
+    # The order of preference of TensorFlow's own loaders.
+    forms = [form for form in ("pb", "pbtxt", "cpb") if _has(name, form)]
+    return forms[:1] == ["cpb"]
+
+
+def _has(folder: str, form: str) -> bool:
+    return os.path.exists(os.path.join(folder, f"saved_model.{form}"))
+
+
+class LoadableCopy:
+    """A folder that TensorFlow loads, made of one in chunks; removed with what was loaded."""
+
+    def __init__(self, folder: Any, min_size: int) -> None:
+        self._made = tempfile.mkdtemp(prefix="proto_splitter-")
+        self.path = os.path.join(self._made, os.path.basename(os.path.abspath(folder)) or "model")
+        try:
+            _models.externalize(folder, self.path, min_size=min_size)
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Removes the folder."""
+        shutil.rmtree(self._made, ignore_errors=True)
+
+    def keep_for(self, owner: Any) -> None:
+        """Removes the folder when ``owner`` is gone, or the process ends."""
+        weakref.finalize(owner, shutil.rmtree, self._made, ignore_errors=True)
+
+
+def load_partial(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``load.load_partial``: a model in chunks is loaded with its constants beside the graph."""
+
+    def load_partial(export_dir: Any, filters: Any, tags: Any = None, options: Any = None) -> Any:
+        now = settings()
+        if now is None or not is_chunked(export_dir):
+            return original(export_dir, filters, tags, options)
+        copy = LoadableCopy(export_dir, now.min_size)
+        try:
+            loaded = original(copy.path, filters, tags, options)
+        except BaseException:
+            copy.remove()
+            raise
+        copy.keep_for(loaded["root"])
+        return loaded
+
+    return load_partial
+
+
+def loader_init(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For ``SavedModelLoader.__init__`` of TensorFlow 1: as :func:`load_partial`."""
+
+    def __init__(self: Any, export_dir: Any) -> None:
+        from tensorflow.python.framework import ops
+
+        now = settings()
+        if now is None or not is_chunked(export_dir):
+            original(self, export_dir)
+            return
+        copy = LoadableCopy(export_dir, now.min_size)
+        try:
+            original(self, copy.path)
+        except BaseException:
+            copy.remove()
+            raise
+        # The graph that it is loaded into may read assets when it is run.
+        copy.keep_for(ops.get_default_graph())
+
+    return __init__
+
+
+def read_model(original: Callable[..., Any]) -> Callable[..., Any]:
+    """For functions that read ``saved_model.pb`` of a folder: they read chunks, too."""
+
+    def read(folder: Any) -> Any:
+        if settings() is None or not is_chunked(folder):
+            return original(folder)
+        from tensorflow.core.protobuf import saved_model_pb2
+
+        prefix = os.path.join(os.fsdecode(folder), "saved_model.cpb")
+        return _functions.read(prefix, saved_model_pb2.SavedModel)
+
+    return read

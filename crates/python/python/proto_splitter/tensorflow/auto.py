@@ -1,0 +1,51 @@
+"""Enables :mod:`proto_splitter.tensorflow` as soon as TensorFlow is imported."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from . import enable
+
+
+class _Loader(importlib.abc.Loader):
+    """Loads TensorFlow as ever, and then enables us."""
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._theirs.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._theirs
+        self._theirs.exec_module(module)
+        enable()
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Waits for the import of TensorFlow."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+if "tensorflow" in sys.modules:
+    enable()
+else:
+    sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,147 @@
+"""Splitters in Python, by the names of TensorFlow's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import proto_splitter as ps
+import pytest
+from conftest import Tree
+from proto_splitter import constants, util
+
+
+class DataSplitter(ps.ComposableSplitter):
+    """Cuts the data of a tree, and that of the trees in it."""
+
+    def build_chunks(self) -> None:
+        for number, child in enumerate(self._proto.children):
+            DataSplitter(
+                child, parent_splitter=self, fields_in_parent=["children", number]
+            ).build_chunks()
+        for key in self._proto.by_key:
+            DataSplitter(
+                self._proto.by_key[key], parent_splitter=self, fields_in_parent=["by_key", key]
+            ).build_chunks()
+        if self._proto.HasField("data"):
+            self.add_chunk(self._proto.data, ["data"])
+            self._proto.ClearField("data")
+
+
+def copy_of(tree: Any) -> Any:
+    copied = Tree()
+    copied.CopyFrom(tree)
+    return copied
+
+
+def test_what_a_splitter_adds_is_merged_again(tree: Any, tmp_path: Path) -> None:
+    path = DataSplitter(copy_of(tree)).write(tmp_path / "tree")
+    assert path == str(tmp_path / "tree.cpb")
+    assert ps.read(path, Tree) == tree
+    chunks = ps.info(path)["chunks"]
+    assert len(chunks) == 1 + 5 + 2
+
+
+def test_the_same_chunks_come_in_memory(tree: Any) -> None:
+    chunks, message = DataSplitter(copy_of(tree)).split()
+    assert len(chunks) == 8
+    tags = [list(field.field_tag) for field in message.chunked_fields]
+    expected = util.get_field_tag(tree, ["children", 0, "data"])
+    assert [tag.SerializeToString() for tag in tags[0]] == [
+        tag.SerializeToString() for tag in expected
+    ]
+    index = message.chunked_fields[0].message.chunk_index
+    assert bytes(chunks[index]) == tree.children[0].data
+
+
+def test_a_message_may_be_a_chunk_and_the_first_may_be_left_out(
+    tree: Any, tmp_path: Path
+) -> None:
+    class Parts(ps.ComposableSplitter):
+        def build_chunks(self) -> None:
+            self.add_chunk(self._proto.child, "child")
+            self.add_chunk(b"\x00\xff", ["by_key", 'a "key" \\ \n', "data"], index=0)
+
+    splitter = Parts(copy_of(tree), proto_as_initial_chunk=False)
+    merged = ps.read(splitter.write(tmp_path / "parts"), Tree)
+    assert merged.child == tree.child
+    assert dict(merged.by_key).keys() == {'a "key" \\ \n'}
+    assert not merged.HasField("name")
+
+
+def test_a_splitter_without_chunks_writes_the_message(tree: Any, tmp_path: Path) -> None:
+    class Nothing(ps.ComposableSplitter):
+        def build_chunks(self) -> None:
+            pass
+
+    path = Nothing(tree).write(tmp_path / "whole")
+    assert path.endswith("whole.pb")
+    assert Tree.FromString(Path(path).read_bytes()) == tree
+
+
+def test_a_splitter_with_a_parent_is_not_written_by_itself(tree: Any, tmp_path: Path) -> None:
+    parent = DataSplitter(tree)
+    child = DataSplitter(tree.child, parent_splitter=parent, fields_in_parent="child")
+    with pytest.raises(ValueError, match="parent"):
+        child.write(tmp_path / "child")
+    with pytest.raises(ValueError, match="both"):
+        DataSplitter(tree, parent_splitter=parent)
+
+
+def test_an_exception_of_build_chunks_comes_through(tree: Any, tmp_path: Path) -> None:
+    class Broken(ps.ComposableSplitter):
+        def build_chunks(self) -> None:
+            raise RuntimeError("broken")
+
+    with pytest.raises(RuntimeError, match="broken"):
+        Broken(tree).write(tmp_path / "broken")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        (["nothing"], "no such field"),
+        (["name", "name"], "isn't a message"),
+        ([99], "no such field"),
+    ],
+)
+def test_field_tags_that_lead_nowhere_are_path_errors(
+    tree: Any, tags: list[str | int], words: str
+) -> None:
+    with pytest.raises(ps.PathError, match=words):
+        DataSplitter(tree).add_chunk(b"", tags)
+
+
+def test_field_tags_are_found_by_name_and_by_number(tree: Any) -> None:
+    assert util.get_field(tree, ["children", 1, "name"])[0] == "element 1"
+    assert util.get_field(tree, [4, 1, 1])[0] == "element 1"
+    assert util.get_field(tree, "name")[1].name == "name"
+    assert util.get_field(tree, ["by_key", "a", "data"])[0] == b"a" * 4000
+    nowhere: list[util.FieldTypes] = [["children", 9], ["by_key", "none"]]
+    for tags in nowhere:
+        with pytest.raises(ps.PathError):
+            util.get_field(tree, tags)
+    assert util.get_field_tag(tree, ["counts", -1])[1].map_key.i32 == -1
+    assert util.is_repeated(tree.DESCRIPTOR.fields_by_name["counts"])
+    assert not util.is_repeated(tree.DESCRIPTOR.fields_by_name["name"])
+
+
+def test_the_maximum_size_is_that_of_the_thread(tree: Any, tmp_path: Path) -> None:
+    import contextvars
+
+    def small() -> None:
+        constants.debug_set_max_size(1000)
+        with pytest.raises(ps.UncuttableError):
+            DataSplitter(copy_of(tree)).write(tmp_path / "small")
+
+    contextvars.copy_context().run(small)
+    assert constants.max_size() == 1 << 30
+    with pytest.raises(ValueError, match="positive"):
+        constants.debug_set_max_size(0)
+
+
+def test_the_built_in_splitters_take_their_own_type_only(tree: Any) -> None:
+    for splitter in (ps.GraphDefSplitter, ps.SavedModelSplitter):
+        with pytest.raises(ps.SchemaError, match="expected a tensorflow"):
+            splitter(tree)

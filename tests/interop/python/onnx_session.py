@@ -1,0 +1,171 @@
+"""`proto_splitter.onnx` with onnx 1.23 and onnxruntime 1.31: models of every form run, and none is unpacked for it.
+
+Ends with one line, `N passed, 0 failed`. `--memory N` says how many MB of weights the large model has.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+import proto_splitter as ps
+import proto_splitter.onnx as pso
+
+
+class Checks:
+    def __init__(self):
+        self.passed, self.failed = 0, 0
+
+    @contextlib.contextmanager
+    def check(self, what):
+        try:
+            yield
+            self.passed += 1
+        except Exception:  # noqa: BLE001
+            self.failed += 1
+            print(f"FAILED {what}\n{traceback.format_exc()[-3000:]}", flush=True)
+
+
+def make(rows=64):
+    """A model with initializers in raw and typed fields, small and large, and of several types."""
+    random = np.random.RandomState(1)
+    arrays = {
+        "w": random.standard_normal((64, rows)).astype(np.float32),
+        "half": random.standard_normal((rows, 64)).astype(np.float16),
+        "shape": np.array([-1, 8, 8], np.int64),
+        "bias": random.standard_normal(64).astype(np.float32),
+    }
+    initializers = [numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    typed = random.standard_normal(64 * 64).astype(np.float32)
+    initializers.append(helper.make_tensor("typed", TensorProto.FLOAT, [64, 64], typed.tolist()))
+    bf16 = numpy_helper.from_array(random.standard_normal((64, 64)).astype(onnx.helper.tensor_dtype_to_np_dtype(TensorProto.BFLOAT16)), "bf16")
+    initializers.append(bf16)
+    inner = helper.make_tensor("inner", TensorProto.FLOAT, [64, 64], random.standard_normal(4096).astype(np.float32).tobytes(), raw=True)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Cast", ["half"], ["whole"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["a", "whole"], ["b"]),
+        helper.make_node("Add", ["b", "bias"], ["c"]),
+        helper.make_node("MatMul", ["c", "typed"], ["d"]),
+        helper.make_node("Cast", ["bf16"], ["cast"], to=TensorProto.FLOAT),
+        helper.make_node("MatMul", ["d", "cast"], ["e"]),
+        helper.make_node("Constant", [], ["k"], value=inner),
+        helper.make_node("MatMul", ["e", "k"], ["f"]),
+        helper.make_node("Reshape", ["f", "shape"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 64])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], initializers)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model.metadata_props.add(key="k", value="v")
+    return model
+
+
+def check_forms(checks, work):
+    model = make()
+    plain = os.path.join(work, "plain.onnx")
+    onnx.save(model, plain)
+    x = np.linspace(-1, 1, 128, dtype=np.float32).reshape(2, 64)
+    (expected,) = onnxruntime.InferenceSession(plain, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+    paths = {"one file": plain}
+    with checks.check("save writes every form"):
+        for name, file, to in (("chunks", "chunked.cpb", "auto"), ("a pair", "pair.onnx", "external"), ("one file of ours", "ours.onnx", "auto")):
+            paths[name] = os.path.join(work, file)
+            pso.save(model, paths[name], to=to)
+        written = ps.split(model, os.path.join(work, "cut"), max_chunk_size="4KiB", profile="extended")
+        assert len(written.chunks) > 3
+        paths["many chunks"] = written.path
+        assert not [name for name in os.listdir(work) if name.startswith(".")]
+        with contextlib.suppress(FileExistsError):
+            pso.save(model, plain)
+            raise AssertionError("it replaced a file")
+    before = {name: os.stat(os.path.join(work, name)).st_mtime_ns for name in os.listdir(work)}
+    for name, path in paths.items():
+        with checks.check(f"{name}: session"):
+            (found,) = pso.session(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+            assert found.tobytes() == expected.tobytes()
+        with checks.check(f"{name}: load"):
+            loaded = pso.load(path)
+            assert {one.name: numpy_helper.to_array(one).tobytes() for one in loaded.graph.initializer} == \
+                {one.name: numpy_helper.to_array(one).tobytes() for one in model.graph.initializer}
+    with checks.check("a session writes no file"):
+        assert before == {name: os.stat(os.path.join(work, name)).st_mtime_ns for name in os.listdir(work)}
+    with checks.check("convert"):
+        pso.convert(paths["chunks"], os.path.join(work, "again.onnx"), to="external")
+        (found,) = onnxruntime.InferenceSession(os.path.join(work, "again.onnx")).run(None, {"x": x})
+        assert found.tobytes() == expected.tobytes()
+    with checks.check("what isn't there"):
+        with contextlib.suppress(FileNotFoundError):
+            pso.session(os.path.join(work, "missing.onnx"))
+            raise AssertionError("it was")
+
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+
+def write_large(path, megabytes):
+    """A model of `megabytes` of weights in eight initializers, none of which a MatMul packs anew."""
+    rows = int(megabytes) * 1_000_000 // 8 // 4 // 64
+    arrays = [(np.arange(rows * 64, dtype=np.float32) % 8191).reshape(rows, 64) + at for at in range(8)]
+    nodes = [helper.make_node("Gather", [f"w{at}", "x"], [f"y{at}"]) for at in range(8)]
+    outputs = [helper.make_tensor_value_info(f"y{at}", TensorProto.FLOAT, None) for at in range(8)]
+    model = helper.make_model(helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.INT64, [None])], outputs),
+                              opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    for at, array in enumerate(arrays):
+        model.graph.initializer.add(name=f"w{at}", dims=array.shape, data_type=TensorProto.FLOAT, raw_data=array.tobytes())
+    written = ps.split(model, path, profile="extended", compression="none", always_chunked=True)
+    return {"path": written.path, "size": sum(array.nbytes for array in arrays)}
+
+
+def run_large(path):
+    before = peak()
+    session = pso.session(path, providers=["CPUExecutionProvider"])
+    results = session.run(None, {"x": np.array([0, 5], np.int64)})
+    expected = np.arange(64, dtype=np.float32)
+    assert all((found[0] == expected + at).all() for at, found in enumerate(results))
+    return {"peak": peak() - before}
+
+
+def script(*arguments):
+    ran = subprocess.run([sys.executable, __file__, *map(str, arguments)], capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(ran.stdout[-500:] + ran.stderr[-2500:])
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def check_memory(checks, work, megabytes):
+    with checks.check(f"{megabytes} MB in chunks"):
+        made = script("write_large", os.path.join(work, "large"), megabytes)
+        ran = script("run_large", made["path"])
+        figure = ran["peak"] / made["size"]
+        print(f"{made['size'] / 1e6:.0f} MB of weights in a .cpb: loaded and run at {figure:.2f}x", flush=True)
+        assert figure <= 1.2, figure
+
+
+def main():
+    if len(sys.argv) > 1 and sys.argv[1] in ("write_large", "run_large"):
+        print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
+        return
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--memory", type=int, default=400)
+    args = parser.parse_args()
+    checks = Checks()
+    with tempfile.TemporaryDirectory(prefix="onnx-session-") as work:
+        check_forms(checks, work)
+        check_memory(checks, work, args.memory)
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    sys.exit(bool(checks.failed))
+
+
+if __name__ == "__main__":
+    main()
