@@ -1,14 +1,18 @@
 //! Externalizing a model of 2.5 GiB beside copying it: `cargo bench --bench externalize`.
 //!
-//! Both read the model from the page cache and bring what they write to the disk. It needs 8 GiB of
-//! disk; `-- --quick` makes the model 16 times smaller, to see that it runs.
+//! Both read the model from the page cache and bring what they write to the disk; each runs in a
+//! process of its own. It needs 8 GiB of disk; `-- --quick` makes the model 16 times smaller, to see
+//! that it runs. At the end what was externalized is read as the model that it was, and compared.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::process::Command;
 
-use proto_splitter::externalize::{ExternalizeOptions, ExternalizePlan};
+use proto_splitter::externalize::{ExternalizeOptions, ExternalizePlan, original};
+use proto_splitter::record_file::ReadAt;
+use proto_splitter_testkit::memory::{Peak, watch};
 use proto_splitter_testkit::runnable::{RunnableSize, runnable_model};
 use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::turns::{Contestant, in_turns};
@@ -16,7 +20,15 @@ use proto_splitter_testkit::turns::{Contestant, in_turns};
 const ROUNDS: u64 = 5;
 const QUICK: u64 = 16;
 
+/// What this program is called with to do the work that is measured.
+const WORK: &str = "--externalize";
+
 fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [WORK, from, to] = arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ExternalizePlan::new(from, &ExternalizeOptions::new())?.write(to)?;
+        return Ok(());
+    }
     let folder = scratch_folder()?;
     let model = folder.path().join("model");
     fs::create_dir(&model)?;
@@ -29,33 +41,63 @@ fn main() -> Result<(), Box<dyn Error>> {
     out.get_ref().sync_all()?;
 
     let (copy, output) = (folder.path().join("copy"), folder.path().join("out"));
-    let cp = || -> Result<(), Box<dyn Error>> {
-        fs::copy(&plain, &copy)?;
-        File::open(&copy)?.sync_all()?;
-        fs::remove_file(&copy)?;
-        Ok(())
-    };
-    let externalize = || -> Result<(), Box<dyn Error>> {
-        ExternalizePlan::new(&model, &ExternalizeOptions::new())?.write(&output)?;
-        fs::remove_dir_all(&output)?;
-        Ok(())
-    };
+    let mut cp = Command::new("sh");
+    cp.args(["-c", "cp \"$1\" \"$2\" && sync \"$2\"", "sh"]);
+    cp.args([&plain, &copy]);
+    let mut externalize = Command::new(std::env::current_exe()?);
+    externalize.arg(WORK).args([&model, &output]);
+    let (mut peak_cp, mut peak) = (Peak::default(), Peak::default());
     let mut contestants = [
-        Contestant::new("copying the file, and sync", cp),
-        Contestant::new("externalize", externalize),
+        Contestant::new("cp of the file, and sync", || {
+            measure(&mut cp, &mut peak_cp)?;
+            Ok(fs::remove_file(&copy)?)
+        }),
+        Contestant::new("externalize", || {
+            measure(&mut externalize, &mut peak)?;
+            Ok(fs::remove_dir_all(&output)?)
+        }),
     ];
     let times = in_turns(ROUNDS, &mut contestants)?;
+    drop(contestants);
     let bytes = fs::metadata(&plain)?.len();
-    println!("| a model of {bytes} bytes | best s | median s | times the copy |");
-    println!("| --- | --- | --- | --- |");
-    for time in &times {
+    println!(
+        "| a model of {bytes} bytes | best s | median s | times the copy | peak anonymous MiB |"
+    );
+    println!("| --- | --- | --- | --- | --- |");
+    for (time, peak) in times.iter().zip([peak_cp, peak]) {
         println!(
-            "| {} | {:.2} | {:.2} | {:.2} |",
+            "| {} | {:.2} | {:.2} | {:.2} | {:.1} |",
             time.name,
             time.best(),
             time.median(),
             time.median() / times[0].median(),
+            peak.anonymous as f64 / f64::from(1 << 20),
         );
     }
+
+    measure(&mut externalize, &mut Peak::default())?;
+    let original = original(&output)?.ok_or("nothing says what the original was")?;
+    let plain = File::open(&plain)?;
+    let (mut was, mut is) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    for at in (0..bytes).step_by(1 << 20) {
+        let len = usize::try_from((bytes - at).min(1 << 20))?;
+        plain.read_exact_at(at, &mut was[..len])?;
+        original.read_exact_at(at, &mut is[..len])?;
+        if was != is {
+            return Err(
+                format!("what would come back isn't the model: see the MiB at {at}").into(),
+            );
+        }
+    }
     Ok(())
+}
+
+/// Runs a command that must succeed, and notes the most memory it took.
+fn measure(command: &mut Command, most: &mut Peak) -> Result<(), Box<dyn Error>> {
+    let (status, peak) = watch(command)?;
+    most.anonymous = most.anonymous.max(peak.anonymous);
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?}: {status}").into()),
+    }
 }

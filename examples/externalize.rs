@@ -1,10 +1,10 @@
 //! Makes a SavedModel over 2 GiB that TensorFlow can't read, and externalizes it to one that it runs.
 //!
 //!     cargo run --release --example externalize -- OUTPUT
-//!     cargo run --release --example externalize -- OUTPUT --small
+//!     cargo run --release --example externalize -- OUTPUT --mib 40
 //!
-//! The model is of 2.5 GiB, or of 40 MiB with `--small`; it is in a temporary folder beside OUTPUT
-//! and is removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of
+//! The model is of 2.5 GiB, or of so many MiB; it is in a temporary folder beside OUTPUT and is
+//! removed at the end. `--keep FOLDER` keeps it there. The model adds the largest element of
 //! each of its ten constants to `x`.
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -25,7 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rest = args.iter();
     while let Some(arg) = rest.next() {
         match arg.as_str() {
-            "--small" => size.constant_bytes = 4 << 20,
+            "--mib" => {
+                let mib: u64 = rest.next().ok_or("--mib needs a number")?.parse()?;
+                let constants = size.constants + size.functions;
+                size.constant_bytes = (mib << 20) / constants / 4 * 4;
+            }
             "--keep" => keep = Some(PathBuf::from(rest.next().ok_or("--keep needs a folder")?)),
             _ if arg.starts_with('-') => return Err(format!("there is no option {arg}").into()),
             _ => output = Some(PathBuf::from(arg)),

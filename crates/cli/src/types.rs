@@ -105,9 +105,9 @@ impl Types {
             };
             let given = names(&self.given);
             let with_types = || {
-                ALL.formats()
-                    .iter()
-                    .filter(|format| !format.message_types().is_empty())
+                ALL.formats().iter().filter(|format| {
+                    !format.message_types().is_empty() && format.descriptor_pool().is_some()
+                })
             };
             let pools = with_types().filter_map(|format| format.descriptor_pool());
             let built_in: Vec<String> = pools.flat_map(names).collect();

@@ -11,6 +11,7 @@ use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_saved_model::proto::descriptor_pool;
 use proto_splitter_saved_model::{NAMES, SAVED_MODEL, SavedModelSplitter};
+use proto_splitter_tensor_bundle::Bundle;
 
 use crate::record::{Record, bundle_prefix};
 
@@ -61,8 +62,19 @@ impl Format for ExternalizedFormat {
             proto_splitter_tensor_bundle::index_path(&prefix),
             proto_splitter_tensor_bundle::data_path(&prefix, 0, 1),
         ];
+        let is_mapped = !files[1].is_file();
         let files = files.into_iter().filter(|file| file.is_file());
-        Ok(Opened::of_reader(Arc::new(rope), descriptor, options)?.reading(files))
+        let opened = Opened::of_reader(Arc::new(rope), descriptor, options)?.reading(files);
+        // Files that are mapped have no checksums.
+        match is_mapped {
+            true => Ok(opened),
+            false => Ok(opened.checked_by(Bundle::open(prefix)?)),
+        }
+    }
+
+    /// Those of a SavedModel, which are that format's own.
+    fn message_types(&self) -> &'static [&'static str] {
+        &[SAVED_MODEL]
     }
 
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {

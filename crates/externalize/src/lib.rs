@@ -37,6 +37,7 @@ mod constant;
 mod content;
 mod format;
 mod internalize;
+mod memory;
 mod options;
 mod plan;
 mod record;
@@ -46,6 +47,7 @@ mod select;
 
 pub use format::ExternalizedFormat;
 pub use internalize::{Internalized, internalize, original};
+pub use memory::MAX_MEMORY;
 pub use options::{DEFAULT_MIN_SIZE, ExternalizeOptions, LEAST_MIN_SIZE};
 pub use plan::{ConstantInfo, ExternalizePlan, Externalized};
 pub use record::RECORD_FILE;

@@ -5,12 +5,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use prost::Message;
 use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
-use proto_splitter_saved_model::directory::{rebuild, remove_model};
+use proto_splitter_saved_model::directory::{FolderLock, rebuild, remove_model};
 use proto_splitter_saved_model::proto::SavedModel;
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
 use proto_splitter_tensor_bundle::{BundleOptions, BundlePlan, NewTensor};
@@ -21,7 +22,7 @@ use crate::content::Contents;
 use crate::options::{ExternalizeOptions, LEAST_MIN_SIZE};
 use crate::record::{MAPPED_FOLDER, Record, bundle_prefix};
 use crate::rewrite::{self, BUNDLE_NAME, Destination};
-use crate::scan::{Scan, scan};
+use crate::scan::{MAX_REST, Scan, scan, too_large};
 use crate::select::{Reason, function_name, functions, left_in};
 
 /// A constant that moves, or that can't.
@@ -66,8 +67,14 @@ pub struct ExternalizePlan {
     left: Vec<(Constant, Reason)>,
     names: BTreeMap<(usize, usize), String>,
     rest: SavedModel,
+    /// The largest thing in that.
+    largest: Option<String>,
+    /// The size of the model's file, and when it was changed, before it was read.
+    changed: Changed,
     options: ExternalizeOptions,
 }
+
+type Changed = (u64, Option<SystemTime>);
 
 impl std::fmt::Debug for ExternalizePlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -87,8 +94,9 @@ impl ExternalizePlan {
     /// # Errors
     ///
     /// [`ErrorKind::LimitExceeded`] if
-    /// what stays has more than [`MAX_REST`](crate::MAX_REST) bytes or
-    /// [`MAX_NODES`](crate::MAX_NODES) nodes; [`ErrorKind::InvalidMessage`] if it is malformed, or
+    /// what stays has more than [`MAX_REST`](crate::MAX_REST) bytes, for which the error names the
+    /// largest thing, or [`MAX_NODES`](crate::MAX_NODES) nodes, or would take more than
+    /// [`MAX_MEMORY`](crate::MAX_MEMORY); [`ErrorKind::InvalidMessage`] if it is malformed, or
     /// its functions are: two of one name, one that is missing, one that calls itself;
     /// [`ErrorKind::UnsupportedVersion`] if it has fields that are unknown here;
     /// [`ErrorKind::InvalidConfig`] if it is externalized already, and for a minimum size below
@@ -115,6 +123,8 @@ impl ExternalizePlan {
         size: u64,
         options: &ExternalizeOptions,
     ) -> Result<Self> {
+        let model_path = dir.model_path();
+        let changed = changed(&model_path)?;
         let mut leave = BTreeSet::new();
         let mut found = scan(&data, size, options.min_size, &leave)?;
         check_first_time(&found.rest)?;
@@ -140,7 +150,8 @@ impl ExternalizePlan {
             let reason = *reasons.get(&constant.place)?;
             Some((constant, reason))
         });
-        let left = left.collect();
+        let mut left: Vec<(Constant, Reason)> = left.chain(found.stay).collect();
+        left.sort_by_key(|(constant, _)| constant.place);
         let names = names(&found.rest);
         Ok(ExternalizePlan {
             dir,
@@ -151,6 +162,8 @@ impl ExternalizePlan {
             left,
             names,
             rest: found.rest,
+            largest: found.largest,
+            changed,
             options: options.clone(),
         })
     }
@@ -198,7 +211,8 @@ impl ExternalizePlan {
     ///
     /// # Errors
     ///
-    /// As [`SavedModelDir::save_as`].
+    /// As [`SavedModelDir::save_as`]; [`ErrorKind::LimitExceeded`] if the model is too large for
+    /// TensorFlow even then: the error names the largest thing in it.
     pub fn write(&self, to: impl AsRef<Path>) -> Result<Externalized> {
         let to = to.as_ref();
         let save = SaveOptions::new().force(self.options.force);
@@ -221,13 +235,21 @@ impl ExternalizePlan {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is at work.
+    /// [`ErrorKind::Io`] if the folder can't be written to, or another conversion is at work;
+    /// [`ErrorKind::SourceChanged`] if the model was changed since it was read;
+    /// [`ErrorKind::LimitExceeded`] as [`write`](Self::write).
     pub fn write_in_place(&self) -> Result<Externalized> {
         let folder = self.dir.path();
         if self.constants.is_empty() {
             let saved =
                 SavedModelDir::convert_in_place(folder, TargetForm::Plain, &SaveOptions::new())?;
             return Ok(self.externalized(folder, saved.message_size));
+        }
+        let _lock = FolderLock::take(folder)?;
+        let model_path = self.dir.model_path();
+        if changed(&model_path).ok() != Some(self.changed) {
+            let message = format!("{}: changed since it was read", model_path.display());
+            return Err(Error::new(ErrorKind::SourceChanged, message));
         }
         let model_size = self.fill(folder, &absolute(folder)?)?;
         remove_model(folder, self.dir.form())?;
@@ -255,6 +277,10 @@ impl ExternalizePlan {
         for (index, meta_graph) in model.meta_graphs.iter_mut().enumerate() {
             let (contents, of) = (&self.contents.all, &self.contents.of);
             rewrite::rewrite(meta_graph, index, contents, of, destination)?;
+        }
+        let len = model.encoded_len() as u64;
+        if len > MAX_REST {
+            return Err(too_large(len, self.largest.as_deref()));
         }
         let bytes = model.encode_to_vec();
         drop(model);
@@ -319,6 +345,12 @@ impl ExternalizePlan {
         proto_splitter_tensor_bundle::work::map(threads, contents.len(), write)?;
         Ok(())
     }
+}
+
+fn changed(path: &Path) -> Result<Changed> {
+    let metadata =
+        fs::metadata(path).map_err(|error| Error::from(error).context(path.display()))?;
+    Ok((metadata.len(), metadata.modified().ok()))
 }
 
 fn make_folder(path: &Path) -> Result<()> {

@@ -20,6 +20,7 @@ mod init;
 pub(crate) mod local;
 mod names;
 mod objects;
+mod ops;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -70,6 +71,7 @@ pub(crate) fn rewrite(
         Destination::Bundle => rewriter.move_to_bundle()?,
         Destination::Local(folder) => rewriter.move_to_files(folder)?,
     }
+    ops::list_added(meta_graph);
     Ok(())
 }
 

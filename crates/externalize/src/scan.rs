@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use prost::Message;
+use prost::bytes::Bytes;
 use prost_reflect::ReflectMessage;
 use proto_splitter_core::compare::{Comparison, compare};
 use proto_splitter_core::merge::MergeOptions;
@@ -16,25 +17,38 @@ use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::{DataType, TensorShapeProto};
-use proto_splitter_saved_model::proto::SavedModel;
+use proto_splitter_saved_model::directory::MAX_PLAIN_SIZE;
+use proto_splitter_saved_model::proto::{SavedModel, descriptor_pool};
 use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding, Place};
+use crate::memory;
+use crate::select::Reason;
 
-/// The most bytes that a model may have without its large constants. TensorFlow needs several times
-/// as much memory to load them.
-pub const MAX_REST: u64 = 512 << 20;
+/// The most bytes that a model may have without its large constants: TensorFlow reads no
+/// `saved_model.pb` of more.
+pub const MAX_REST: u64 = MAX_PLAIN_SIZE;
 
 /// The most nodes that a model may have.
 pub const MAX_NODES: u64 = 4_000_000;
+
+/// Fields of a `FunctionDef` and of a `TensorProto`.
+const SIGNATURE: u32 = 1;
+const DTYPE: u32 = 1;
+const SHAPE: u32 = 2;
+const VERSION: u32 = 3;
 
 /// What a walk through a model found.
 #[derive(Debug)]
 pub(crate) struct Scan {
     /// In the order in which they stand in the model.
     pub(crate) constants: Vec<Constant>,
-    /// The model without the contents of those.
+    /// Large constants that can't move because of what they are, and why.
+    pub(crate) stay: Vec<(Constant, Reason)>,
+    /// The model without the contents of those that move.
     pub(crate) rest: SavedModel,
+    /// The largest thing in that, if there is one that is as large as a constant that moves.
+    pub(crate) largest: Option<String>,
 }
 
 /// Walks through a model of `size` bytes. Constants at the places in `leave` are not taken out.
@@ -53,48 +67,65 @@ pub(crate) fn scan(
         min_size,
         leave,
         constants: Vec::new(),
-        largest_left: None,
+        stay: Vec::new(),
+        largest: Largest::default(),
+        signature: None,
         place: Place::default(),
         meta_graphs: 0,
         nodes: 0,
     };
     scanner.message(Level::Model, 0..size)?;
+    let largest = scanner.largest()?;
     let Scanner {
         rope,
         constants,
-        largest_left,
+        stay,
         ..
     } = scanner;
     let rope = rope.finish()?;
     let len = rope.total_size();
     if len > MAX_REST {
-        let largest = match largest_left {
-            Some((name, size)) => format!("; the largest thing in it is {name}, of {size} bytes"),
-            None => String::new(),
-        };
-        let message = format!(
-            "the model without its large constants has {len} bytes, and at most {MAX_REST} are rewritten{largest}"
-        );
-        return Err(Error::new(ErrorKind::LimitExceeded, message));
+        return Err(too_large(len, largest.as_deref()));
     }
     // The model has that many bytes.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
     rope.read_exact_at(0, &mut bytes)?;
-    let rest = SavedModel::decode(bytes.as_slice()).map_err(|error| {
+    let bytes = Bytes::from(bytes);
+    memory::check(&bytes)?;
+    // Strings that stay share these bytes.
+    let rest = SavedModel::decode(bytes.clone()).map_err(|error| {
         let message = format!("not a SavedModel: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
     })?;
     check_known(&rest, &bytes)?;
-    Ok(Scan { constants, rest })
+    Ok(Scan {
+        constants,
+        stay,
+        rest,
+        largest,
+    })
+}
+
+/// The error of a model that has `len` bytes even without its large constants.
+pub(crate) fn too_large(len: u64, largest: Option<&str>) -> Error {
+    let largest = match largest {
+        Some(largest) => format!("; the largest thing in it is {largest}"),
+        None => String::new(),
+    };
+    let message = format!(
+        "the model without its large constants has {len} bytes, and TensorFlow reads at most {MAX_REST}{largest}"
+    );
+    Error::new(ErrorKind::LimitExceeded, message)
 }
 
 /// Fails if the model has fields that our types haven't: they would be lost.
-fn check_known(rest: &SavedModel, bytes: &[u8]) -> Result<()> {
+fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     let encoded = rest.encode_to_vec();
-    if encoded == bytes {
+    if encoded == **bytes {
         return Ok(());
     }
     let options = || MergeOptions::new().descriptor(rest.descriptor());
+    let bytes = &**bytes;
     let was = MessageView::of_plain(&bytes, options())?;
     let is = MessageView::of_plain(&encoded, options())?;
     match compare(&was, &is, 1)? {
@@ -120,6 +151,18 @@ enum Level {
 }
 
 impl Level {
+    /// The message's type.
+    fn type_name(self) -> &'static str {
+        match self {
+            Level::Model => "tensorflow.SavedModel",
+            Level::MetaGraph => "tensorflow.MetaGraphDef",
+            Level::Graph => "tensorflow.GraphDef",
+            Level::Library => "tensorflow.FunctionDefLibrary",
+            Level::Function => "tensorflow.FunctionDef",
+            Level::Node => "tensorflow.NodeDef",
+        }
+    }
+
     /// What the field of this number has.
     fn child(self, number: u32) -> Option<Level> {
         Some(match (self, number) {
@@ -141,11 +184,33 @@ struct Scanner<'a> {
     min_size: u64,
     leave: &'a BTreeSet<Place>,
     constants: Vec<Constant>,
-    /// The largest node that stays.
-    largest_left: Option<(String, u64)>,
+    stay: Vec<(Constant, Reason)>,
+    /// The largest thing that stays.
+    largest: Largest,
+    /// Where the signature is of the function that is walked through.
+    signature: Option<Range<u64>>,
     place: Place,
     meta_graphs: usize,
     nodes: u64,
+}
+
+/// The largest thing that stays: its bytes, and what it is.
+#[derive(Clone, Debug, Default)]
+struct Largest {
+    size: u64,
+    what: Option<What>,
+}
+
+/// Something that stays.
+#[derive(Clone, Debug)]
+enum What {
+    /// A node, with the signature of the function whose body it is in.
+    Node {
+        name: String,
+        signature: Option<Range<u64>>,
+    },
+    /// A field of a message.
+    Field { level: Level, number: u32 },
 }
 
 /// A value of a constant: the fields on the way to it, and what it is.
@@ -174,11 +239,13 @@ impl Scanner<'_> {
                 Some(Level::Library) => once(&mut libraries, "library", &field)?,
                 Some(Level::Function) => {
                     self.place.function = Some(functions);
+                    self.signature = None;
                     functions += 1;
                 }
                 Some(Level::Node) => {
                     if level == Level::Graph {
                         self.place.function = None;
+                        self.signature = None;
                     }
                     self.place.node = nodes;
                     nodes += 1;
@@ -188,6 +255,9 @@ impl Scanner<'_> {
                         let error = Error::new(ErrorKind::LimitExceeded, message);
                         return Err(error.at_offset(field.start));
                     }
+                }
+                None if (level, field.number.0) == (Level::Function, SIGNATURE) => {
+                    self.signature = Some(field.value.clone());
                 }
                 Some(Level::Model) | None => {}
             }
@@ -202,16 +272,53 @@ impl Scanner<'_> {
                     self.rope.end_field()?;
                     self.cursor.set_range(field.end..range.end);
                 }
-                _ => self.rope.span(self.file, field.start..field.end)?,
+                _ => {
+                    let number = field.number.0;
+                    self.stays(field.end - field.start, || What::Field { level, number });
+                    self.rope.span(self.file, field.start..field.end)?;
+                }
             }
         }
         Ok(())
     }
 
+    /// Remembers something of `size` bytes that stays, if it is the largest.
+    fn stays(&mut self, size: u64, what: impl FnOnce() -> What) {
+        if size >= self.min_size && size > self.largest.size {
+            let what = Some(what());
+            self.largest = Largest { size, what };
+        }
+    }
+
+    /// The largest thing that stays, in words.
+    fn largest(&mut self) -> Result<Option<String>> {
+        let Largest { size, what } = std::mem::take(&mut self.largest);
+        let name = match what {
+            None => return Ok(None),
+            Some(What::Node { name, signature }) => match signature {
+                Some(signature) => format!("{}/{name}", self.text(&signature, 1)?),
+                None => name,
+            },
+            Some(What::Field { level, number }) => {
+                let message = descriptor_pool().get_message_by_name(level.type_name());
+                let field = message.and_then(|message| message.get_field(number));
+                let field =
+                    field.map_or_else(|| number.to_string(), |field| field.name().to_owned());
+                format!("the field {field} of {}", level.type_name())
+            }
+        };
+        Ok(Some(format!("{name}, of {size} bytes")))
+    }
+
     /// A node that is large enough to be a large constant.
     fn node(&mut self, range: Range<u64>) -> Result<()> {
         let name = self.text(&range, 1)?;
-        match self.constant(&range)? {
+        let value = self.value(&range)?;
+        let found = match value.clone() {
+            Some(path) => self.tensor(path)?,
+            None => None,
+        };
+        match found {
             Some(found) if !self.leave.contains(&self.place) => {
                 self.put_without(range, &found.path)?;
                 let span = match found.path.last() {
@@ -228,18 +335,48 @@ impl Scanner<'_> {
                     span,
                 });
             }
-            _ => {
-                let size = range.end - range.start;
-                if self
-                    .largest_left
-                    .as_ref()
-                    .is_none_or(|(_, least)| *least < size)
-                {
-                    self.largest_left = Some((name, size));
+            found => {
+                if let (None, Some(tensor)) = (found, value.and_then(|mut path| path.pop())) {
+                    self.immovable(&name, tensor.value)?;
                 }
+                let signature = self.signature.clone();
+                let size = range.end - range.start;
+                self.stays(size, || What::Node { name, signature });
                 self.rope.span(self.file, range)?;
             }
         }
+        Ok(())
+    }
+
+    /// Notes a constant with the tensor at `range`, which isn't one of numbers as TensorFlow writes
+    /// them, if it is large.
+    fn immovable(&mut self, name: &str, range: Range<u64>) -> Result<()> {
+        let size = range.end - range.start;
+        if size < self.min_size {
+            return Ok(());
+        }
+        let (mut dtype, mut shape) = (0, TensorShapeProto::default());
+        for field in self.fields(&range, DTYPE)? {
+            dtype = self.number(field)?;
+        }
+        for field in self.fields(&range, SHAPE)? {
+            shape = self.shape(&field)?;
+        }
+        let dtype = DataType::try_from(dtype).unwrap_or_default();
+        let reason = match dtype {
+            DataType::DtString => Reason::Strings,
+            _ => Reason::UnusualEncoding,
+        };
+        let constant = Constant {
+            place: self.place,
+            name: name.to_owned(),
+            dtype,
+            shape: dims(&shape).unwrap_or_default(),
+            size,
+            encoding: Encoding::Raw,
+            span: range,
+        };
+        self.stay.push((constant, reason));
         Ok(())
     }
 
@@ -285,9 +422,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// The value of the node at `range`, if it is a constant of numbers, large enough, and written
-    /// as TensorFlow writes them.
-    fn constant(&mut self, range: &Range<u64>) -> Result<Option<Found>> {
+    /// The way to the tensor that the node at `range` has as its value, if it is a constant.
+    fn value(&mut self, range: &Range<u64>) -> Result<Option<Vec<Field>>> {
         const OP: u32 = 2;
         const ATTR: u32 = 5;
         if self.text(range, OP)? != "Const" {
@@ -315,16 +451,12 @@ impl Scanner<'_> {
                 _ => return Ok(None),
             }
         }
-        self.tensor(path)
+        Ok(Some(path))
     }
 
-    /// The content of the tensor that `path` leads to.
+    /// The content of the tensor that `path` leads to, if it has numbers, is large enough, and
+    /// written as TensorFlow writes it.
     fn tensor(&mut self, mut path: Vec<Field>) -> Result<Option<Found>> {
-        const DTYPE: u32 = 1;
-        const SHAPE: u32 = 2;
-        const VERSION: u32 = 3;
-        /// The most bytes that a shape has: it has at most 254 dimensions.
-        const MAX_SHAPE: u64 = 64 << 10;
         let Some(range) = path.last().map(|tensor| tensor.value.clone()) else {
             return Ok(None);
         };
@@ -340,18 +472,8 @@ impl Scanner<'_> {
         }
         for field in fields {
             match field.number.0 {
-                DTYPE => {
-                    let bytes = self.cursor.bytes(field.value)?;
-                    let number = proto_splitter_core::wire::decode_varint(bytes);
-                    dtype = number.and_then(|(n, _)| i32::try_from(n).ok()).unwrap_or(0);
-                }
-                SHAPE if field.value.end - field.value.start <= MAX_SHAPE => {
-                    let bytes = self.cursor.bytes(field.value.clone())?;
-                    shape = TensorShapeProto::decode(bytes).map_err(|error| {
-                        let error = Error::new(ErrorKind::InvalidMessage, error.to_string());
-                        error.at_offset(field.start)
-                    })?;
-                }
+                DTYPE => dtype = self.number(field)?,
+                SHAPE => shape = self.shape(&field)?,
                 VERSION => {}
                 _ if data.is_some() || field.wire_type != WireType::Len => return Ok(None),
                 _ => data = Some(field),
@@ -360,11 +482,7 @@ impl Scanner<'_> {
         let Some((data, dtype)) = data.zip(DataType::try_from(dtype).ok()) else {
             return Ok(None);
         };
-        let dims = shape.dim.iter().map(|dim| u64::try_from(dim.size).ok());
-        let Some(dims) = dims
-            .collect::<Option<Vec<u64>>>()
-            .filter(|_| !shape.unknown_rank)
-        else {
+        let Some(dims) = dims(&shape) else {
             return Ok(None);
         };
         let len = data.value.end - data.value.start;
@@ -383,6 +501,40 @@ impl Scanner<'_> {
             encoding,
         }))
     }
+
+    /// The number in a field; 0 if it is none.
+    fn number(&mut self, field: Field) -> Result<i32> {
+        if field.wire_type != WireType::Varint {
+            return Ok(0);
+        }
+        let bytes = self.cursor.bytes(field.value)?;
+        let number = proto_splitter_core::wire::decode_varint(bytes);
+        Ok(number.and_then(|(n, _)| i32::try_from(n).ok()).unwrap_or(0))
+    }
+
+    /// The shape in a field; of no known rank if it is longer than any.
+    fn shape(&mut self, field: &Field) -> Result<TensorShapeProto> {
+        /// The most bytes that a shape has: it has at most 254 dimensions.
+        const MAX_SHAPE: u64 = 64 << 10;
+        if field.wire_type != WireType::Len || field.value.end - field.value.start > MAX_SHAPE {
+            return Ok(TensorShapeProto {
+                unknown_rank: true,
+                ..TensorShapeProto::default()
+            });
+        }
+        let bytes = self.cursor.bytes(field.value.clone())?;
+        TensorShapeProto::decode(bytes).map_err(|error| {
+            let error = Error::new(ErrorKind::InvalidMessage, error.to_string());
+            error.at_offset(field.start)
+        })
+    }
+}
+
+/// The dimensions of a shape, if all are known.
+fn dims(shape: &TensorShapeProto) -> Option<Vec<u64>> {
+    let dims = shape.dim.iter().map(|dim| u64::try_from(dim.size).ok());
+    dims.collect::<Option<Vec<u64>>>()
+        .filter(|_| !shape.unknown_rank)
 }
 
 fn once(count: &mut u32, name: &str, field: &Field) -> Result<()> {

@@ -25,6 +25,8 @@ pub enum Reason {
     Initializer,
     /// Its numbers aren't written as TensorFlow writes them.
     UnusualEncoding,
+    /// It has strings, which a variable can't hold.
+    Strings,
 }
 
 impl std::fmt::Display for Reason {
@@ -35,6 +37,7 @@ impl std::fmt::Display for Reason {
             Reason::CompiledAndMapped => "in a function that XLA compiles, which maps no files",
             Reason::Initializer => "in a function that initializes a resource",
             Reason::UnusualEncoding => "its numbers are written in an unusual way",
+            Reason::Strings => "its elements are strings",
         })
     }
 }

@@ -18,7 +18,7 @@ use proto_splitter_core::progress::Progress as ReadProgress;
 use proto_splitter_core::split::Source;
 use record_file::ReadAt;
 
-pub use in_place::remove_model;
+pub use in_place::{FolderLock, remove_model};
 pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
 use model::Model;
 pub use model::ModelForm;

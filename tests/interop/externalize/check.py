@@ -1,6 +1,7 @@
 """An externalized model computes the same bits as the original, in every loader of an unmodified TensorFlow.
 
-Ends with one line, `N passed, 0 failed`. `--random N` says how many random models are tried, `--only WORD` which checks.
+Ends with one line, `N passed, 0 failed`. `--random N` says how many random models are tried, `--only WORD` which checks,
+`--large MIB` of what size the model of the project's example is, which is run if `--example` says where that is.
 """
 
 import argparse
@@ -22,6 +23,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
+import large  # noqa: E402
 import loaders  # noqa: E402
 import models  # noqa: E402
 
@@ -33,6 +35,7 @@ NAME = "assets/proto_splitter_constants"
 class Checks:
     def __init__(self, protosplit, work):
         self.protosplit, self.work, self.passed, self.failed = protosplit, work, 0, 0
+        self.moved = 0
 
     @contextlib.contextmanager
     def check(self, what):
@@ -66,7 +69,26 @@ LOADERS = {
 }
 
 
-def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",)):
+def check_ops(path):
+    """The model lists all ops that were added, as TensorFlow defines them."""
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.framework import op_def_registry
+    from tensorflow.python.saved_model import loader_impl
+    added = ["VarHandleOp", "ReadVariableOp", "Identity", "RestoreV2", "AssignVariableOp", "DestroyResourceOp", "NoOp",
+             "Const", "StaticRegexReplace", "StatefulPartitionedCall", "If", "While", "Case", "ImmutableConst"]
+    for meta_graph in loader_impl.parse_saved_model(path).meta_graphs:
+        if not meta_graph.meta_info_def.HasField("stripped_op_list"):
+            continue
+        listed = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
+        graph = meta_graph.graph_def
+        used = {node.op for nodes in (graph.node, *(f.node_def for f in graph.library.function)) for node in nodes}
+        for name in used.intersection(added):
+            theirs = op_def_pb2.OpDef()
+            theirs.CopyFrom(op_def_registry.get(name))
+            assert listed[name] == theirs, f"{listed[name]}{theirs}"
+
+
+def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",), quiet=False):
     """The original and its externalized forms, in these loaders; and the way back."""
     name = os.path.basename(path)
     expected = {}
@@ -78,11 +100,16 @@ def check_model(checks, path, sizes, which=tuple(LOADERS), tags=("serve",)):
         with checks.check(f"{name} at {size}: externalize"):
             moved = checks.externalize(path, out, size)
             checks.run("verify", out) if os.path.exists(out + "/saved_model.cpb") else None
-            print(f"{name} at {size}: {len(moved['moved'])} moved, {len(moved['left_in'])} left in", flush=True)
+            moved_all = len(moved["moved"])
+            checks.moved += moved_all
+            check_ops(out)
+            if not quiet:
+                print(f"{name} at {size}: {moved_all} moved, {len(moved['left_in'])} left in", flush=True)
         for loader in expected:
             with checks.check(f"{name} at {size} in {loader}"):
                 same(expected[loader], LOADERS[loader](out, list(tags)))
-        with checks.check(f"{name} at {size}: and back"):
+        with checks.check(f"{name} at {size}: equal to the original, and back"):
+            checks.run("diff", path, out)
             back = out + ".back"
             checks.run("internalize", out, "-o", back) if moved["moved"] else shutil.copytree(path, back)
             with open(path + "/saved_model.pb", "rb") as a, open(back + "/saved_model.pb", "rb") as b:
@@ -212,14 +239,18 @@ def check_memory(checks, mib):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--protosplit", required=True)
-    parser.add_argument("--random", type=int, default=12)
+    parser.add_argument("--random", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--memory", type=int, default=200)
+    parser.add_argument("--example")
+    parser.add_argument("--large", type=int, default=1024)
     parser.add_argument("--only", default="")
+    parser.add_argument("--except", default="-", dest="unwanted")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="externalize-") as work:
         checks = Checks(args.protosplit, work)
-        wanted = lambda name: args.only in name
+        wanted = lambda name: args.only in name and args.unwanted not in name
+        print(f"TensorFlow {tf.__version__}", flush=True)
         made = {
             "everything": models.everything,
             "keras": models.keras,
@@ -250,11 +281,17 @@ def main():
             for seed in range(args.first, args.first + args.random):
                 path = os.path.join(work, f"random{seed}")
                 models.random_model(path, seed)
-                check_model(checks, path, ["512B"], which=["tf.saved_model.load", "a TF1 session"])
+                # A session takes as long as all the rest.
+                sessions = ["a TF1 session"] if seed % 3 == 0 else []
+                check_model(checks, path, ["512B"], which=["tf.saved_model.load", *sessions], quiet=True)
+                tf.keras.backend.clear_session()
                 for left in (path, path + ".512B", path + ".512B.back"):
                     shutil.rmtree(left, ignore_errors=True)
         if wanted("memory"):
             check_memory(checks, args.memory)
+        if wanted("large") and args.example:
+            large.check_large(checks, args.example, args.large, NAME)
+    print(f"{checks.moved} constants moved in all")
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))
 

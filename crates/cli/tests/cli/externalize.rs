@@ -1,6 +1,8 @@
 //! SavedModels whose constants move out, and back.
 
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use protosplit_cli::Exit;
 
@@ -44,4 +46,156 @@ fn a_model_goes_out_and_comes_back_byte_for_byte() {
     run([&"externalize", &runs, &"-o", &twice]).failed(Exit::Usage);
     run([&"internalize", &model, &"-o", &twice]).failed(Exit::Usage);
     assert!(!twice.exists());
+}
+
+/// A folder with the model `model` and what it is externalized, `runs`.
+fn externalized() -> Dir {
+    let dir = Dir::new();
+    let (model, runs) = (fixture("functions_consts"), dir.path("runs"));
+    run([&"externalize", &model, &"-o", &runs, &"--min-size", &"1KiB"]).ok();
+    dir
+}
+
+const KERNEL: &str =
+    "meta_graphs[0].graph_def.library.function[5].node_def[0].attr[\"value\"].tensor";
+
+#[test]
+fn an_externalized_model_is_shown_as_the_model_that_it_was() {
+    let dir = externalized();
+    let (model, runs) = (fixture("functions_consts"), dir.path("runs"));
+    for command in [
+        &["tensors"][..],
+        &["tree", "--depth", "6", "--min-size", "0"],
+        &["cat"],
+        &["get", KERNEL, "--format", "text"],
+        &["get", KERNEL, "--format", "npy", "-o", "-"],
+        &[
+            "get",
+            "--tensor",
+            "__inference_f_325/Const_1",
+            "--format",
+            "npy",
+            "-o",
+            "-",
+        ],
+    ] {
+        let said = |of: &Path| {
+            let mut args: Vec<&dyn AsRef<Path>> = vec![&command[0], &of];
+            args.extend(command[1..].iter().map(|arg| arg as &dyn AsRef<Path>));
+            process(&args)
+        };
+        let (was, is) = (said(&model), said(&runs));
+        assert!(!was.is_empty(), "{command:?}");
+        assert!(was == is, "{command:?}\n{}", String::from_utf8_lossy(&is));
+    }
+    let info = run([&"info", &runs, &"--json"]).json();
+    assert_eq!(info["format"], "externalized");
+    assert_eq!(info["message"], "tensorflow.SavedModel");
+    let size = fs::metadata(model.join("saved_model.pb")).unwrap().len();
+    assert_eq!(info["message_bytes"], size);
+    assert_eq!(info["files"].as_array().unwrap().len(), 3);
+    let listed = run([&"ls", &runs, &"--json"]).json();
+    assert!(listed["entries"].as_array().unwrap().len() > 10);
+
+    let diff = run([&"diff", &model, &runs, &"--json"]).json();
+    assert_eq!(diff["result"], "identical");
+    let other = fixture("keras_mlp");
+    let different = run([&"diff", &other, &runs, &"--json"]);
+    assert_eq!(different.exit, Exit::Bad);
+}
+
+/// What a process of the command writes to standard output, which may be bytes.
+fn process(args: &[&dyn AsRef<Path>]) -> Vec<u8> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_protosplit"));
+    command.args(args.iter().map(|arg| arg.as_ref()));
+    let ran = command.stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success(), "{said}");
+    ran.stdout
+}
+
+#[test]
+fn a_damaged_constant_of_an_externalized_model_is_found() {
+    let dir = externalized();
+    let runs = dir.path("runs");
+    let sound = run([&"verify", &runs, &"--json"]).json();
+    assert_eq!(
+        (&sound["ok"], &sound["checksums"]),
+        (&true.into(), &true.into())
+    );
+    assert_eq!(sound["tensors"], 3);
+    let data = runs.join("assets/proto_splitter_constants.data-00000-of-00001");
+    let mut bytes = fs::read(&data).unwrap();
+    bytes[1000] ^= 1;
+    fs::write(&data, bytes).unwrap();
+    let ran = run([&"verify", &runs, &"--json"]);
+    assert_eq!(ran.exit, Exit::Bad, "{ran:?}");
+    assert!(ran.err.contains("crc32c"), "{}", ran.err);
+}
+
+#[test]
+fn a_checkpoint_is_known_by_its_prefix_and_by_any_of_its_files() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts");
+    let sharded = fixture("../checkpoints/checkpoint");
+    let prefix = model.join("variables/variables");
+    let mut forms = vec![prefix.clone()];
+    for suffix in [".index", ".data-00000-of-00001"] {
+        forms.push(prefix.with_extension(&suffix[1..]));
+    }
+    let name = "v/.ATTRIBUTES/VARIABLE_VALUE";
+    for form in &forms {
+        let listed = run([&"tensors", form, &"--json"]).json();
+        let tensors = listed["tensors"].as_array().unwrap();
+        assert_eq!(tensors.len(), 2, "{form:?}");
+        assert_eq!(
+            (&tensors[1]["name"], &tensors[1]["bytes"]),
+            (&name.into(), &1200.into())
+        );
+        let entries = run([&"ls", form, &"--json"]).json();
+        assert_eq!(entries["entries"][1]["name"], name);
+        let info = run([&"info", form, &"--json"]).json();
+        assert_eq!(
+            (&info["format"], &info["tensors"]),
+            (&"checkpoint".into(), &2.into())
+        );
+        let tree = run([&"tree", form]).ok();
+        assert!(tree.contains("VARIABLE_VALUE"), "{tree}");
+        let checked = run([&"verify", form, &"--json"]).json();
+        assert_eq!(
+            (&checked["ok"], &checked["checksums"]),
+            (&true.into(), &true.into())
+        );
+        let diff = run([&"diff", form, &prefix]);
+        assert_eq!(diff.exit, Exit::Done, "{diff:?}");
+        let npy = process(&[
+            &"get",
+            form,
+            &"--tensor",
+            &name,
+            &"--format",
+            &"npy",
+            &"-o",
+            &"-",
+        ]);
+        assert!(npy.starts_with(b"\x93NUMPY"));
+        let data = fs::read(prefix.with_extension("data-00000-of-00001")).unwrap();
+        assert!(npy.ends_with(&data[..1200]));
+    }
+    // In two data files, one of which is damaged then.
+    let info = run([&"info", &sharded, &"--json"]).json();
+    assert_eq!(info["files"].as_array().unwrap().len(), 3);
+    run([&"verify", &sharded]).ok();
+    let different = run([&"diff", &sharded, &prefix]);
+    assert_eq!(different.exit, Exit::Bad, "{different:?}");
+    for file in ["index", "data-00000-of-00002", "data-00001-of-00002"] {
+        dir.copy(&sharded.with_extension(file), &format!("copy.{file}"));
+    }
+    let copy = dir.path("copy");
+    run([&"verify", &copy]).ok();
+    let data = dir.path("copy.data-00001-of-00002");
+    let mut bytes = fs::read(&data).unwrap();
+    bytes[0] ^= 1;
+    fs::write(data, bytes).unwrap();
+    run([&"verify", &copy]).failed(Exit::Bad);
 }

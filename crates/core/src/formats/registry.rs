@@ -31,7 +31,11 @@ impl Registry {
 
     /// The format whose inputs may be messages of this type.
     pub fn of_type(&self, message_type: &str) -> Option<&'static dyn Format> {
-        self.find(|format| format.message_types().contains(&message_type))
+        let is_of = |format: &dyn Format| format.message_types().contains(&message_type);
+        // A format that brings no types has another's, kept in another way: that is for inputs that
+        // are recognised.
+        let own = self.find(|format| is_of(format) && format.descriptor_pool().is_some());
+        own.or_else(|| self.find(is_of))
     }
 
     /// The type with this full name, if a format has it.

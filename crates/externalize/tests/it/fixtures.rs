@@ -4,6 +4,7 @@ use std::fs;
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_externalize::{ExternalizePlan, internalize, original};
+use proto_splitter_saved_model::directory::FolderLock;
 use proto_splitter_saved_model::{SaveOptions, SavedModelDir};
 use proto_splitter_tensor_bundle::{Bundle, BundleOptions};
 use record_file::ReadAt;
@@ -100,6 +101,34 @@ fn in_place_the_same_is_written_and_the_old_file_goes() {
     assert_eq!(files(&place), files(&out));
     let model = |folder: &std::path::Path| fs::read(folder.join("saved_model.pb")).unwrap();
     assert!(model(&place) == model(&out));
+}
+
+#[test]
+fn of_two_in_place_at_once_one_is_told_and_nothing_is_spoilt() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("place");
+    let dir = SavedModelDir::open(fixture("functions_consts")).unwrap();
+    dir.save_as_chunked(&place, &SaveOptions::new()).unwrap();
+    let first = ExternalizePlan::new(&place, &options()).unwrap();
+    let second = ExternalizePlan::new(&place, &options()).unwrap();
+    if cfg!(unix) {
+        let lock = FolderLock::take(&place).unwrap();
+        let before = files(&place);
+        let error = first.write_in_place().unwrap_err();
+        assert!(error.to_string().contains("another conversion"), "{error}");
+        assert_eq!(files(&place), before);
+        drop(lock);
+    }
+    first.write_in_place().unwrap();
+    let bytes = fs::read(place.join("saved_model.pb")).unwrap();
+    // The model that this one read is no longer there.
+    let error = second.write_in_place().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
+    assert!(fs::read(place.join("saved_model.pb")).unwrap() == bytes);
+    let back = folder.path().join("back");
+    internalize(&place, &back, &options()).unwrap();
+    let plain = |folder: &std::path::Path| fs::read(folder.join("saved_model.pb")).unwrap();
+    assert!(plain(&back) == plain(&fixture("functions_consts")));
 }
 
 #[test]

@@ -144,30 +144,103 @@ fn a_model_cut_anywhere_is_an_error_and_nothing_is_written() {
     }
 }
 
-#[test]
-fn millions_of_nodes_are_refused_before_they_take_memory() {
+/// A field that has these bytes.
+fn field(number: u32, mut bytes: Vec<u8>) -> Vec<u8> {
+    let mut field = Vec::new();
+    put_varint(&mut field, u64::from(number << 3 | 2));
+    put_varint(&mut field, bytes.len() as u64);
+    field.append(&mut bytes);
+    field
+}
+
+/// The error of a model whose graph has these bytes.
+fn refused_graph(graph: Vec<u8>, what: &str) {
     let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    fs::create_dir(&path).unwrap();
+    let model = field(2, field(2, graph));
+    fs::write(path.join("saved_model.pb"), model).unwrap();
+    let error = externalize(&path, &folder.path().join("out")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+    assert_eq!(files(folder.path()), ["model/saved_model.pb"]);
+}
+
+#[test]
+fn ten_million_nodes_are_refused_before_they_take_memory() {
     let node = NodeDef {
         name: "n".to_owned(),
         ..NodeDef::default()
     };
-    let mut one = vec![0x0a];
-    put_varint(&mut one, node.encoded_len() as u64);
-    one.extend(node.encode_to_vec());
-    let nodes = one.repeat(4_000_001);
-    let mut bytes = nodes;
-    for tag in [0x12, 0x12] {
-        let mut outer = vec![tag];
-        put_varint(&mut outer, bytes.len() as u64);
-        outer.append(&mut bytes);
-        bytes = outer;
+    let nodes = field(1, node.encode_to_vec()).repeat(10_000_000);
+    refused_graph(nodes.clone(), "4000000 nodes");
+    // In the body of a function.
+    let body = field(3, node.encode_to_vec()).repeat(10_000_000);
+    refused_graph(field(2, field(1, body)), "4000000 nodes");
+}
+
+#[test]
+fn functions_of_no_bytes_are_refused_before_they_take_memory() {
+    // In a file each has two bytes, and hundreds in memory.
+    let functions = field(1, Vec::new()).repeat(50_000_000);
+    refused_graph(field(2, functions), "bytes of memory");
+}
+
+/// A file of which all but its beginning is a hole.
+struct Sparse {
+    head: Vec<u8>,
+    size: u64,
+}
+
+impl Sparse {
+    /// A model with one node of so many bytes, most of them those of a string.
+    fn write(folder: &Path, string: u64) -> std::path::PathBuf {
+        let mut sparse = Sparse {
+            head: Vec::new(),
+            size: string,
+        };
+        // The last field of a tensor of strings, in an attribute's value.
+        sparse.wrap(8, &[0x08, 0x07]);
+        sparse.wrap(8, &[]);
+        let key = field(1, b"value".to_vec());
+        sparse.wrap(2, &key);
+        let node = [field(1, b"words".to_vec()), field(2, b"Const".to_vec())].concat();
+        sparse.wrap(5, &node);
+        let function = field(1, field(1, b"__inference_f_1".to_vec()));
+        sparse.wrap(3, &function);
+        for number in [1, 2, 2, 2] {
+            sparse.wrap(number, &[]);
+        }
+        let path = folder.join("model");
+        fs::create_dir(&path).unwrap();
+        let file = path.join("saved_model.pb");
+        fs::write(&file, &sparse.head).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+        file.set_len(sparse.size).unwrap();
+        path
     }
-    let path = folder.path().join("model");
-    fs::create_dir(&path).unwrap();
-    fs::write(path.join("saved_model.pb"), bytes).unwrap();
+
+    /// Makes all that is there the last field of a message, behind these bytes.
+    fn wrap(&mut self, number: u32, before: &[u8]) {
+        let mut head = Vec::new();
+        put_varint(&mut head, u64::from(number << 3 | 2));
+        put_varint(&mut head, self.size);
+        self.size += (before.len() + head.len()) as u64;
+        head.append(&mut self.head);
+        self.head = [before, &head].concat();
+    }
+}
+
+#[test]
+fn what_is_too_large_without_its_constants_is_an_error_that_names_the_largest_thing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = Sparse::write(folder.path(), 3 << 30);
     let error = ExternalizePlan::new(&path, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-    assert!(error.to_string().contains("4000000 nodes"), "{error}");
+    let text = error.to_string();
+    let what = "the largest thing in it is __inference_f_1/words, of 32212";
+    assert!(text.contains(what), "{text}");
+    assert!(text.contains("at most 2147483647"), "{text}");
 }
 
 #[test]

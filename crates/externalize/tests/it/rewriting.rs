@@ -4,8 +4,9 @@ use std::fs;
 
 use proto_splitter_externalize::{ExternalizePlan, Reason, internalize};
 use proto_splitter_graph_def::proto::attr_value::Value;
-use proto_splitter_graph_def::proto::{DataType, NodeDef, TensorProto};
+use proto_splitter_graph_def::proto::{DataType, NodeDef, OpDef, OpList, TensorProto};
 use proto_splitter_saved_model::proto::SavedModel;
+use proto_splitter_saved_model::proto::meta_graph_def::MetaInfoDef;
 use proto_splitter_tensor_bundle::Bundle;
 
 use crate::models::{call, compiled, constant, constant_of, function, model, shape};
@@ -200,6 +201,7 @@ fn what_cannot_move_stays_with_a_reason() {
     assert_eq!(
         left,
         [
+            ("s".to_owned(), Reason::Strings),
             ("y".to_owned(), Reason::InsideCompiled),
             ("z".to_owned(), Reason::CompiledWithoutCall)
         ]
@@ -265,6 +267,11 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
     let plan = ExternalizePlan::new(&path, &options()).unwrap();
     let moved: Vec<String> = plan.constants().map(|constant| constant.node).collect();
     assert_eq!(moved, ["half", "int", "float"]);
+    let left: Vec<(String, Reason)> = plan
+        .left()
+        .map(|(constant, why)| (constant.node, why))
+        .collect();
+    assert_eq!(left, [("short".to_owned(), Reason::UnusualEncoding)]);
     plan.write(&out).unwrap();
     let bundle = Bundle::open(out.join("assets/proto_splitter_constants")).unwrap();
     let mut stored: Vec<Vec<u8>> = bundle
@@ -279,4 +286,50 @@ fn numbers_in_lists_move_as_the_bytes_of_the_tensor() {
     internalize(&out, &back, &options()).unwrap();
     let read = |folder: &std::path::Path| fs::read(folder.join("saved_model.pb")).unwrap();
     assert!(read(&back) == read(&path));
+}
+
+#[test]
+fn a_list_of_ops_gains_those_that_are_added_and_stays_sorted() {
+    let loops = function(
+        "__inference_loop_1",
+        vec![call("w", "StatelessWhile", &["__inference_body_2"])],
+    );
+    let body = function("__inference_body_2", vec![constant("x", 1)]);
+    let mut with = model(Vec::new(), vec![loops, body]);
+    let without = externalized(&with);
+    assert!(without.meta_graphs[0].meta_info_def.is_none());
+    let listed = |name: &str| OpDef {
+        name: name.to_owned(),
+        description: "as it was".to_owned(),
+        ..OpDef::default()
+    };
+    with.meta_graphs[0].meta_info_def = Some(MetaInfoDef {
+        stripped_op_list: Some(OpList {
+            op: ["Const", "MatMul", "StatelessWhile"].map(listed).to_vec(),
+        }),
+        ..MetaInfoDef::default()
+    });
+    let after = externalized(&with);
+    let info = after.meta_graphs[0].meta_info_def.as_ref().unwrap();
+    let list = &info.stripped_op_list.as_ref().unwrap().op;
+    let names: Vec<&str> = list.iter().map(|op| op.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "AssignVariableOp",
+            "Const",
+            "DestroyResourceOp",
+            "Identity",
+            "MatMul",
+            "NoOp",
+            "ReadVariableOp",
+            "RestoreV2",
+            "StatefulPartitionedCall",
+            "StatelessWhile",
+            "StaticRegexReplace",
+            "VarHandleOp",
+            "While"
+        ]
+    );
+    assert_eq!(list[1].description, "as it was");
 }

@@ -5,7 +5,9 @@
 //! folder has the old model, or the old and the new, which say the same, or the new. Begun again,
 //! it goes on from there.
 
-use std::fs::{self, File};
+use std::fs;
+#[cfg(unix)]
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -42,12 +44,7 @@ impl SavedModelDir {
         options: &SaveOptions,
     ) -> Result<Saved> {
         let path = path.as_ref();
-        // Opening a pipe to lock it would wait for a writer.
-        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
-            let error = io::Error::from(io::ErrorKind::NotADirectory);
-            return Err(Error::from(error).context(path.display()));
-        }
-        let _lock = lock(path)?;
+        let _lock = FolderLock::take(path)?;
         remove_unfinished(path)?;
         let dir = SavedModelDir::open(path)?;
         let target = dir.resolve(form)?;
@@ -167,37 +164,63 @@ fn remove_unfinished(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps other conversions out of a folder.
-struct Lock(#[cfg(unix)] File);
+/// Keeps other conversions out of a folder for as long as it lives.
+///
+/// ```
+/// use proto_splitter_saved_model::directory::FolderLock;
+///
+/// let folder = tempfile::tempdir()?;
+/// let lock = FolderLock::take(folder.path())?;
+/// # if cfg!(unix) {
+/// assert!(FolderLock::take(folder.path()).is_err(), "one at a time");
+/// # }
+/// drop(lock);
+/// FolderLock::take(folder.path())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FolderLock(#[cfg(unix)] Option<File>);
 
-#[cfg(unix)]
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing wouldn't do: a process that is just being started has the file open too, until it
-        // becomes its program.
-        let _ = rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock);
+impl FolderLock {
+    /// Locks the folder `path`. On a file system without locks, this does nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if another conversion is at work in the folder, or there is no such folder.
+    pub fn take(path: &Path) -> Result<FolderLock> {
+        let at = |error: io::Error| Error::from(error).context(path.display());
+        // Opening a pipe to lock it would wait for a writer.
+        if !fs::metadata(path).map_err(at)?.is_dir() {
+            return Err(at(io::Error::from(io::ErrorKind::NotADirectory)));
+        }
+        #[cfg(unix)]
+        {
+            use rustix::fs::{FlockOperation, flock};
+            let folder = File::open(path).map_err(at)?;
+            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok(FolderLock(Some(folder))),
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let message = format!("{}: another conversion is at work", path.display());
+                    Err(Error::new(ErrorKind::Io, message))
+                }
+                // A file system without locks is no reason not to convert.
+                Err(_) => Ok(FolderLock(None)),
+            }
+        }
+        #[cfg(not(unix))]
+        {
+            Ok(FolderLock())
+        }
     }
 }
 
-fn lock(path: &Path) -> Result<Option<Lock>> {
-    #[cfg(unix)]
-    {
-        use rustix::fs::{FlockOperation, flock};
-        let at = |error: std::io::Error| Error::from(error).context(path.display());
-        let folder = File::open(path).map_err(at)?;
-        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock(folder))),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let message = format!("{}: another conversion is at work", path.display());
-                Err(Error::new(ErrorKind::Io, message))
-            }
-            // A file system without locks is no reason not to convert.
-            Err(_) => Ok(None),
+#[cfg(unix)]
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing wouldn't do: a process that is just being started has the file open too, until it
+        // becomes its program.
+        if let Some(folder) = &self.0 {
+            let _ = rustix::fs::flock(folder, rustix::fs::FlockOperation::Unlock);
         }
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = path;
-        Ok(None)
     }
 }

@@ -1,0 +1,96 @@
+//! How much memory a message takes once it is decoded.
+//!
+//! A message of a few bytes may become hundreds of times as many: an empty function has two bytes in
+//! a file, and hundreds in memory. So what a file has is counted before it is decoded.
+
+use prost_reflect::{Kind, MessageDescriptor};
+use proto_splitter_core::wire::{WireCursor, WireType};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_graph_def::proto::{FunctionDef, NodeDef, OpDef, op_def};
+use proto_splitter_saved_model::proto::{MetaGraphDef, SavedObject, descriptor_pool};
+
+/// The most memory that a model may take without its large constants, besides its bytes: 8 GiB. A
+/// model of four million nodes takes about half of that.
+pub const MAX_MEMORY: u64 = 8 << 30;
+
+/// How deep messages may nest: what the decoder allows.
+const MAX_DEPTH: u32 = 100;
+
+/// What a message takes that isn't one of the large ones, with its place in a list or a map.
+const MESSAGE: u64 = 64;
+/// What a string takes besides its bytes.
+const STRING: u64 = 32;
+const NUMBER: u64 = 8;
+
+/// Fails if the SavedModel with these bytes would take more than [`MAX_MEMORY`].
+pub(crate) fn check(bytes: &[u8]) -> Result<()> {
+    let mut counter = Counter { bytes, memory: 0 };
+    match descriptor_pool().get_message_by_name(proto_splitter_saved_model::SAVED_MODEL) {
+        Some(model) => counter.message(&model, 0..bytes.len() as u64, 0),
+        None => Ok(()),
+    }
+}
+
+struct Counter<'b> {
+    bytes: &'b [u8],
+    memory: u64,
+}
+
+impl Counter<'_> {
+    fn message(
+        &mut self,
+        message: &MessageDescriptor,
+        range: std::ops::Range<u64>,
+        depth: u32,
+    ) -> Result<()> {
+        let limit = |what: String, offset| {
+            Err(Error::new(ErrorKind::LimitExceeded, what).at_offset(offset))
+        };
+        if depth > MAX_DEPTH {
+            let what = format!("messages that nest deeper than {MAX_DEPTH}");
+            return limit(what, range.start);
+        }
+        let mut cursor = WireCursor::new(self.bytes);
+        cursor.set_range(range);
+        while let Some(field) = cursor.next()? {
+            let Some(known) = message.get_field(field.number.0) else {
+                continue;
+            };
+            let kind = known.kind();
+            let is_len = field.wire_type == WireType::Len;
+            let packed = field.value.end - field.value.start;
+            self.memory = self.memory.saturating_add(match &kind {
+                Kind::Message(inner) => size(inner),
+                Kind::String | Kind::Bytes => STRING,
+                // Each takes a byte at least.
+                _ if is_len => packed.saturating_mul(NUMBER),
+                _ => NUMBER,
+            });
+            if self.memory > MAX_MEMORY {
+                let what = format!(
+                    "so many small messages that the model would take more than {MAX_MEMORY} bytes of memory"
+                );
+                return limit(what, field.start);
+            }
+            if let (Kind::Message(inner), true) = (kind, is_len) {
+                self.message(&inner, field.value, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an empty message of this type takes.
+fn size(of: &MessageDescriptor) -> u64 {
+    let size = match of.full_name() {
+        "tensorflow.MetaGraphDef" => size_of::<MetaGraphDef>(),
+        "tensorflow.SavedObject" => size_of::<SavedObject>(),
+        "tensorflow.FunctionDef" => size_of::<FunctionDef>(),
+        "tensorflow.OpDef" => size_of::<OpDef>(),
+        "tensorflow.OpDef.ArgDef" => size_of::<op_def::ArgDef>(),
+        "tensorflow.OpDef.AttrDef" => size_of::<op_def::AttrDef>(),
+        "tensorflow.NodeDef" => size_of::<NodeDef>(),
+        _ => 0,
+    };
+    (size as u64).max(MESSAGE)
+}
