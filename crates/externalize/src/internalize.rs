@@ -59,6 +59,7 @@ pub fn internalize(
     let Some(record) = Record::read(from)? else {
         return Err(no_record(from));
     };
+    record.check(from, options)?;
     let rope = Arc::new(record.original(from)?);
     let message_size = rope.total_size();
     let save = SaveOptions::new().force(options.force);

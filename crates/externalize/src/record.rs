@@ -12,11 +12,12 @@ use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::rope::{Rope, RopeBuilder};
 use proto_splitter_core::wire::put_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use proto_splitter_tensor_bundle::{Bundle, Location, data_path, index_path};
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, Location, data_path, index_path};
 use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding, SpanReader, Varints};
 use crate::content::Contents;
+use crate::options::ExternalizeOptions;
 
 /// The file in a model's folder.
 pub const RECORD_FILE: &str = "assets.extra/proto_splitter_original.pb";
@@ -190,6 +191,19 @@ impl Record {
             return Err(Error::new(ErrorKind::ChecksumMismatch, message));
         }
         Ok(Some(record))
+    }
+
+    /// Reads the bundle in this folder and checks it against its checksums. Files that are mapped
+    /// have none.
+    pub(crate) fn check(&self, folder: &Path, options: &ExternalizeOptions) -> Result<()> {
+        if self.mapped {
+            return Ok(());
+        }
+        let verify = BundleOptions::new()
+            .progress(options.progress.clone())
+            .threads(options.thread_count());
+        Bundle::open(bundle_prefix(folder))?.verify(&verify)?;
+        Ok(())
     }
 
     /// The original of the model in this folder.

@@ -28,4 +28,4 @@ if ! "$old/bin/python" -c 'import importlib.metadata as m; m.version("tensorflow
   "$python" -m venv "$old"
   "$old/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-compile 'tensorflow-cpu==2.17.1'
 fi
-"$old/bin/python" "${check[@]}" --random 12 --memory 64
+"$old/bin/python" "${check[@]}" --random 12

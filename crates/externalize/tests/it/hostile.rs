@@ -7,8 +7,9 @@ use prost::Message;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::wire::put_varint;
 use proto_splitter_externalize::{ExternalizePlan, internalize};
-use proto_splitter_graph_def::proto::NodeDef;
+use proto_splitter_graph_def::proto::{DataType, NodeDef};
 use proto_splitter_saved_model::proto::SavedModel;
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, BundlePlan, NewTensor};
 
 use crate::models::{call, constant, function, model};
 use crate::{externalize, files, options, write_model};
@@ -271,6 +272,10 @@ fn a_bundle_or_a_record_that_lies_is_an_error_of_internalize() {
     };
     spoil(data, &|path, good| fs::write(path, &good[1..]).unwrap());
     spoil(data, &|path, _| fs::remove_file(path).unwrap());
+    spoil(data, &|path, mut good| {
+        good[100] ^= 1;
+        fs::write(path, good).unwrap();
+    });
     spoil(index, &|path, good| {
         fs::write(path, &good[..good.len() - 1]).unwrap()
     });
@@ -278,5 +283,28 @@ fn a_bundle_or_a_record_that_lies_is_an_error_of_internalize() {
         fs::write(path, &good[..good.len() / 2]).unwrap()
     });
     spoil(record, &|path, _| fs::write(path, b"\x08\x09").unwrap());
+    // Bundles that are sound, and others than the record says.
+    let prefix = out.join("assets/proto_splitter_constants");
+    let good = [data, index].map(|file| fs::read(out.join(file)).unwrap());
+    let key = Bundle::open(&prefix).unwrap().tensors()[0]
+        .name()
+        .to_owned();
+    for (what, key, dims, shards) in [
+        ("has no tensor", "other", 1024, 1),
+        ("its pieces have", key.as_str(), 1023, 1),
+        ("its pieces have", key.as_str(), 1025, 2),
+    ] {
+        let bytes = vec![1; dims * 4];
+        let tensor = NewTensor::new(key, DataType::DtFloat, [dims as u64], &bytes);
+        let plan = BundlePlan::new(vec![tensor], shards).unwrap();
+        plan.write(&prefix, &BundleOptions::new().force(true))
+            .unwrap();
+        let error = internalize(&out, &back, &options()).unwrap_err();
+        assert!(error.to_string().contains(what), "{what}: {error}");
+        assert!(!back.exists(), "{what}");
+    }
+    for (file, bytes) in [data, index].iter().zip(good) {
+        fs::write(out.join(file), bytes).unwrap();
+    }
     internalize(&out, &back, &options()).unwrap();
 }
