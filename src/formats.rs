@@ -21,6 +21,7 @@ pub static ALL: Registry = Registry::new(&[
     &proto_splitter_graph_def::GraphDefFormat,
     &proto_splitter_paddle::PaddleFormat,
     &proto_splitter_samediff::SameDiffFormat,
+    &proto_splitter_samediff::SafetensorsFormat,
     // Before the plain one, as which it would be read too.
     &proto_splitter_externalize::ExternalizedFormat,
     &proto_splitter_saved_model::SavedModelFormat,

@@ -47,8 +47,8 @@ pub(crate) use reading::{PartsArgs, ReadingArgs};
 pub(crate) use rewrite::{RecompressArgs, ReplaceArgs, RewriteArgs};
 pub(crate) use running::Shown;
 pub(crate) use samediff::{
-    AddArgs, DropArgs, ExtractArgs, MergeModelsArgs, SameDiffArgs, SameDiffCommand, TagForm,
-    TagsArgs, WritingArgs,
+    AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
+    SameDiffCommand, TagForm, TagsArgs, WritingArgs,
 };
 pub(crate) use schema::SchemaArgs;
 pub(crate) use split::SplitArgs;

@@ -10,6 +10,7 @@ use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::{FieldPath, PathQuery};
+use proto_splitter::progress::Progress;
 use proto_splitter::tensor::{TensorReader, tensor_at};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, member_names};
@@ -34,6 +35,10 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         return get_tensor(&input, name, args, output);
     }
     let text = args.path.as_deref().unwrap_or_default();
+    if is_archive(&input, args)? {
+        // There is no message for a path to lead through, so it is a tensor's name.
+        return get_tensor(&input, text, args, output);
+    }
     let options = merge::options(&input, &args.reading)?;
     let options = options.progress(match target(args) {
         None => output.reading("reading"),
@@ -52,6 +57,17 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
+/// Whether the input has tensors, and no message that they are in.
+fn is_archive(input: &Input, args: &GetArgs) -> Result<bool, Failure> {
+    let opened = source::special(
+        input,
+        &args.reading.schema,
+        args.reading.limits(),
+        Progress::none(),
+    )?;
+    Ok(opened.is_some_and(|opened| opened.plain().is_none()))
+}
+
 /// Writes a tensor by its name.
 fn get_tensor(
     input: &Input,
@@ -61,7 +77,7 @@ fn get_tensor(
 ) -> Result<Exit, Failure> {
     if !matches!(args.format, GetFormat::Npy | GetFormat::Binary) {
         return Err(Failure::usage(
-            "--tensor: a tensor is written as npy or binary",
+            "--format: a tensor is written as npy or binary",
         ));
     }
     let failed = |error: Error| Failure::of(input.path(), &error);

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{
-    AddArgs, DropArgs, ExtractArgs, MergeModelsArgs, SameDiffArgs, SameDiffCommand, TagForm,
-    TagsArgs, WritingArgs,
+    AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
+    SameDiffCommand, TagForm, TagsArgs, WritingArgs,
 };
 use crate::failure::Failure;
 use crate::output::{Output, one_line};
@@ -24,6 +24,12 @@ pub(crate) fn run(args: &SameDiffArgs, output: &mut Output<'_>) -> Result<Exit, 
         SameDiffCommand::Drop(args) => drop_tags(args, output),
         SameDiffCommand::Merge(args) => merge(args, output),
         SameDiffCommand::Add(args) => add(args, output),
+        SameDiffCommand::Rename(args) => rename(args, output),
+        SameDiffCommand::Dedup(args) => edit(args, output, Draft::deduplicate),
+        SameDiffCommand::Gc(args) => edit(args, output, |draft| {
+            draft.collect_garbage();
+            Ok(())
+        }),
     }
 }
 
@@ -158,10 +164,7 @@ fn merge(args: &MergeModelsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
                 "--rename {rename:?} is not TAG=NEW"
             )));
         };
-        let new: Tag = new
-            .parse()
-            .map_err(|error: Error| Failure::usage(error.to_string()))?;
-        renames.push((old, new));
+        renames.push((old, parse_tag(new)?));
     }
     let mut merged = Draft::new();
     for file in &args.files {
@@ -191,10 +194,7 @@ fn merge(args: &MergeModelsArgs, output: &mut Output<'_>) -> Result<Exit, Failur
 }
 
 fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let tag: Tag = args
-        .tag
-        .parse()
-        .map_err(|error: Error| Failure::usage(error.to_string()))?;
+    let tag = parse_tag(&args.tag)?;
     let mut draft = match &args.onto {
         Some(model) => open(model)?,
         None => Draft::new(),
@@ -213,6 +213,33 @@ fn add(args: &AddArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     };
     added.map_err(&failed)?;
     write(&draft, &args.out, &args.input, output)
+}
+
+fn rename(args: &RenameArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let mut draft = open(&args.file)?;
+    // A tag has no slash in its name, and a variable may have some.
+    let renamed = match args.old.split_once('/') {
+        Some((tag, variable)) => draft.rename_variable(tag, variable, &args.new),
+        None => draft.rename_tag(&args.old, parse_tag(&args.new)?),
+    };
+    renamed.map_err(failed(&args.file))?;
+    write(&draft, &args.out, &args.file, output)
+}
+
+/// Writes a model after one change to it.
+fn edit(
+    args: &CopyArgs,
+    output: &mut Output<'_>,
+    change: impl FnOnce(&mut Draft) -> Result<(), Error>,
+) -> Result<Exit, Failure> {
+    let mut draft = open(&args.file)?;
+    change(&mut draft).map_err(failed(&args.file))?;
+    write(&draft, &args.out, &args.file, output)
+}
+
+fn parse_tag(name: &str) -> Result<Tag, Failure> {
+    name.parse()
+        .map_err(|error: Error| Failure::usage(error.to_string()))
 }
 
 fn open(path: &Path) -> Result<Draft, Failure> {

@@ -10,13 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use export::write_classic;
+pub(crate) use safetensors::header_len as safetensors_header;
 pub use safetensors::write_safetensors;
+pub(crate) use sdnb::MAGIC as SDNB_MAGIC;
 
 use crate::limits::Limits;
 use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 
-/// What a file begins with.
-const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
+/// What a zip archive with entries begins with.
+pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 
 /// Reads a model of another format, as what a tag has: a classic FlatBuffers file, SDNB (alone or
 /// in shards), SDZ, or safetensors, of which all tensors become variables.
@@ -72,7 +74,7 @@ fn import_any(path: &Path, limits: &Limits) -> Result<TagContent> {
     if magic == sdnb::MAGIC {
         return sdnb::read_files(path, limits);
     }
-    match safetensors::recognize(&*file)? {
+    match safetensors::read_header_len(&*file)? {
         Some(header_len) => safetensors::read(file, header_len),
         None => classic::read(file, limits),
     }

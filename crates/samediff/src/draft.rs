@@ -4,6 +4,7 @@ mod contents;
 mod edit;
 mod open;
 mod plan;
+mod rename;
 mod write;
 
 use std::fmt;

@@ -1,8 +1,8 @@
 //! FlatBuffers: tables by the schemas under `schemas/`, read by position and written in one go.
 //!
-//! The code that the known generators make needs `unsafe` and the whole buffer in memory. Here the
-//! schema is data: [`schema`] is generated from the `.fbs` files, and one reader and one writer go
-//! by it. A classic file of 2 GiB is then read without its arrays, which stay where they are.
+//! The code that `planus` and `flatc` generate needs `unsafe` and the whole buffer in memory. Here
+//! the schema is data: [`schema`] is generated from the `.fbs` files, and one reader and one writer
+//! go by it. A classic file of 2 GiB is then read without its arrays, which stay where they are.
 //!
 //! ```text
 //! buffer   u32 offset of the root table

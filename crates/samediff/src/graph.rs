@@ -2,11 +2,13 @@
 
 mod check;
 mod codec;
+mod rename;
 
 use std::collections::HashMap;
 
 pub(crate) use check::check;
 pub(crate) use codec::{from_bytes, optional_dtype, to_bytes};
+pub(crate) use rename::rename_variable;
 
 use crate::fb::Object;
 use crate::{DType, VarType};

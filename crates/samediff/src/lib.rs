@@ -42,7 +42,7 @@ pub use bridge::{import, import_with, write_classic, write_safetensors};
 pub use draft::{Draft, TagContent, WriteOptions, Written};
 pub use dtype::{DType, VarType};
 pub use error::{Error, ErrorKind, Result};
-pub use format::{IMPORTED_TAG, SameDiffFormat};
+pub use format::{IMPORTED_TAG, SafetensorsFormat, SameDiffFormat};
 pub use graph::{Arguments, Graph, Operation, Variable};
 pub use layout::Role;
 pub use limits::{DEFAULT_MAX_ENTRIES, DEFAULT_MAX_GRAPH_SIZE, DEFAULT_MAX_TEXT_SIZE, Limits};

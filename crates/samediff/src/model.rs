@@ -125,7 +125,7 @@ impl Model {
         let limits = options.limits;
         let archive = Archive::open(source, &limits)?;
         let Some(index) = archive.directory().find(layout::TAGS) else {
-            let message = "there is no tags.txt, so this is no SameDiff model";
+            let message = "there is no tags.txt, so this is not a SameDiff model";
             return Err(Error::new(ErrorKind::MissingEntry, message).in_entry(layout::TAGS));
         };
         let bytes = archive.read(index, limits.get_max_text_size())?;

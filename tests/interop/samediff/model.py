@@ -156,14 +156,18 @@ def graph_file(variables, operations):
     return bytes(builder.Output())
 
 
-def classic_file(variables):
+def classic_array(builder, *what, **how):
+    return write_array(builder, ClassicArray, *what, **how)
+
+
+def classic_file(variables, array_table=classic_array):
     """variables: (name, dtype, kind, shape, data or None, how)."""
     builder = flatbuffers.Builder(1024)
     tables = []
     for index, (name, dtype, kind, shape, data, how) in enumerate(variables):
         array = None
         if data is not None:
-            array = write_array(builder, ClassicArray, dtype, shape, data, **how)
+            array = array_table(builder, dtype, shape, data, **how)
         IntPair.IntPairStart(builder)
         IntPair.IntPairAddFirst(builder, index + 1)
         pair = IntPair.IntPairEnd(builder)
@@ -185,6 +189,41 @@ def classic_file(variables):
     FlatGraph.FlatGraphAddVariables(builder, tables)
     builder.Finish(FlatGraph.FlatGraphEnd(builder))
     return bytes(builder.Output())
+
+
+def sdnb_array(builder, dtype, shape, data, order, blob):
+    """An array as SDNB has it: plain dimensions, and the order of elements where others say that of bytes."""
+    module = ClassicArray
+    buffer = builder.CreateByteVector(data) if blob is None else None
+    dims = vector(builder, module.FlatArrayStartShapeVector, shape, builder.PrependInt64)
+    module.FlatArrayStart(builder)
+    module.FlatArrayAddShape(builder, dims)
+    if buffer is not None:
+        module.FlatArrayAddBuffer(builder, buffer)
+    else:
+        module.FlatArrayAddAppendedDataOffset(builder, blob)
+        module.FlatArrayAddAppendedDataLength(builder, len(data))
+    module.FlatArrayAddDtype(builder, DTYPES[dtype][0])
+    module.FlatArrayAddByteOrder(builder, int(order == "f"))
+    return module.FlatArrayEnd(builder)
+
+
+def sdnb_file(variables, inline_below):
+    """An SDNB file. variables: (name, dtype, kind, shape, data or None, order); large arrays go behind the graph."""
+    blobs = b""
+
+    def array(builder, dtype, shape, data, order):
+        nonlocal blobs
+        blob = None
+        if len(data) >= inline_below:
+            blob, blobs = len(blobs), blobs + data
+        return sdnb_array(builder, dtype, shape, data, order, blob)
+
+    graph = classic_file([(*row[:5], {"order": row[5]}) for row in variables], array)
+    manifest = b"\xac\xed\0\5" + b"what Java makes of a map"
+    at = 32 + len(graph) + len(blobs)
+    header = b"SDNB" + struct.pack(">iqqq", 1, at, len(manifest), 32)
+    return header + graph + blobs + manifest
 
 
 def text(value):
@@ -269,6 +308,7 @@ def read_model(path):
                         [(name, op.IArgs(k)) for k, name in enumerate(names)],
                         [op.TArgs(k) for k in range(op.TArgsLength())],
                         [bool(op.BArgs(k)) for k in range(op.BArgsLength())],
+                        [(text(op.DArgNames(k)), op.DArgs(k)) for k in range(op.DArgsLength())],
                     )
                 )
             parameters = {}
@@ -322,10 +362,14 @@ def write_safetensors(tensors):
     return struct.pack("<Q", len(header)) + header + body
 
 
-def write_zip(path, entries, deflated=()):
+def zip_bytes(entries, deflated=()):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in entries.items():
             how = zipfile.ZIP_DEFLATED if name in deflated else zipfile.ZIP_STORED
             archive.writestr(zipfile.ZipInfo(name), data, compress_type=how)
-    Path(path).write_bytes(buffer.getvalue())
+    return buffer.getvalue()
+
+
+def write_zip(path, entries, deflated=()):
+    Path(path).write_bytes(zip_bytes(entries, deflated))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+import fixtures
 import model as m
 
 passed = failed = 0
@@ -61,19 +62,29 @@ def expected(dtype, shape, values):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--protosplit", required=True)
+    parser.add_argument("--flatc", help="flatc, to have it read and write graphs itself")
     args = parser.parse_args()
 
-    def run(*words):
-        command = [args.protosplit, "samediff", *map(str, words)]
+    def any_command(*words):
+        command = list(map(str, words))
         done = subprocess.run(command, capture_output=True, text=True)
         check(" ".join(command[1:]), (done.returncode, done.stderr), (0, ""))
+
+    def protosplit(*words):
+        any_command(args.protosplit, *words)
+
+    def run(*words):
+        protosplit("samediff", *words)
 
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         classic(folder, run)
         archives(folder, run)
         tensors(folder, run)
+        forms(folder, protosplit)
         real(folder, run)
+        if args.flatc:
+            graphs(folder, any_command, args.protosplit, args.flatc)
     print(f"{passed} passed, {failed} failed")
     raise SystemExit(failed != 0)
 
@@ -153,7 +164,7 @@ def archives(folder, run):
         kinds = {name: (m.DTYPES[dtype][0], kind, shape) for name, dtype, kind, shape in variables}
         check(f"{tag}: variables", read, kinds)
         args = [("transpose", 1), ("z", -9)]
-        op = ("mul", "matmul", 0, 0, ["in", "layer/w:0"], ["out"], args, [], [])
+        op = ("mul", "matmul", 0, 0, ["in", "layer/w:0"], ["out"], args, [], [], [])
         check(f"{tag}: operations", ops, [op])
         check(f"{tag}: alignment", m.misaligned(out), [])
     with zipfile.ZipFile(folder / "TWO.zip") as archive:
@@ -198,6 +209,60 @@ def tensors(folder, run):
     run("extract", out, "-o", folder / "last.safetensors", "--to", "safetensors")
     found = m.read_safetensors((folder / "last.safetensors").read_bytes())
     check("a step", found, {**start, **step})
+
+
+def forms(folder, protosplit):
+    """The files of tests/data/samediff, each of which is the same model, become models."""
+    root = Path(__file__).resolve().parents[3]
+    expected_values = {"w": expected("FLOAT", [2, 3], fixtures.W), "b": expected("INT16", [3], fixtures.B)}
+    for name, content in fixtures.files().items():
+        stored = root / "tests/data/samediff" / name
+        if not name.endswith(("zip", "sdz")):
+            # What is deflated depends on the library's version.
+            check(f"{name} is as it was generated", stored.read_bytes() == content, True)
+        out = folder / f"{name}.zip"
+        protosplit("convert", stored, "-o", out, "--to", "samediff")
+        protosplit("verify", out)
+        ((_, (_, _, parameters, _)),) = m.read_model(out).items()
+        check(f"{name}: values", parameters, expected_values)
+        protosplit("convert", out, "-o", folder / f"{name}.safetensors", "--to", "safetensors")
+        found = m.read_safetensors((folder / f"{name}.safetensors").read_bytes())
+        check(f"{name}: tensors", found, fixtures.TENSORS)
+        npy = folder / "w.npy"
+        protosplit("get", out, "w", "--format", "npy", "-o", npy, "--force")
+        check(f"{name}: NumPy", np.load(npy).tolist(), fixtures.W.tolist())
+        if name.startswith("tensors"):
+            continue
+        protosplit("convert", out, "-o", folder / f"{name}.fb", "--to", "fb")
+        variables, _ = m.read_classic((folder / f"{name}.fb").read_bytes())
+        values = {key: row[3] for key, row in variables.items() if row[3] is not None}
+        check(f"{name}: classic", values, expected_values)
+
+
+def graphs(folder, command, protosplit, flatc):
+    """flatc makes JSON of our graphs and arrays, and what it makes of that is read as the same."""
+    root = Path(__file__).resolve().parents[3]
+    schema = root / "crates/samediff/schemas/samediff.fbs"
+    for name in ["classic.zip", "python.zip", *(path.name for path in folder.glob("real*.zip"))]:
+        entries = {}
+        with zipfile.ZipFile(folder / name) as archive:
+            entries = {entry: archive.read(entry) for entry in archive.namelist()}
+        for entry in [entry for entry in entries if entry.endswith("graph.fb")]:
+            work = folder / "flatc"
+            work.mkdir(exist_ok=True)
+            (work / "graph.bin").write_bytes(entries[entry])
+            options = ["-o", work, "--strict-json", "--defaults-json"]
+            command(flatc, *options, "--json", "--raw-binary", schema, "--", work / "graph.bin")
+            command(flatc, "-o", work, "--binary", schema, work / "graph.json")
+            check(f"{name}: {entry} is written anew", (work / "graph.bin").read_bytes() != entries[entry], True)
+            entries[entry] = (work / "graph.bin").read_bytes()
+        anew = folder / f"anew-{name}"
+        m.write_zip(anew, entries)
+        command(protosplit, "verify", anew)
+        before, after = folder / "before.fb", folder / "after.fb"
+        for source, out in ((folder / name, before), (anew, after)):
+            command(protosplit, "convert", source, "-o", out, "--to", "fb", "--force")
+        check(f"{name}: graphs by flatc", after.read_bytes() == before.read_bytes(), True)
 
 
 def real(folder, run):

@@ -33,7 +33,8 @@ Examples:
 pub(crate) struct GetArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// The place in the message, as `info` shows it; . is all of it
+    /// The place in the message, as `info` shows it; . is all of it. Where there are tensors and
+    /// no message, the name of a tensor
     #[arg(required_unless_present = "tensor", conflicts_with = "tensor")]
     pub(crate) path: Option<String>,
     /// Instead of a place, the name of a tensor, as `tensors` lists it

@@ -14,6 +14,7 @@ Examples:
   protosplit samediff add step2.safetensors --onto model.zip --like start \\
       --tag step-2 -o model.zip --force
   protosplit samediff tags model.zip
+  protosplit samediff rename model.zip start/w weights -o model.zip --force
   protosplit samediff extract model.zip step-2 -o step2.fb --to fb";
 
 #[derive(Args, Debug)]
@@ -34,6 +35,12 @@ pub(crate) enum SameDiffCommand {
     Merge(MergeModelsArgs),
     /// Write a model with a tag more: from a classic, SDNB, SDZ or safetensors file
     Add(AddArgs),
+    /// Write a model in which a tag, or a variable of one, has another name
+    Rename(RenameArgs),
+    /// Write a model in which arrays that are the same share one file
+    Dedup(CopyArgs),
+    /// Write a model without the files that nothing refers to
+    Gc(CopyArgs),
 }
 
 #[derive(Args, Debug)]
@@ -107,6 +114,28 @@ pub(crate) struct MergeModelsArgs {
     /// Give a tag of the first file in which it occurs another name
     #[arg(long, value_name = "TAG=NEW")]
     pub(crate) rename: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RenameArgs {
+    /// A SameDiff model
+    pub(crate) file: PathBuf,
+    /// A tag, or TAG/NAME for a variable of that tag
+    #[arg(value_name = "TAG[/NAME]")]
+    pub(crate) old: String,
+    /// The new name of the tag or of the variable
+    pub(crate) new: String,
+    #[command(flatten)]
+    pub(crate) out: WritingArgs,
+}
+
+/// What is written from one model without anything more being said.
+#[derive(Args, Debug)]
+pub(crate) struct CopyArgs {
+    /// A SameDiff model
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) out: WritingArgs,
 }
 
 #[derive(Args, Debug)]

@@ -24,6 +24,7 @@ mod other_schemas;
 mod pieces;
 mod process;
 mod rewrite;
+mod samediff;
 mod schemas;
 mod split;
 mod standard_streams;

@@ -145,7 +145,7 @@ fn a_name_that_no_tensor_has_is_answered_with_the_one_that_was_meant() {
         TYPE[1],
     ]);
     let line = json.failed(Exit::Usage);
-    assert_eq!(line, "--tensor: a tensor is written as npy or binary");
+    assert_eq!(line, "--format: a tensor is written as npy or binary");
 }
 
 #[test]

@@ -234,10 +234,10 @@ impl Array {
     ///
     /// [`ErrorKind::UnsupportedArray`] if it isn't of texts; [`ErrorKind::LimitExceeded`] if they
     /// have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
-    /// [`ErrorKind::InvalidArray`] if they are no UTF-8 or lie outside of the array.
+    /// [`ErrorKind::InvalidArray`] if they are not UTF-8 or lie outside of the array.
     pub fn strings(&self) -> Result<Vec<String>> {
         if self.info.dtype() != DType::Utf8 {
-            let message = format!("elements of type {} are no texts", self.info.dtype());
+            let message = format!("elements of type {} are not texts", self.info.dtype());
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
         }
         let bytes = self

@@ -63,7 +63,7 @@ pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Vec<String>> {
             return Err(invalid(message));
         };
         let text = std::str::from_utf8(text);
-        let text = text.map_err(|_| invalid(format!("text {index} is no utf-8")))?;
+        let text = text.map_err(|_| invalid(format!("text {index} is not utf-8")))?;
         decoded.push(text.to_owned());
     }
     Ok(decoded)

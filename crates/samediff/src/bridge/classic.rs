@@ -26,7 +26,7 @@ pub(super) fn read(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagConten
     let table = fb::read(&source, &flat_graph::FLAT_GRAPH, kind, &mut budget)?;
     // Anything may be taken for a table without fields.
     if table.is_empty() {
-        let message = "no model: neither a graph, nor a zip archive, SDNB or safetensors";
+        let message = "not a model: neither a graph, nor a zip archive, SDNB or safetensors";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
     }
     convert(table, &source, &mut budget, |table| {
@@ -192,7 +192,7 @@ fn read_node(mut table: Object, names: &HashMap<Id, String>) -> Result<Operation
 fn named(names: &HashMap<Id, String>, id: Id) -> Result<String> {
     let name = names.get(&id).cloned();
     name.ok_or_else(|| {
-        let message = format!("the input {}:{} is no variable", id.0, id.1);
+        let message = format!("the input {}:{} is not a variable", id.0, id.1);
         Error::new(ErrorKind::UnknownVariable, message)
     })
 }

@@ -23,18 +23,23 @@ const MAX_HEADER_LEN: u64 = 100_000_000;
 /// What stands in front of the header: its length, lowest byte first.
 const LEN_LEN: u64 = 8;
 
-/// The length of the header, if a file begins with one: a length, and then `{`.
-pub(super) fn recognize(source: &dyn ReadAt) -> Result<Option<u64>> {
+/// The length of the header, if a file begins with one.
+pub(super) fn read_header_len(source: &dyn ReadAt) -> Result<Option<u64>> {
     let mut head = [0; 9];
     let size = source.size()?;
     if size < head.len() as u64 {
         return Ok(None);
     }
     source.read_exact_at(0, &mut head)?;
-    let [len @ .., brace] = head;
-    let len = u64::from_le_bytes(len);
-    let fits = len <= size - LEN_LEN && len <= MAX_HEADER_LEN;
-    Ok((brace == b'{' && fits).then_some(len))
+    Ok(header_len(&head, size))
+}
+
+/// The length of the header, if a file of this size begins with one: its length, and then `{`.
+pub(crate) fn header_len(head: &[u8], size: u64) -> Option<u64> {
+    let (len, rest) = head.split_first_chunk()?;
+    let len = u64::from_le_bytes(*len);
+    let fits = len <= size.checked_sub(LEN_LEN)? && len <= MAX_HEADER_LEN;
+    (rest.first() == Some(&b'{') && fits).then_some(len)
 }
 
 /// Reads a file: all of its tensors become variables.

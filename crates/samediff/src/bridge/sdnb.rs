@@ -16,7 +16,7 @@ use crate::zip::{Archive, Section};
 use crate::{Array, ArrayInfo, DType, Error, ErrorKind, Order, Result, TagContent};
 
 /// What a file begins with.
-pub(super) const MAGIC: &[u8] = b"SDNB";
+pub(crate) const MAGIC: &[u8] = b"SDNB";
 
 /// The header, whose numbers have their highest byte first:
 ///
@@ -31,7 +31,7 @@ const HEADER: usize = 32;
 
 const VERSION: i32 = 1;
 
-/// The most shards that a model may have: as many as files are sensibly opened.
+/// The most shards that a model may have: each is an open file.
 const MAX_SHARDS: u32 = 4096;
 
 /// An SDNB file, alone or as a shard.
@@ -96,7 +96,7 @@ pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagCo
             (0..count).map(shard).collect::<Result<_>>()?
         }
         (None, None) => {
-            let message = "no model: there is neither tags.txt nor model.sdnb in the archive";
+            let message = "not a model: there is neither tags.txt nor model.sdnb in the archive";
             return Err(Error::new(ErrorKind::MissingEntry, message));
         }
     };
@@ -138,7 +138,7 @@ impl Part {
         source.read_exact_at(0, &mut header)?;
         if !header.starts_with(MAGIC) {
             return Err(invalid(
-                "no SDNB file: it doesn't begin with SDNB".to_owned(),
+                "not an SDNB file: it doesn't begin with SDNB".to_owned(),
             ));
         }
         let (words, _) = header[8..].as_chunks::<8>();
@@ -186,7 +186,7 @@ impl Part {
             0 => Order::C,
             1 => Order::F,
             other => {
-                let message = format!("an order of {other}");
+                let message = format!("order {other} of elements is unknown");
                 return Err(Error::new(ErrorKind::InvalidArray, message));
             }
         };

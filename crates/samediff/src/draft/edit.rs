@@ -114,7 +114,7 @@ impl Draft {
         tags.chain(homes).max().map_or(0, |identity| identity + 1)
     }
 
-    fn check_new(&self, tag: &Tag) -> Result<()> {
+    pub(super) fn check_new(&self, tag: &Tag) -> Result<()> {
         if self.tags.iter().any(|other| other.tag == *tag) {
             let message = format!("the tag {:?} is there already", tag.as_str());
             return Err(Error::new(ErrorKind::DuplicateTag, message));
@@ -122,7 +122,7 @@ impl Draft {
         Ok(())
     }
 
-    fn position(&self, name: &str) -> Result<usize> {
+    pub(super) fn position(&self, name: &str) -> Result<usize> {
         let found = self.tags.iter().position(|tag| tag.tag.is(name));
         found.ok_or_else(|| {
             let message = format!("there is no tag {name:?}");
@@ -209,21 +209,6 @@ impl Draft {
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         self.tags.remove(at);
-        Ok(())
-    }
-
-    /// Gives a tag another name.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::DuplicateTag`] if another has
-    /// the new name.
-    pub fn rename_tag(&mut self, name: &str, to: Tag) -> Result<()> {
-        let at = self.position(name)?;
-        if self.tags[at].tag != to {
-            self.check_new(&to)?;
-        }
-        self.tags[at].tag = to;
         Ok(())
     }
 
@@ -369,7 +354,7 @@ fn in_order(graph: &Graph, arrays: Vec<(String, Vec<Array>)>) -> Result<Vec<(Str
         let place = by_name.get(&*name).copied();
         let place = place.filter(|&place| graph.variables[place].kind.has_values());
         let Some(place) = place else {
-            let message = format!("{name:?} is no variable or constant of the graph");
+            let message = format!("{name:?} is not a variable or constant of the graph");
             return Err(Error::new(ErrorKind::UnexpectedParameter, message));
         };
         places.push((place, name, arrays));

@@ -47,7 +47,7 @@ impl Draft {
         draft.keep_unreferenced();
         for (index, record) in model.archive().directory().files() {
             match model.place(&record.name) {
-                Some((tag, path)) if is_other(path) => {
+                Some((tag, path)) if is_unknown(path) => {
                     draft.tags[tag]
                         .others
                         .push((path.to_owned(), content(index)));
@@ -92,8 +92,8 @@ fn items(arrays: &Arrays<'_>, files: &HashMap<EntryIndex, FileIndex>) -> Vec<Ite
     items.collect()
 }
 
-/// Whether an entry below a tag is none that the format knows.
-fn is_other(path: &str) -> bool {
+/// Whether the format does not know an entry below a tag.
+fn is_unknown(path: &str) -> bool {
     let lists = [
         layout::GRAPH,
         layout::PARAMS,

@@ -101,7 +101,7 @@ impl Reader<'_, '_> {
         self.budget.spend(24 + u64::from(count))?;
         let mut bytes = vec![0; count as usize];
         self.buffer.fill(start, &mut bytes)?;
-        String::from_utf8(bytes).map_err(|_| self.buffer.fault("a string is no utf-8", start))
+        String::from_utf8(bytes).map_err(|_| self.buffer.fault("a string is not utf-8", start))
     }
 
     fn numbers<T, const N: usize>(&mut self, at: u64, parse: fn([u8; N]) -> T) -> Result<Vec<T>> {

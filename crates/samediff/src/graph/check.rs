@@ -62,6 +62,6 @@ fn duplicate(what: &str, name: &str) -> Error {
 
 #[cold]
 fn unknown(what: &str, name: &str) -> Error {
-    let message = format!("the {what} {name:?} is no variable of the graph");
+    let message = format!("the {what} {name:?} is not a variable of the graph");
     Error::new(ErrorKind::UnknownVariable, message)
 }

@@ -129,7 +129,7 @@ fn resolve(model: &Model, own: usize, role: Role, file: &FileRef) -> Result<Arra
         None => own,
         Some(name) => model.tag_index(name).ok_or_else(|| {
             let message = format!(
-                "reference {:?} is to a tag that there is not",
+                "reference {:?} is to a tag that is not in tags.txt",
                 file.to_string()
             );
             Error::new(ErrorKind::UnknownTag, message)

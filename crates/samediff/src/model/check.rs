@@ -169,7 +169,7 @@ impl<'m> Checker<'m> {
                         ));
                     }
                 }
-                _ => self.warn(format!("{name}: no entry that the format knows")),
+                _ => self.warn(format!("{name}: the format does not know this entry")),
             }
         }
     }
@@ -202,7 +202,7 @@ impl<'m> Checker<'m> {
                 Some((graph, by_name)) => match by_name.get(name) {
                     Some(&index) => Some(&graph.variables[index]),
                     None => {
-                        let message = format!("{name:?} is no variable of the graph");
+                        let message = format!("{name:?} is not a variable of the graph");
                         self.note(at(Error::new(ErrorKind::UnexpectedParameter, message)))?;
                         None
                     }
@@ -267,7 +267,7 @@ impl<'m> Checker<'m> {
             });
             match variable {
                 None if graph.is_some() => {
-                    self.warn(format!("{place}: {name:?} is no variable of the graph"));
+                    self.warn(format!("{place}: {name:?} is not a variable of the graph"));
                 }
                 Some(variable) if variable.kind != VarType::Variable => {
                     let message = format!(

@@ -175,7 +175,7 @@ impl End {
             .rev()
             .find(ends_here)
             .ok_or_else(|| {
-                let message = "no zip archive: there is no end of a central directory";
+                let message = "not a zip archive: it has no end of a central directory";
                 Error::new(ErrorKind::NotAnArchive, message)
             })?;
         let end = &tail[at..];
@@ -293,7 +293,7 @@ fn decode_name(name: Vec<u8>, is_utf8: bool) -> Result<Box<str>> {
     }
     let name = String::from_utf8(name);
     let name =
-        name.map_err(|_| Error::new(ErrorKind::UnsafeName, "an entry's name is no utf-8"))?;
+        name.map_err(|_| Error::new(ErrorKind::UnsafeName, "an entry's name is not utf-8"))?;
     Ok(name.into())
 }
 

@@ -247,6 +247,66 @@ fn models_are_merged_in_order_of_age() {
 }
 
 #[test]
+fn a_tag_gets_another_name_and_its_files_go_along() {
+    let draft = tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]);
+    let (folder, _, model) = written(&draft);
+    let mut draft = Draft::open(&model).unwrap();
+    let taken = draft.rename_tag("a", "B".parse().unwrap()).unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::DuplicateTag);
+    let unknown = draft.rename_tag("c", "d".parse().unwrap()).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::UnknownTag);
+    draft.rename_tag("a", "start".parse().unwrap()).unwrap();
+    // Its own name in another case is not taken.
+    draft.rename_tag("b", "B".parse().unwrap()).unwrap();
+    let path = folder.path().join("renamed.zip");
+    write(&draft, &path);
+    assert_eq!(text(&path, "tags.txt"), "start\nB\n");
+    assert_eq!(
+        text(&path, "B/params.txt"),
+        "layer/w 0\nlayer/b:0 start/1\n"
+    );
+    let model = Model::open(&path).unwrap();
+    let report = model.check(&CheckOptions::new()).unwrap();
+    report.into_result().unwrap();
+}
+
+#[test]
+fn a_variable_of_a_tag_gets_another_name_and_its_files_stay_shared() {
+    let draft = tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]);
+    let (folder, _, model) = written(&draft);
+    let mut draft = Draft::open(&model).unwrap();
+    for (from, to, kind) in [
+        ("none", "x", ErrorKind::UnknownVariable),
+        ("layer/w", "out", ErrorKind::DuplicateName),
+        ("layer/w", "two words", ErrorKind::NameNotRepresentable),
+        ("layer/w", "", ErrorKind::NameNotRepresentable),
+    ] {
+        let error = draft.rename_variable("b", from, to).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    let unknown = draft.rename_variable("c", "layer/w", "w").unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::UnknownTag);
+    draft.rename_variable("B", "layer/w", "weights").unwrap();
+    draft.rename_variable("b", "layer/b:0", "bias").unwrap();
+    // What has no values is in no list, so its name may be any.
+    draft.rename_variable("b", "out", "the output").unwrap();
+    let path = folder.path().join("renamed.zip");
+    assert_eq!(write(&draft, &path).arrays, 6);
+    assert_eq!(text(&path, "a/params.txt"), "layer/w 0\nlayer/b:0 1\n");
+    assert_eq!(text(&path, "b/params.txt"), "weights 0\nbias a/1\n");
+    assert_eq!(text(&path, "b/updater.txt"), "weights 0 a/1\n");
+    let model = Model::open(&path).unwrap();
+    let tag = model.default_tag();
+    let operation = tag.graph().unwrap().operations.remove(0);
+    assert_eq!(operation.inputs, ["in", "weights", "bias"]);
+    assert_eq!(operation.outputs, ["the output"]);
+    let w = tag.parameter("weights").unwrap();
+    assert!(w.equals(&floats(&[2, 3], 3.0)).unwrap());
+    let report = model.check(&CheckOptions::new()).unwrap();
+    report.into_result().unwrap();
+}
+
+#[test]
 fn a_file_is_edited_in_its_own_place() {
     let (folder, path, model) =
         written(&tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]));
@@ -332,8 +392,8 @@ fn entries_that_the_format_does_not_know_are_kept() {
     assert_eq!(
         report.warnings,
         [
-            "README: no entry that the format knows",
-            "a/params_maps.txt: no entry that the format knows",
+            "README: the format does not know this entry",
+            "a/params_maps.txt: the format does not know this entry",
             "a/params/99.fb: nothing refers to this file",
         ]
     );

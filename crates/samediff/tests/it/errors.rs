@@ -1,124 +1,16 @@
 //! What is wrong with a model is said by name, entry and line.
 
-use std::io::{Cursor, Read, Write};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, DType, Draft, Error, ErrorKind, Graph, Model, ModelOptions,
-    TagContent, VarType, Variable,
+    Array, ArrayInfo, CheckOptions, DType, Draft, Error, ErrorKind, Graph, TagContent, VarType,
+    Variable,
 };
 use record_file::ReadAt;
 
-use crate::support::{content, floats, graph, written};
-
-/// The entries of an archive.
-#[derive(Clone)]
-pub(crate) struct Entries(pub(crate) Vec<(String, Vec<u8>)>);
-
-impl Entries {
-    /// Those of a good model: two tags, of which the second refers to the first.
-    pub(crate) fn good() -> Entries {
-        let mut draft = Draft::new();
-        draft
-            .add_tag("a".parse().unwrap(), content(1.0, 2.0))
-            .unwrap();
-        draft
-            .add_tag("b".parse().unwrap(), content(3.0, 2.0))
-            .unwrap();
-        let (_folder, path, _) = written(&draft);
-        let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
-        let mut entries = Vec::new();
-        for index in 0..archive.len() {
-            let mut file = archive.by_index(index).unwrap();
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).unwrap();
-            entries.push((file.name().unwrap().into_owned(), bytes));
-        }
-        Entries(entries)
-    }
-
-    pub(crate) fn put(&mut self, name: &str, bytes: impl Into<Vec<u8>>) {
-        let bytes = bytes.into();
-        match self.0.iter_mut().find(|(known, _)| known == name) {
-            Some((_, known)) => *known = bytes,
-            None => self.0.push((name.to_owned(), bytes)),
-        }
-    }
-
-    pub(crate) fn drop(&mut self, name: &str) {
-        let before = self.0.len();
-        self.0.retain(|(known, _)| known != name);
-        assert_eq!(self.0.len() + 1, before, "{name}");
-    }
-
-    fn get(&mut self, name: &str) -> &mut Vec<u8> {
-        &mut self
-            .0
-            .iter_mut()
-            .find(|(known, _)| known == name)
-            .unwrap()
-            .1
-    }
-
-    pub(crate) fn archive(&self) -> Vec<u8> {
-        let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
-        let options = zip::write::SimpleFileOptions::default()
-            .compression_method(zip::CompressionMethod::Stored);
-        for (name, bytes) in &self.0 {
-            archive.start_file(name.as_str(), options).unwrap();
-            archive.write_all(bytes).unwrap();
-        }
-        archive.finish().unwrap().into_inner()
-    }
-}
-
-/// What opening and checking an archive finds first.
-pub(crate) fn first_error(archive: Vec<u8>) -> Error {
-    match open(archive) {
-        Err(error) => error,
-        Ok(model) => {
-            let report = model.check(&CheckOptions::new());
-            report.and_then(|report| report.into_result()).unwrap_err()
-        }
-    }
-}
-
-pub(crate) fn open(archive: Vec<u8>) -> Result<Model, Error> {
-    Model::from_source(Arc::new(archive), &ModelOptions::new())
-}
-
-/// The file of an array, as this crate writes it.
-fn file_of(array: Array) -> Vec<u8> {
-    let dims = array
-        .info()
-        .shape()
-        .iter()
-        .map(|&dim| dim as i64)
-        .collect::<Vec<_>>();
-    let mut graph = Graph::default();
-    graph.variables.push(Variable::new(
-        "x",
-        VarType::Constant,
-        array.info().dtype(),
-        dims,
-    ));
-    let mut draft = Draft::new();
-    draft
-        .add_tag(
-            "t".parse().unwrap(),
-            TagContent::new(graph).parameter("x", array),
-        )
-        .unwrap();
-    let (_folder, path, _) = written(&draft);
-    let mut archive = zip::ZipArchive::new(std::fs::File::open(path).unwrap()).unwrap();
-    let mut bytes = Vec::new();
-    archive
-        .by_name("t/params/0.fb")
-        .unwrap()
-        .read_to_end(&mut bytes)
-        .unwrap();
-    bytes
-}
+use crate::entries::{ALL, ARGUMENTS, Entries, file_of, first_error, open};
+use crate::support::{floats, graph};
 
 type Change = fn(&mut Entries);
 
@@ -163,7 +55,7 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
             Some(2),
         ),
         (
-            "tags in no utf-8",
+            "tags that are not utf-8",
             |e| e.put("tags.txt", b"a\n\xffb\n".to_vec()),
             InvalidText,
             "tags.txt",
@@ -205,6 +97,55 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
             None,
         ),
         (
+            "two variables of one name",
+            |e| e.put_graph(b"var-2", b"var-1", ALL),
+            DuplicateName,
+            "b/graph.fb",
+            None,
+        ),
+        (
+            "two operations of one name",
+            |e| e.put_graph(b"op-2", b"op-1", ALL),
+            DuplicateName,
+            "b/graph.fb",
+            None,
+        ),
+        (
+            "an input that is not a variable",
+            |e| e.put_graph(b"in-1", b"none", 1),
+            UnknownVariable,
+            "b/graph.fb",
+            None,
+        ),
+        (
+            "an output that is not a variable",
+            |e| e.put_graph(b"out-1", b"none1", 1),
+            UnknownVariable,
+            "b/graph.fb",
+            None,
+        ),
+        (
+            "a loss that is not a variable",
+            |e| e.put_graph(b"loss-1", b"none-1", 1),
+            UnknownVariable,
+            "b/graph.fb",
+            None,
+        ),
+        (
+            "two arguments of one name",
+            |e| e.put_graph(b"key-2", b"key-1", ALL),
+            ArgumentMismatch,
+            "b/graph.fb",
+            None,
+        ),
+        (
+            "more names than arguments",
+            |e| e.put_graph(ARGUMENTS, &[1], ALL),
+            ArgumentMismatch,
+            "b/graph.fb",
+            None,
+        ),
+        (
             "no list",
             |e| e.drop("b/params.txt"),
             MissingEntry,
@@ -212,7 +153,7 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
             None,
         ),
         (
-            "a list in no utf-8",
+            "a list that is not utf-8",
             |e| e.put("b/params.txt", vec![255]),
             InvalidText,
             "b/params.txt",
@@ -282,7 +223,14 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
             None,
         ),
         (
-            "values of no variable",
+            "a constant without values",
+            |e| e.put("b/params.txt", "layer/w 0\n"),
+            MissingParameter,
+            "b/params.txt",
+            None,
+        ),
+        (
+            "values of an unknown name",
             |e| e.put("b/params.txt", "layer/w 0\nlayer/b:0 a/1\nx 0\n"),
             UnexpectedParameter,
             "b/params.txt",
@@ -338,7 +286,7 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
         ),
         (
             "a cut array",
-            |e| e.get("b/params/0.fb").truncate(150),
+            |e| e.get("b/params/0.fb").truncate(60),
             InvalidArray,
             "b/params/0.fb",
             None,
@@ -354,6 +302,13 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
         (
             "a negative rank",
             |e| e.get("b/params/0.fb")[47] = 0x80,
+            InvalidArray,
+            "b/params/0.fb",
+            None,
+        ),
+        (
+            "a rank of 33",
+            |e| e.get("b/params/0.fb")[40] = 33,
             InvalidArray,
             "b/params/0.fb",
             None,
@@ -443,6 +398,7 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
         .unwrap()
         .into_result()
         .unwrap();
+    let mut messages = HashMap::new();
     for (what, change, kind, entry, line) in table {
         let mut entries = good.clone();
         change(&mut entries);
@@ -451,6 +407,9 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
         assert_eq!(found, (*kind, Some(*entry), *line), "{what}: {error}");
         let text = error.to_string();
         assert!(!text.contains('\n') && text.starts_with(entry), "{text}");
+        if let Some(other) = messages.insert(text.clone(), what) {
+            panic!("{what} and {other} are told in the same words: {text}");
+        }
     }
 }
 
@@ -477,7 +436,7 @@ fn what_is_odd_but_harmless_is_a_warning() {
             "c: looks like a tag, and tags.txt has no such tag",
             "a/updater/1.fb: a state of \"layer/w\" has the shape [6], and the variable another",
             "a/updater/1.fb: a state of \"layer/w\" has the shape [6], and the variable another",
-            "b/updater.txt: line 2: \"nobody\" is no variable of the graph",
+            "b/updater.txt: line 2: \"nobody\" is not a variable of the graph",
             "a/params/9.fb: nothing refers to this file",
         ]
     );

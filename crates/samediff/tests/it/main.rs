@@ -6,7 +6,9 @@
 )]
 
 mod editing;
+mod entries;
 mod errors;
+mod format;
 mod hostile;
 mod properties;
 mod reads;

@@ -26,6 +26,7 @@ enum Edit {
     Extract(usize),
     Drop(usize),
     Rename(usize),
+    RenameVariable(usize, String),
     Merge,
     Deduplicate,
     CollectGarbage,
@@ -61,6 +62,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         1 => any::<usize>().prop_map(Edit::Extract),
         2 => any::<usize>().prop_map(Edit::Drop),
         2 => any::<usize>().prop_map(Edit::Rename),
+        2 => (any::<usize>(), name()).prop_map(|(tag, name)| Edit::RenameVariable(tag, name)),
         1 => Just(Edit::Merge),
         1 => Just(Edit::Deduplicate),
         1 => Just(Edit::CollectGarbage),
@@ -175,6 +177,18 @@ proptest! {
                     let tag = &mut memory[tag % count];
                     draft.rename_tag(&tag.name, fresh.parse().unwrap()).unwrap();
                     tag.name = fresh;
+                }
+                Edit::RenameVariable(tag, name) => {
+                    let Memory { name: tag, values, states } = &mut memory[tag % count];
+                    let to = format!("v{number}");
+                    let renamed = draft.rename_variable(tag, &name, &to);
+                    prop_assert_eq!(renamed.is_ok(), values.contains_key(&name));
+                    if let Some(value) = values.remove(&name) {
+                        values.insert(to.clone(), value);
+                        if let Some(all) = states.remove(&name) {
+                            states.insert(to, all);
+                        }
+                    }
                 }
                 Edit::Merge => {
                     let mut other = draft.clone();

@@ -1,0 +1,95 @@
+//! Other names for tags and variables.
+
+use super::{Content, Draft};
+use crate::layout::Role;
+use crate::limits::Limits;
+use crate::text::check_name;
+use crate::{Error, ErrorKind, Graph, Result, Tag, graph};
+
+impl Draft {
+    /// Gives a tag another name.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::DuplicateTag`] if another has
+    /// the new name.
+    pub fn rename_tag(&mut self, name: &str, to: Tag) -> Result<()> {
+        let at = self.position(name)?;
+        if self.tags[at].tag != to {
+            self.check_new(&to)?;
+        }
+        self.tags[at].tag = to;
+        Ok(())
+    }
+
+    /// Gives a variable of a tag another name: in its graph and in its lists of files. Other tags
+    /// keep the old name, and the files stay shared. `trainingConfig.fb`, which has no schema, stays
+    /// as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::UnknownVariable`] if it has no
+    /// such variable; [`ErrorKind::DuplicateName`] if the new name is that of another;
+    /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name can't stand in
+    /// a list; what is wrong with the graph. The draft is as it was, then.
+    ///
+    /// ```
+    /// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, TagContent, VarType, Variable};
+    ///
+    /// let mut graph = Graph::default();
+    /// graph.variables.push(Variable::new("w", VarType::Variable, DType::UInt8, [1]));
+    /// let array = Array::from_bytes(ArrayInfo::new(DType::UInt8, [1])?, vec![7])?;
+    /// let mut draft = Draft::new();
+    /// draft.add_tag("first".parse()?, TagContent::new(graph).parameter("w", array))?;
+    ///
+    /// draft.rename_variable("first", "w", "layer/weights")?;
+    /// assert!(draft.rename_variable("first", "w", "other").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rename_variable(&mut self, tag: &str, from: &str, to: &str) -> Result<()> {
+        let at = self.position(tag)?;
+        let mut graph = read_graph(&self.tags[at].graph)?;
+        graph::rename_variable(&mut graph, from, to)?;
+        for role in [Role::Parameter, Role::UpdaterState] {
+            let items = self.tags[at].items(role);
+            if items.iter().any(|item| item.name == from) {
+                check_name(to)?;
+            }
+            // Not known to the graph, but to a list.
+            if from != to && items.iter().any(|item| item.name == to) {
+                let message = format!("{} has a line for {to:?} already", role.list());
+                return Err(Error::new(ErrorKind::DuplicateName, message));
+            }
+        }
+        let bytes = graph::to_bytes(&graph)?;
+        let tag = &mut self.tags[at];
+        tag.graph = Content::Bytes(bytes);
+        for role in [Role::Parameter, Role::UpdaterState] {
+            let items = tag.items_mut(role).iter_mut();
+            for item in items.filter(|item| item.name == from) {
+                to.clone_into(&mut item.name);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_graph(content: &Content) -> Result<Graph> {
+    let limits = Limits::new();
+    let read = |bytes: &[u8]| {
+        let graph = graph::from_bytes(&bytes, &limits)?;
+        graph::check(&graph)?;
+        Ok(graph)
+    };
+    match content {
+        Content::Entry(archive, index) => {
+            let bytes = archive.read(*index, limits.get_max_graph_size())?;
+            read(&bytes).map_err(|error: Error| error.in_entry(&archive.record(*index).name))
+        }
+        Content::Bytes(bytes) => read(bytes),
+        Content::Array(_) => {
+            let message = "there is an array where the graph should be";
+            Err(Error::new(ErrorKind::InvalidGraph, message))
+        }
+    }
+}

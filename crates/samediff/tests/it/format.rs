@@ -1,0 +1,231 @@
+//! Models through the room that every format has.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::formats::{Checks, ConvertOptions, OpenOptions, Opened, Registry};
+use proto_splitter_samediff::{
+    Array, Draft, Model, SafetensorsFormat, SameDiffFormat, TagContent, VarType, Variable,
+    WriteOptions,
+};
+
+use crate::support::{content, floats, graph, values, write};
+
+static FORMATS: Registry = Registry::new(&[&SameDiffFormat, &SafetensorsFormat]);
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/data/samediff")
+        .join(name)
+}
+
+fn open(path: &Path) -> Opened {
+    FORMATS.open(path, &OpenOptions::new()).unwrap()
+}
+
+fn format_of(path: &Path) -> Option<&'static str> {
+    open(path).format().map(|format| format.name())
+}
+
+/// Two tags that share a constant and a state.
+fn model(folder: &Path) -> PathBuf {
+    let mut draft = Draft::new();
+    for (tag, w) in [("Old", 1.0), ("new", 3.0)] {
+        draft
+            .add_tag(tag.parse().unwrap(), content(w, 2.0))
+            .unwrap();
+    }
+    let path = folder.join("model.bin");
+    write(&draft, &path);
+    path
+}
+
+#[test]
+fn files_are_recognised_by_what_is_in_them() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(format_of(&model(folder.path())), Some("samediff"));
+    for (name, format) in [
+        ("classic.fb", Some("samediff")),
+        ("model.sdnb", Some("samediff")),
+        ("model.sdz", Some("samediff")),
+        ("other.zip", Some("samediff")),
+        ("tensors.safetensors", Some("safetensors")),
+    ] {
+        assert_eq!(format_of(&fixture(name)), format, "{name}");
+    }
+    // By another name only what says of itself what it is.
+    for (name, format) in [
+        ("classic.fb", None),
+        ("model.sdnb", Some("samediff")),
+        ("model.sdz", None),
+        ("other.zip", Some("samediff")),
+        ("tensors.safetensors", None),
+    ] {
+        let copy = folder.path().join("copy.bin");
+        fs::copy(fixture(name), &copy).unwrap();
+        assert_eq!(format_of(&copy), format, "{name}");
+    }
+}
+
+#[test]
+fn tensors_are_called_by_tag_and_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = open(&model(folder.path()));
+    let tensors = opened.tensors().unwrap();
+    let names: Vec<&str> = tensors.iter().map(|tensor| &*tensor.name).collect();
+    assert_eq!(
+        names,
+        [
+            "Old/layer/w",
+            "Old/layer/b:0",
+            "Old/updater/layer/w#0",
+            "Old/updater/layer/w#1",
+            "new/layer/w",
+            "new/layer/b:0",
+            "new/updater/layer/w#0",
+            "new/updater/layer/w#1",
+        ]
+    );
+    for (name, expected) in [
+        ("Old/layer/w", floats(&[2, 3], 1.0)),
+        ("OLD/layer/w", floats(&[2, 3], 1.0)),
+        ("layer/w", floats(&[2, 3], 3.0)),
+        ("new/updater/layer/w#0", floats(&[2, 3], 3.5)),
+        ("updater/layer/w#1", floats(&[2, 3], 0.25)),
+    ] {
+        let tensor = opened.tensor(name).unwrap();
+        assert_eq!(tensor.info().shape, [2, 3], "{name}");
+        assert_eq!(tensor.to_vec().unwrap(), values(&expected), "{name}");
+    }
+    for name in ["", "Old", "other/layer/w", "layer/v"] {
+        let error = opened.tensor(name).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidPath, "{name}");
+    }
+    let shared = opened.archive().unwrap().entries().unwrap();
+    let shared = shared.iter().filter(|entry| {
+        let detail = entry.detail.as_deref().unwrap_or_default();
+        detail.contains("shared by")
+    });
+    let shared: Vec<&str> = shared.map(|entry| &*entry.name).collect();
+    assert_eq!(shared, ["Old/layer/b:0", "Old/updater/layer/w#1"]);
+    let verified = opened.verify().unwrap();
+    assert_eq!((verified.tensors, verified.checks), (8, Checks::Checksums));
+}
+
+#[test]
+fn what_is_damaged_does_not_verify() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = model(folder.path());
+    let mut bytes = fs::read(&path).unwrap();
+    let needle = values(&floats(&[2, 3], 3.5));
+    let at = bytes.windows(24).position(|there| there == needle).unwrap();
+    bytes[at] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let error = open(&path).verify().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
+    assert!(error.to_string().contains("new/updater/0.fb: "), "{error}");
+}
+
+#[test]
+fn every_form_becomes_every_other() {
+    for name in [
+        "classic.fb",
+        "model.sdnb",
+        "model.sdz",
+        "other.zip",
+        "tensors.safetensors",
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = open(&fixture(name));
+        let expected: Vec<Vec<u8>> = ["w", "b"]
+            .map(|name| opened.tensor(name).unwrap().to_vec().unwrap())
+            .to_vec();
+        let format = opened.format().unwrap();
+        for target in format.targets() {
+            let path = folder.path().join(format!("out.{}", target.name));
+            let options = ConvertOptions::new();
+            let converted = format.convert(&opened, target, &path, &options).unwrap();
+            assert_eq!(converted.files, [path.clone()]);
+            assert_eq!(converted.bytes, fs::metadata(&path).unwrap().len());
+            let out = open(&path);
+            for (tensor, expected) in ["w", "b"].iter().zip(&expected) {
+                let found = out.tensor(tensor).unwrap().to_vec().unwrap();
+                assert_eq!(found, *expected, "{name} as {}: {tensor}", target.name);
+            }
+            let again = format.convert(&opened, target, &path, &options);
+            assert_eq!(
+                again.unwrap_err().kind(),
+                ErrorKind::AlreadyExists,
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_conversion_names_the_tag() {
+    let folder = tempfile::tempdir().unwrap();
+    let opened = open(&model(folder.path()));
+    let format = opened.format().unwrap();
+    let [to_zip, to_classic, _] = format.targets() else {
+        panic!("three forms");
+    };
+    let old = folder.path().join("old.zip");
+    let tag = |name: &str| ConvertOptions::new().setting("tag", name);
+    format.convert(&opened, to_zip, &old, &tag("OLD")).unwrap();
+    let extracted = Model::open(&old).unwrap();
+    let tags: Vec<&str> = extracted.tags().map(|tag| tag.name().as_str()).collect();
+    assert_eq!(tags, ["Old"]);
+    let none = folder.path().join("none");
+    for (options, kind) in [
+        (tag("other"), ErrorKind::InvalidPath),
+        (
+            ConvertOptions::new().setting("tags", "Old"),
+            ErrorKind::InvalidConfig,
+        ),
+    ] {
+        for target in [to_zip, to_classic] {
+            let error = format
+                .convert(&opened, target, &none, &options)
+                .unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+    }
+    assert!(!none.exists());
+}
+
+#[test]
+fn texts_are_listed_and_have_no_place_in_safetensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut graph = graph();
+    graph.operations.clear();
+    graph.variables = vec![Variable::new(
+        "t",
+        VarType::Constant,
+        proto_splitter_samediff::DType::Utf8,
+        [2],
+    )];
+    graph.loss_variables.clear();
+    let texts = Array::from_strings([2], &["a", "näher"]).unwrap();
+    let mut draft = Draft::new();
+    let content = TagContent::new(graph).parameter("t", texts);
+    draft.add_tag("only".parse().unwrap(), content).unwrap();
+    let path = folder.path().join("texts.zip");
+    draft.write(&path, &WriteOptions::new()).unwrap();
+    let opened = open(&path);
+    assert_eq!(opened.tensors().unwrap()[0].dtype.to_string(), "string");
+    let format = opened.format().unwrap();
+    let [_, _, to_safetensors] = format.targets() else {
+        panic!("three forms");
+    };
+    let out = folder.path().join("texts.safetensors");
+    let error = format.convert(&opened, to_safetensors, &out, &ConvertOptions::new());
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnsupportedVersion);
+    assert!(
+        error.to_string().contains("safetensors has no texts"),
+        "{error}"
+    );
+    assert!(!out.exists());
+}
