@@ -1,22 +1,54 @@
 //! What files are called in reports and errors: as they were given.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// What standard input is opened by, with a number behind it: as nobody writes it who means a file.
+/// What standard input is opened by, and copies of pipes are, with a number behind it: as nobody
+/// writes it who means a file.
 pub(crate) const OPENED_BY: &str = "/dev/./fd/";
+
+/// How what is opened by a number was called when it was given. Errors of the library come with
+/// nothing but the path, so this is known for the whole process.
+static GIVEN: LazyLock<Mutex<HashMap<i32, String>>> = LazyLock::new(Mutex::default);
+
+/// Notes how what is opened by a number was called.
+pub(crate) fn name_copy(number: i32, name: &str) {
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+    given.insert(number, name.to_owned());
+}
 
 /// What a file is called in reports and errors.
 pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
 }
 
-/// A message in which standard input has the name that it is opened by, which nobody gave it.
+/// A message in which what is opened by a number has the name that it was given by.
 pub(crate) fn by_given_names(message: &str) -> String {
     let mut pieces = message.split(OPENED_BY);
     let mut shown = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        shown.push_str("standard input");
-        shown.push_str(piece.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+        let rest = piece.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        let number = piece[..piece.len() - rest.len()].parse().ok();
+        let given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = number.and_then(|number: i32| given.get(&number));
+        shown.push_str(name.map_or("standard input", String::as_str));
+        shown.push_str(rest);
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_opened_by_a_number_is_called_as_it_was_given() {
+        name_copy(1_000_001, "a pipe");
+        let message = format!("{OPENED_BY}1000001: cut, unlike {OPENED_BY}1000002 at 7");
+        assert_eq!(
+            by_given_names(&message),
+            "a pipe: cut, unlike standard input at 7"
+        );
+    }
 }

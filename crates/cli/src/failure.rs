@@ -7,6 +7,7 @@ use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
 use crate::display_name::{by_given_names, shown};
+use crate::foreign::what_else;
 
 /// An error of the command: one line to be printed, and the status to end with.
 #[derive(Debug)]
@@ -75,9 +76,15 @@ impl Failure {
             _ => Exit::Bad,
         };
         let hint = match error.kind() {
-            ErrorKind::AlreadyExists => " (--force replaces it)",
-            ErrorKind::SchemaNeeded => " (--message TYPE says it, --assume-plain goes without)",
-            _ => "",
+            ErrorKind::AlreadyExists => " (--force replaces it)".to_owned(),
+            ErrorKind::SchemaNeeded => {
+                " (--message TYPE says it, --assume-plain goes without)".to_owned()
+            }
+            ErrorKind::InvalidMessage => {
+                let what = what_else(path);
+                what.map_or(String::new(), |what| format!("; {what}"))
+            }
+            _ => String::new(),
         };
         let message = by_given_names(&error.to_string());
         let path = shown(path);

@@ -10,7 +10,7 @@ use proto_splitter::atomic::names_folder;
 use proto_splitter::container::is_chunked;
 use proto_splitter::formats::{ALL, Candidate, Format};
 
-use crate::display_name::OPENED_BY;
+use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
 
 pub(crate) use crate::display_name::shown;
@@ -37,7 +37,8 @@ pub(crate) struct Input {
     pub(crate) form: Form,
     /// The folder, if that was named and one file in it is the message.
     pub(crate) folder: Option<PathBuf>,
-    /// What came in on standard input: a file without a name, which is there as long as this is.
+    /// What came in on standard input or through a pipe: a file without a name, which is there as
+    /// long as this is.
     _kept: Option<Arc<File>>,
 }
 
@@ -72,7 +73,7 @@ pub(crate) fn recognize(path: &Path) -> Option<&'static dyn Format> {
 
 /// Fails if standard input, which comes once, is named twice.
 pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
-    let standard = named.iter().filter(|named| **named == Path::new(STANDARD));
+    let standard = named.iter().filter(|named| is_standard(named));
     if standard.count() > 1 {
         let message = "standard input comes once: only one argument can be -";
         return Err(Failure::usage(message));
@@ -80,9 +81,32 @@ pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result
     Ok(())
 }
 
+/// Whether an argument means standard input, by one of the names that it has.
+pub(crate) fn is_standard(named: &Path) -> bool {
+    [STANDARD, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"]
+        .iter()
+        .any(|name| named == Path::new(name))
+}
+
+/// Whether an input comes once and in sequence: standard input, or a pipe, as a shell makes one of
+/// `<(COMMAND)`.
+pub(crate) fn is_stream(named: &Path) -> bool {
+    is_standard(named) || fs::metadata(named).is_ok_and(|metadata| is_pipe(&metadata))
+}
+
+#[cfg(unix)]
+fn is_pipe(metadata: &fs::Metadata) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&metadata.file_type())
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &fs::Metadata) -> bool {
+    false
+}
+
 /// Finds the message: readers prefer a .cpb to a .pb of the same prefix.
 pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
-    if named == Path::new(STANDARD) {
+    if is_standard(named) {
         return standard_input();
     }
     let metadata = match fs::metadata(named) {
@@ -94,6 +118,10 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     if let Some(metadata) = &metadata
         && !is_folder
     {
+        if is_pipe(metadata) {
+            let mut pipe = File::open(named).map_err(|error| Failure::io(named, &error))?;
+            return copy_of(&mut pipe, &named.display().to_string());
+        }
         check_file(named, metadata)?;
         return Ok(Input::new(named.to_owned(), form_of(named)?, None));
     }
@@ -124,45 +152,63 @@ pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     }))
 }
 
-/// What comes in on standard input. A message isn't read in sequence, so what isn't a file already
-/// is first copied to a temporary one, which has no name and so is never left behind.
+/// What standard input is called.
+const STANDARD_INPUT: &str = "standard input";
+
+/// What comes in on standard input, from the file itself if it is one.
 #[cfg(unix)]
 fn standard_input() -> Result<Input, Failure> {
+    use std::os::fd::AsRawFd;
+
+    let stdin = io::stdin();
+    let number = stdin.as_raw_fd();
+    let path = PathBuf::from(format!("{OPENED_BY}{number}"));
+    if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
+        return copy_of(&mut stdin.lock(), STANDARD_INPUT);
+    }
+    name_copy(number, STANDARD_INPUT);
+    let form = form_of(&path)?;
+    Ok(Input::new(path, form, None))
+}
+
+/// What comes in as a stream. A message isn't read in sequence, so it is first copied to a temporary
+/// file, which has no name in any folder and so is never left behind.
+#[cfg(unix)]
+fn copy_of(stream: &mut dyn io::Read, name: &str) -> Result<Input, Failure> {
     use std::os::fd::AsRawFd;
 
     let failed = |error: &io::Error| {
         let folder = std::env::temp_dir();
         let folder = folder.display();
         Failure::usage(format!(
-            "standard input, which is first copied to {folder}: {error}"
+            "{name}, which is first copied to {folder}: {error}"
         ))
     };
-    let descriptor = |number: i32| PathBuf::from(format!("{OPENED_BY}{number}"));
-    let stdin = io::stdin();
-    let mut path = descriptor(stdin.as_raw_fd());
-    let mut kept = None;
-    if !fs::metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
-        let mut copy = tempfile::tempfile().map_err(|error| failed(&error))?;
-        io::copy(&mut stdin.lock(), &mut copy).map_err(|error| failed(&error))?;
-        path = descriptor(copy.as_raw_fd());
-        kept = Some(Arc::new(copy));
-    }
+    let mut copy = tempfile::tempfile().map_err(|error| failed(&error))?;
+    io::copy(stream, &mut copy).map_err(|error| failed(&error))?;
+    let number = copy.as_raw_fd();
+    name_copy(number, name);
+    let path = PathBuf::from(format!("{OPENED_BY}{number}"));
     let form = form_of(&path)?;
     Ok(Input {
-        _kept: kept,
+        _kept: Some(Arc::new(copy)),
         ..Input::new(path, form, None)
     })
 }
 
 #[cfg(not(unix))]
 fn standard_input() -> Result<Input, Failure> {
-    Err(Failure::usage(
-        "standard input: on this system only files are read",
-    ))
+    copy_of(&mut io::empty(), STANDARD_INPUT)
 }
 
-/// Fails unless this is a file. Opening a pipe waits for whoever writes to it, maybe forever, and a
-/// message isn't read in sequence.
+#[cfg(not(unix))]
+fn copy_of(_: &mut dyn io::Read, name: &str) -> Result<Input, Failure> {
+    Err(Failure::usage(format!(
+        "{name}: on this system only files are read"
+    )))
+}
+
+/// Fails unless this is a file.
 pub(crate) fn check_file(named: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
     if metadata.is_file() {
         return Ok(());

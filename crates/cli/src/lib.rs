@@ -27,6 +27,7 @@ mod export;
 mod externalize;
 mod failure;
 mod fingerprint;
+mod foreign;
 mod get;
 mod info;
 mod input;

@@ -53,10 +53,11 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         }
         return to_standard_output(&input, &options, output);
     }
-    if args.input == Path::new(STANDARD) && input.form == Form::Plain {
-        let message =
-            "standard input: a message that isn't in chunks, so there is nothing to merge";
-        return Err(Failure::usage(message));
+    if input::is_stream(&args.input) && input.form == Form::Plain {
+        let name = input::shown(&input.file);
+        return Err(Failure::usage(format!(
+            "{name}: a message that isn't in chunks, so there is nothing to merge"
+        )));
     }
     let merge = |target: &Path, force: bool| {
         let options = options.clone().force(force);

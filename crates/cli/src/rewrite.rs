@@ -136,13 +136,18 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
 
 /// The new value: a file, or all of standard input.
 fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
-    if with == Path::new("-") {
+    let failed = |error| Failure::io(with, &error);
+    if input::is_stream(with) {
         let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+        if input::is_standard(with) {
+            let read = std::io::stdin().lock().read_to_end(&mut bytes);
+            read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+        } else {
+            let read = File::open(with).and_then(|mut pipe| pipe.read_to_end(&mut bytes));
+            read.map_err(failed)?;
+        }
         return Ok(Box::new(bytes));
     }
-    let failed = |error| Failure::io(with, &error);
     input::check_file(with, &fs::metadata(with).map_err(failed)?)?;
     Ok(Box::new(File::open(with).map_err(failed)?))
 }

@@ -31,8 +31,8 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if streams {
         check_streams(args)?;
     }
-    let job = if args.input == Path::new(STANDARD) {
-        Job::of_standard_input(args, output)?
+    let job = if input::is_stream(&args.input) {
+        Job::of_stream(args, output)?
     } else {
         let metadata =
             fs::metadata(&args.input).map_err(|error| Failure::io(&args.input, &error))?;
@@ -113,8 +113,12 @@ impl Job {
         Job::new(args, args.input.clone(), prefix, false, output)
     }
 
-    fn of_standard_input(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let refuse = |why| Err(Failure::usage(format!("standard input: {why}")));
+    fn of_stream(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
+        let name = match input::is_standard(&args.input) {
+            true => "standard input".to_owned(),
+            false => args.input.display().to_string(),
+        };
+        let refuse = |why| Err(Failure::usage(format!("{name}: {why}")));
         let Some(prefix) = &args.output else {
             return refuse("it has no name to call the output by: -o OUTPUT");
         };

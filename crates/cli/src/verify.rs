@@ -77,12 +77,19 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     )? {
         return archive::verify(&input, &opened, args.json, output);
     }
-    if let Some(original) = &args.against {
+    let stream = args
+        .against
+        .as_deref()
+        .filter(|named| input::is_stream(named));
+    let copy = stream.map(input::find).transpose()?;
+    let original = copy.as_ref().map(|copy| copy.file.as_path());
+    let original = original.or(args.against.as_deref());
+    if let Some(original) = original {
         // Reading all of the file first would be long to wait for this error.
         let failed = |error: io::Error| Failure::io(original, &error);
         input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
         if input::form_of(original)? == Form::Chunked {
-            let name = original.display();
+            let name = input::shown(original);
             return Err(Failure::usage(format!(
                 "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
             )));
@@ -114,13 +121,13 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     if let Some(size) = report.merged_bytes
         && (deep.is_some() || args.against.is_some())
     {
-        let found = pass::go(&input, &options, size, deep, args.against.as_deref())?;
+        let found = pass::go(&input, &options, size, deep, original)?;
         match found.parsed {
             Some(Ok(parsed)) => report.deep = Some(parsed),
             Some(Err(failure)) => failures.push(failure),
             None => {}
         }
-        if let (Some(different), Some(original)) = (found.different, &args.against) {
+        if let (Some(different), Some(original)) = (found.different, original) {
             let against = Against::new(&input, &options, original, different)?;
             failures.extend(against.failure(&report.file));
             report.against = Some(against);
@@ -255,7 +262,7 @@ impl Against {
         different: Option<u64>,
     ) -> Result<Self, Failure> {
         let mut against = Against {
-            original: original.display().to_string(),
+            original: input::shown(original),
             result: "byte-exact",
             byte: different,
             path: None,

@@ -243,7 +243,7 @@ def graphs(folder, command, protosplit, flatc):
     """flatc makes JSON of our graphs and arrays, and what it makes of that is read as the same."""
     root = Path(__file__).resolve().parents[3]
     schema = root / "crates/samediff/schemas/samediff.fbs"
-    for name in ["classic.zip", "python.zip", *(path.name for path in folder.glob("real*.zip"))]:
+    for name in ["classic.zip", "one.zip", *(path.name for path in folder.glob("real*.zip"))]:
         entries = {}
         with zipfile.ZipFile(folder / name) as archive:
             entries = {entry: archive.read(entry) for entry in archive.namelist()}

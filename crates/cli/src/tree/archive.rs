@@ -100,6 +100,7 @@ fn field(
         fields: fields.collect(),
         path,
         label,
+        detail: node.detail.clone(),
         type_name: node.detail.clone(),
         guess: None,
         count: node.count,

@@ -24,6 +24,9 @@ pub(super) struct Field {
     pub(super) path: String,
     #[serde(skip)]
     pub(super) label: String,
+    /// What is known of the one value besides, for a reader.
+    #[serde(skip)]
+    pub(super) detail: Option<String>,
     #[serde(rename = "type")]
     pub(super) type_name: Option<String>,
     /// What the values look like, where the type doesn't tell.
@@ -166,6 +169,7 @@ impl Cut {
         Field {
             path,
             label,
+            detail: None,
             type_name: node.type_name.clone(),
             guess: node.guessed.map(guess),
             count: node.count,

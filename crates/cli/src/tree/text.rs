@@ -98,6 +98,7 @@ fn field_lines(field: &Field, indent: &str, lines: &mut Vec<Line>) {
         if let Some(guess) = child.guess {
             label.push_str(&format!(" ({guess}?)"));
         }
+        label.push_str(&called(None, child.detail.as_deref()));
         if let Some(only) = only_member(child) {
             label.push_str("  ");
             label.push_str(&only_label(only));

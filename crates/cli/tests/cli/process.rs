@@ -132,9 +132,10 @@ fn names_that_are_no_unicode_are_fine() {
     assert_eq!(ran.status.code(), Some(0));
 }
 
+/// What needs a file or a folder to change doesn't take a pipe, and isn't stopped by one.
 #[cfg(unix)]
 #[test]
-fn a_pipe_is_no_input_and_is_not_waited_for() {
+fn a_pipe_is_not_waited_for_where_a_folder_is_meant() {
     let dir = Dir::new();
     let pipe = dir.path("pipe.pb");
     assert!(
@@ -144,19 +145,8 @@ fn a_pipe_is_no_input_and_is_not_waited_for() {
             .unwrap()
             .success()
     );
-    let (pipe, out) = (pipe.to_str().unwrap(), dir.path("out"));
-    let model = fixture("keras_mlp/saved_model.pb");
-    let (out, model) = (out.to_str().unwrap(), model.to_str().unwrap());
-    for args in [
-        &["info", pipe][..],
-        &["verify", pipe],
-        &["verify", model, "--against", pipe],
-        &["merge", pipe, "-o", out],
-        &["split", pipe, "--message", "tensorflow.GraphDef"],
-        &["convert", pipe, out],
-        &["convert", pipe, "--in-place"],
-        &["fingerprint", pipe],
-    ] {
+    let pipe = pipe.to_str().unwrap();
+    for args in [&["convert", pipe, "--in-place"][..], &["fingerprint", pipe]] {
         let mut child = protosplit()
             .args(args)
             .stderr(Stdio::piped())

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use crate::support::{Dir, fixture};
@@ -250,3 +250,91 @@ message Layer {
   string name = 2;
 }
 ";
+
+/// A pipe with a name, and a thread that writes something to it when it is opened.
+fn named_pipe(dir: &Dir, name: &str, bytes: &[u8]) -> PathBuf {
+    let pipe = dir.path(name);
+    if !pipe.exists() {
+        let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+    }
+    let (bytes, target) = (bytes.to_vec(), pipe.clone());
+    // Nobody waits for it: a command that doesn't open the pipe fails by itself.
+    std::thread::spawn(move || fs::write(target, bytes));
+    pipe
+}
+
+#[test]
+fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
+    let dir = Dir::new();
+    let file = fixture("keras_mlp").join("saved_model.pb");
+    let model = fs::read(&file).unwrap();
+    let chunked = dir.split(&file, "small", &["--max-chunk-size", "20KiB"]);
+    let bytes = fs::read(&chunked).unwrap();
+    let (file, chunked) = (file.to_str().unwrap(), chunked.to_str().unwrap());
+
+    // A pipe with a name.
+    let pipe = named_pipe(&dir, "pipe", &bytes);
+    let pipe = pipe.to_str().unwrap();
+    assert!(done(piped(&["merge", pipe, "-o", "-"], b"")) == model);
+    named_pipe(&dir, "pipe", &bytes);
+    let said = String::from_utf8(done(piped(&["verify", pipe], b""))).unwrap();
+    assert!(said.contains(&format!("file     {pipe}\n")), "{said}");
+    named_pipe(&dir, "pipe", &model);
+    done(piped(&["verify", chunked, "--against", pipe], b""));
+    named_pipe(&dir, "pipe", &bytes[..bytes.len() - 3]);
+    let cut = piped(&["verify", pipe], b"");
+    let said = String::from_utf8(cut.stderr).unwrap();
+    assert!(said.starts_with(&format!("protosplit: {pipe}: ")), "{said}");
+    let prefix = dir.path("again");
+    let prefix = prefix.to_str().unwrap();
+    let message = [
+        "--message",
+        "tensorflow.SavedModel",
+        "--max-chunk-size",
+        "20KiB",
+    ];
+    named_pipe(&dir, "pipe", &model);
+    done(piped(
+        &[&["split", pipe, "-o", prefix], &message[..]].concat(),
+        b"",
+    ));
+    assert!(fs::read(dir.path("again.cpb")).unwrap() == bytes);
+    named_pipe(&dir, "pipe", &model);
+    let unnamed = piped(&[&["split", pipe], &message[..]].concat(), b"");
+    let said = String::from_utf8(unnamed.stderr).unwrap();
+    assert!(
+        said.contains(&format!("{pipe}: it has no name to call the output by")),
+        "{said}"
+    );
+
+    // The names that standard input has.
+    for name in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        assert!(
+            done(piped(&["merge", name, "-o", "-"], &bytes)) == model,
+            "{name}"
+        );
+        let said = String::from_utf8(done(piped(&["verify", name], &bytes))).unwrap();
+        assert!(said.contains("file     standard input\n"), "{said}");
+    }
+    let twice = piped(&["diff", "-", "/dev/stdin"], b"");
+    let said = String::from_utf8(twice.stderr).unwrap();
+    assert!(said.contains("standard input comes once"), "{said}");
+
+    // Two pipes at once, as a shell makes them.
+    let script = r#"exec "$0" diff <(cat "$1") <(cat "$2")"#;
+    let compared = Command::new("bash")
+        .args([
+            "-c",
+            script,
+            env!("CARGO_BIN_EXE_protosplit"),
+            file,
+            chunked,
+        ])
+        .output();
+    match compared {
+        Ok(ran) => assert!(String::from_utf8(done(ran)).unwrap().contains("/dev/fd/")),
+        // Not every system has bash.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound),
+    }
+}
