@@ -146,7 +146,7 @@ fn every_form_becomes_every_other() {
             let path = folder.path().join(format!("out.{}", target.name));
             let options = ConvertOptions::new();
             let converted = format.convert(&opened, target, &path, &options).unwrap();
-            assert_eq!(converted.files, [path.clone()]);
+            assert_eq!(converted.files, std::slice::from_ref(&path));
             assert_eq!(converted.bytes, fs::metadata(&path).unwrap().len());
             let out = open(&path);
             for (tensor, expected) in ["w", "b"].iter().zip(&expected) {
