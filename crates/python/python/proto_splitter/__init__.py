@@ -31,6 +31,7 @@ from ._functions import (
     split,
 )
 from ._handle import File, TensorInfo, Tensors, open
+from ._messages import schema_of
 from ._models import convert, externalize, internalize
 from ._reports import SizeTree, diff, fingerprint, info, tree, verify
 from ._splitters import ComposableSplitter, GraphDefSplitter, SavedModelSplitter, Splitter
@@ -69,6 +70,7 @@ __all__ = [
     "merge_to_bytes",
     "open",
     "read",
+    "schema_of",
     "split",
     "tree",
     "util",
