@@ -166,7 +166,7 @@ fn is_zero(count: &usize) -> bool {
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
     let (limits, progress) = (args.parts.limits(), output.reading("reading"));
-    if let Some(opened) = source::special(&input, &args.schema, limits, progress)? {
+    if let Some(opened) = source::told(&input, &args.schema, limits, progress)? {
         return archive::info(&input, &opened, args.json, output);
     }
     let types = Types::load(&args.schema)?;

@@ -143,6 +143,27 @@ pub(crate) fn opened_with<'a>(
     opened.map_err(|error| Failure::of(input.path(), &error))
 }
 
+/// The input, if its format has more to say of it than of any message: an archive, or a message that
+/// several files make or that has an archive of its own. None if the caller says what it is.
+pub(crate) fn told(
+    input: &Input,
+    schema: &SchemaArgs,
+    limits: Limits,
+    progress: Progress,
+) -> Result<Option<Opened>, Failure> {
+    if schema.message.is_some() || !schema.proto.is_empty() || !schema.descriptor_set.is_empty() {
+        return special(input, schema, limits, progress);
+    }
+    let Some(format) = input.format() else {
+        return Ok(None);
+    };
+    let options = open_options(input, schema, limits, progress)?;
+    let opened = ALL.open_as(format, &input.file, &options);
+    let opened = opened.map_err(|error| Failure::of(&input.file, &error))?;
+    let has_more = opened.message_file().is_none() || opened.archive().is_some();
+    Ok(Some(opened).filter(|_| has_more))
+}
+
 /// The input, if it is more than a message in one file: an archive, or a message that several files
 /// make.
 pub(crate) fn special(

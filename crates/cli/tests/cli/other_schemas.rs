@@ -246,7 +246,7 @@ fn a_file_by_any_name_is_the_message_itself_or_in_chunks_by_what_it_begins_with(
     }
     run([&"diff", &plain, &chunked]).ok();
     let info = run([&"info", &plain, &"--json"]).json();
-    assert_eq!(info["split"], false, "{info}");
+    assert_eq!(info["format"], "onnx", "{info}");
 }
 
 /// A packed run of varints, as the content of a field of text: all are below 128.
