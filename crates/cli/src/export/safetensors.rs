@@ -16,10 +16,11 @@ use super::Metered;
 /// Whether the format has a type for the tensor's elements, and room for them.
 pub(super) fn has_type(tensor: &TensorInfo) -> bool {
     // Elements that share bytes fill them to the last.
-    let is_whole = tensor
+    let bits = tensor
         .elements()
-        .and_then(|elements| tensor.dtype.packed_bytes(elements));
-    dtype(tensor).is_some() && is_whole == Some(tensor.bytes)
+        .zip(tensor.dtype.bits())
+        .map(|(elements, bits)| u128::from(elements) * u128::from(bits));
+    dtype(tensor).is_some() && bits == Some(u128::from(tensor.bytes) * 8)
 }
 
 fn dtype(tensor: &TensorInfo) -> Option<Dtype> {

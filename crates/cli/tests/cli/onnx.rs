@@ -31,9 +31,9 @@ fn tensor(name: &str, bytes: Vec<u8>) -> TensorProto {
 /// A model with two initializers, one of them twice, and a constant of 6-bit floats.
 fn model() -> ModelProto {
     let six_bits = TensorProto {
-        dims: vec![5],
+        dims: vec![4],
         data_type: Some(27),
-        raw_data: Some(vec![0x81, 0x30, 0x10, 0x05].into()),
+        raw_data: Some(vec![0x81, 0x30, 0x10].into()),
         ..Default::default()
     };
     let value = AttributeProto {
@@ -121,7 +121,7 @@ fn a_model_in_one_file_says_what_it_is() {
     let dir = Dir::new();
     for file in &forms(&dir)[..2] {
         let said = run([&"info", file]).ok();
-        for expected in ["ONNX model", "tests", "ai.onnx 21", "3505"] {
+        for expected in ["ONNX model", "tests", "ai.onnx 21", "5004"] {
             assert!(said.contains(expected), "{expected}: {said}");
         }
     }
@@ -227,7 +227,7 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
             &npy,
         ])
         .ok();
-        assert!(fs::read(&npy).unwrap().ends_with(&[1, 2, 3, 4, 5]));
+        assert!(fs::read(&npy).unwrap().ends_with(&[1, 2, 3, 4]));
     }
 }
 
