@@ -7,6 +7,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,22 @@ def check_forms(checks, work):
             raise AssertionError("it was")
 
 
+def check_docs(checks, work):
+    with checks.check("docs/python.md"):
+        folder = os.path.join(work, "docs")
+        os.mkdir(folder)
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../docs/python.md")
+        with open(page) as file:
+            (block,) = re.findall(r"```python onnx\n(.*?)```", file.read(), re.DOTALL)
+        onnx.save(make(), os.path.join(folder, "model.onnx"))
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            exec(block, {"__name__": "page"})
+        finally:
+            os.chdir(before)
+
+
 def peak():
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
@@ -162,6 +179,7 @@ def main():
     checks = Checks()
     with tempfile.TemporaryDirectory(prefix="onnx-session-") as work:
         check_forms(checks, work)
+        check_docs(checks, work)
         check_memory(checks, work, args.memory)
     print(f"{checks.passed} passed, {checks.failed} failed")
     sys.exit(bool(checks.failed))

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -341,6 +342,31 @@ def check_import(checks, work):
             raise AssertionError("it didn't")
 
 
+def check_docs(checks, work):
+    with checks.check("docs/python.md"):
+        folder = os.path.join(work, "docs")
+        os.mkdir(folder)
+        with open(os.path.join(HERE, "../../../docs/python.md")) as page:
+            blocks = re.findall(r"```python tensorflow\n(.*?)```", page.read(), re.DOTALL)
+        assert len(blocks) == 3
+        graph = tf.Graph()
+        with graph.as_default():
+            tf.constant(models.numbers(1, 1024, 512), name="w")
+        with open(os.path.join(folder, "graph.pb"), "wb") as file:
+            file.write(graph.as_graph_def().SerializeToString())
+        before = os.getcwd()
+        os.chdir(folder)
+        try:
+            names = {"__name__": "page"}
+            for block in blocks:
+                exec(block, names)
+        finally:
+            os.chdir(before)
+            pst.disable()
+        assert len(names["report"]["moved"]) >= 1
+        assert os.path.exists(os.path.join(folder, "model", CONSTANTS))
+
+
 def check_memory(checks, work, mib, parts):
     path = os.path.join(work, f"large{parts}")
     with checks.check(f"{mib} MiB of constants in {parts}"):
@@ -370,7 +396,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shim-") as work:
         for name, run in (("seams", lambda: check_seams(checks)), ("small", lambda: check_small(checks, work)),
                           ("saving", lambda: check_saving(checks, work)), ("import", lambda: check_import(checks, work)),
-                          ("models", lambda: check_models(checks, work)),
+                          ("models", lambda: check_models(checks, work)), ("docs", lambda: check_docs(checks, work)),
                           ("memory", lambda: [check_memory(checks, work, args.memory, parts) for parts in (1, 2)])):
             if args.only in name and (args.memory or name != "memory"):
                 run()
