@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Externalizes SavedModels and has TensorFlow 2.21 run them: see check.py, which gets all arguments. Then does what matters most
-# with TensorFlow 2.17 too, unless EXTERNALIZE_2_17=no.
+# with TensorFlow 2.17 too, unless EXTERNALIZE_2_17=no or some checks --only were asked for.
 # Shares the TensorFlow that ../setup.sh installs; needs python3, g++ for that, and cargo. `--large 2560` has the example's model
 # be as large as it is by default, which takes 8 GiB of disk and of memory.
 set -euo pipefail
@@ -15,7 +15,7 @@ check=("$here/check.py" --protosplit "$target/release/protosplit")
 .interop/venv/bin/python "${check[@]}" --example "$target/release/examples/externalize" "$@"
 
 # What an older one is asked: no random models, whose point is what we make of them, and no large ones.
-[ "${EXTERNALIZE_2_17-}" = no ] && exit
+case "${EXTERNALIZE_2_17-} $*" in no*|*--only*) exit ;; esac
 old=.interop/tf-2.17-venv
 # There are no wheels of it for newer ones.
 python=$(for version in 3.12 3.11 3.10; do command -v "python$version" && break; done || true)
