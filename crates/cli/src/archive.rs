@@ -1,9 +1,9 @@
-//! What `info`, `ls` and `verify` say of inputs that are more than a message in one file: archives
+//! What `info` and `ls` say of inputs that are more than a message in one file: archives
 //! of tensors, and messages that several files make.
 
 mod diff;
 
-use proto_splitter::formats::{Checks, Entry, Verified};
+use proto_splitter::formats::Entry;
 use proto_splitter::{Error, Opened};
 use serde::Serialize;
 
@@ -56,7 +56,8 @@ pub(crate) fn info(
     Ok(Exit::Done)
 }
 
-fn format_of(opened: &Opened) -> &'static str {
+/// What its format is called in reports.
+pub(crate) fn format_of(opened: &Opened) -> &'static str {
     opened.format().map_or("unknown", |format| format.name())
 }
 
@@ -149,66 +150,5 @@ impl Listing {
             ]);
         }
         table.render_within(width)
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Check {
-    file: String,
-    ok: bool,
-    format: &'static str,
-    /// Whether there are checksums that the content was checked against.
-    checksums: Option<bool>,
-    tensors: Option<u64>,
-    bytes: Option<u64>,
-    problems: Vec<String>,
-}
-
-pub(crate) fn verify(
-    input: &Input,
-    opened: &Opened,
-    json: bool,
-    output: &mut Output<'_>,
-) -> Result<Exit, Failure> {
-    let verified = opened.verify();
-    let found: Option<&Verified> = verified.as_ref().ok();
-    let failure = verified.as_ref().err();
-    let failure = failure.map(|error| Failure::of(input.path(), error));
-    let report = Check {
-        file: shown(input.path()),
-        ok: failure.is_none(),
-        format: format_of(opened),
-        checksums: found.map(|found| found.checks == Checks::Checksums),
-        tensors: found.map(|found| found.tensors),
-        bytes: found.map(|found| found.bytes),
-        problems: failure
-            .iter()
-            .map(|failure| failure.message().to_owned())
-            .collect(),
-    };
-    output.report(json, &report, |report, _| report.text())?;
-    match failure {
-        None => Ok(Exit::Done),
-        Some(failure) => Err(failure),
-    }
-}
-
-impl Check {
-    fn text(&self) -> String {
-        let mut lines = vec![
-            ("file", one_line(&self.file)),
-            ("format", self.format.to_owned()),
-        ];
-        if let (Some(tensors), Some(bytes)) = (self.tensors, self.bytes) {
-            let bytes = size::show(bytes);
-            lines.push(("tensors", format!("{tensors}, {bytes} read")));
-        }
-        if self.checksums == Some(false) {
-            let form = "none: only the structure is checked";
-            lines.push(("checksums", form.into()));
-        }
-        let result = if self.ok { "ok" } else { "1 problem" };
-        lines.push(("result", result.into()));
-        facts(&lines)
     }
 }

@@ -50,7 +50,7 @@ pub(crate) use samediff::{
     AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
     SameDiffCommand, TagForm, TagsArgs, WritingArgs,
 };
-pub(crate) use schema::SchemaArgs;
+pub(crate) use schema::{CompanionArgs, SchemaArgs};
 pub(crate) use split::SplitArgs;
 pub(crate) use tensors::TensorsArgs;
 pub(crate) use tree::{MinSize, SortBy, TreeArgs};

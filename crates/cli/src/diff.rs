@@ -48,7 +48,7 @@ struct Shown {
 
 pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.first, &args.second])?;
-    let inputs = [input::find(&args.first)?, input::find(&args.second)?];
+    let inputs = input::find_both([&args.first, &args.second], &args.reading.schema.companion)?;
     let special = |input| {
         source::special(
             input,

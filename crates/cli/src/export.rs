@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         Some(format) => format,
         None => of_name(&args.output)?,
     };
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let failed = |error: Error| Failure::of(input.path(), &error);
     let opened = source::opened(
         &input,

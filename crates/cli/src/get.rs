@@ -30,7 +30,7 @@ use crate::types::{SCHEMA_NEEDED, said_by};
 const GATHER: usize = 256 << 10;
 
 pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     if let Some(name) = &args.tensor {
         return get_tensor(&input, name, args, output);
     }

@@ -164,7 +164,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.schema.companion)?;
     let (limits, progress) = (args.parts.limits(), output.reading("reading"));
     if let Some(opened) = source::told(&input, &args.schema, limits, progress)? {
         return archive::info(&input, &opened, args.json, output);
@@ -179,7 +179,7 @@ pub(crate) fn run(args: &InfoArgs, output: &mut Output<'_>) -> Result<Exit, Fail
 }
 
 fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
-    let known = types.asked_or_of_file(&input.file);
+    let known = types.asked_or_of_input(input);
     let metadata = fs::metadata(&input.file).map_err(|error| Failure::io(&input.file, &error))?;
     Ok(Report {
         file: crate::input::shown(&input.file),

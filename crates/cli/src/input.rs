@@ -10,6 +10,7 @@ use proto_splitter::atomic::names_folder;
 use proto_splitter::container::is_chunked;
 use proto_splitter::formats::{ALL, Candidate, Format};
 
+use crate::args::CompanionArgs;
 use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
 
@@ -37,6 +38,8 @@ pub(crate) struct Input {
     pub(crate) form: Form,
     /// The folder, if that was named and one file in it is the message.
     pub(crate) folder: Option<PathBuf>,
+    /// The file that goes with it, if that was named.
+    pub(crate) companion: Option<PathBuf>,
     /// What came in on standard input or through a pipe: a file without a name, which is there as
     /// long as this is.
     _kept: Option<Arc<File>>,
@@ -48,6 +51,7 @@ impl Input {
             file,
             form,
             folder,
+            companion: None,
             _kept: None,
         }
     }
@@ -61,7 +65,10 @@ impl Input {
     pub(crate) fn format(&self) -> Option<&'static dyn Format> {
         match self.form {
             Form::Chunked => None,
-            Form::Plain => recognize(&self.file),
+            Form::Plain => {
+                let candidate = Candidate::new(&self.file).ok()?;
+                ALL.recognize_with(&candidate, self.companion.as_deref())
+            }
         }
     }
 }
@@ -102,6 +109,51 @@ fn is_pipe(metadata: &fs::Metadata) -> bool {
 #[cfg(not(unix))]
 fn is_pipe(_: &fs::Metadata) -> bool {
     false
+}
+
+/// Finds the message, as [`find`], with the file that goes with it if one is named.
+pub(crate) fn find_with(named: &Path, args: &CompanionArgs) -> Result<Input, Failure> {
+    find(named)?.with(args)
+}
+
+/// Finds two messages, as [`find_with`]. The file that is named goes with one of them or with both.
+pub(crate) fn find_both(named: [&Path; 2], args: &CompanionArgs) -> Result<[Input; 2], Failure> {
+    let [first, second] = [find(named[0])?, find(named[1])?];
+    match (first.clone().with(args), second.clone().with(args)) {
+        (Ok(first), Ok(second)) => Ok([first, second]),
+        (Ok(first), Err(_)) => Ok([first, second]),
+        (Err(_), Ok(second)) => Ok([first, second]),
+        (Err(failure), Err(_)) => Err(failure),
+    }
+}
+
+impl Input {
+    fn with(self, args: &CompanionArgs) -> Result<Input, Failure> {
+        let Some(program) = &args.program else {
+            return Ok(self);
+        };
+        let input = Input {
+            companion: Some(program.clone()),
+            ..self
+        };
+        let format = input.format();
+        if format.is_some_and(|format| format.companion().is_some()) {
+            return Ok(input);
+        }
+        Err(input.goes_alone(format))
+    }
+
+    fn goes_alone(&self, format: Option<&'static dyn Format>) -> Failure {
+        let what = match (self.form, format) {
+            (Form::Chunked, _) => "a file in chunks".to_owned(),
+            (Form::Plain, None) => "a message of no known format".to_owned(),
+            (Form::Plain, Some(format)) => format!("a file of the kind {}", format.title()),
+        };
+        Failure::usage(format!(
+            "--program: {}: no program goes with {what}",
+            shown(self.path())
+        ))
+    }
 }
 
 /// Finds the message: readers prefer a .cpb to a .pb of the same prefix.

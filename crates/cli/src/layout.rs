@@ -14,7 +14,7 @@ use proto_splitter::record_file::{
 use serde::Serialize;
 
 use crate::Exit;
-use crate::args::LayoutArgs;
+use crate::args::{LayoutArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
 use crate::output::Output;
@@ -104,6 +104,13 @@ struct Total {
 
 pub(crate) fn run(args: &LayoutArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find(&args.file)?;
+    let (schema, limits) = (SchemaArgs::default(), args.parts.limits());
+    if let Some(opened) = source::special(&input, &schema, limits, Progress::none())? {
+        let (name, title) = (input::shown(input.path()), source::title(&opened));
+        return Err(Failure::usage(format!(
+            "{name}: {title}, and not a record file: `protosplit ls` says where its parts are"
+        )));
+    }
     let mut report = Report {
         main: Regions::of(&input.file),
         other_files: Vec::new(),

@@ -34,7 +34,7 @@ struct Listed {
 }
 
 pub(crate) fn run(args: &LsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.schema.companion)?;
     if let Some(opened) = source::special(
         &input,
         &args.schema,

@@ -1,5 +1,7 @@
 //! `protosplit merge`.
 
+mod several;
+
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -38,8 +40,20 @@ struct Report {
 }
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.input)?;
+    let input = input::find_with(&args.input, &args.reading.schema.companion)?;
     let streams = args.output == Path::new(STANDARD);
+    if streams && args.json {
+        let message = "--json: standard output is where the message goes";
+        return Err(Failure::usage(message));
+    }
+    if let Some(opened) = source::special(
+        &input,
+        &args.reading.schema,
+        args.reading.limits(),
+        output.writing("merging"),
+    )? {
+        return several::run(&input, &opened, args, output);
+    }
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
         .progress(match streams {
@@ -47,10 +61,6 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             false => output.writing("merging"),
         });
     if streams {
-        if args.json {
-            let message = "--json: standard output is where the message goes";
-            return Err(Failure::usage(message));
-        }
         return to_standard_output(&input, &options, output);
     }
     if input::is_stream(&args.input) && input.form == Form::Plain {
@@ -118,7 +128,7 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
         .assume_plain(args.assume_plain)
         .limits(args.limits());
     let types = Types::load(&args.schema)?;
-    let known = types.asked_or_of_file(&input.file);
+    let known = types.asked_or_of_input(input);
     if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
         return Ok(options.descriptor(known));
     }

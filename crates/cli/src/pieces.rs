@@ -48,7 +48,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
             "{name}: there already, and pieces go to a new folder"
         )));
     }
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let options = merge::options(&input, &args.reading)?.progress(output.writing("writing"));
     let failed = |error: &Error| Failure::of(&input.file, error);
     let field = match options.get_descriptor() {

@@ -36,7 +36,7 @@ struct ProtoFile {
 }
 
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let options = merge::options(&input, &args.reading)?;
     let Some(message) = options.get_descriptor() else {
         let name = crate::input::shown(&input.file);

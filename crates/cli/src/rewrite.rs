@@ -60,8 +60,12 @@ pub(crate) fn run_recompress(
     let input = input::find(&args.file)?;
     if input.form == Form::Plain {
         let name = crate::input::shown(&input.file);
+        let how = match input.format() {
+            Some(_) => "`protosplit convert -o NAME.cpb` makes them",
+            None => "`protosplit split` makes them",
+        };
         return Err(Failure::usage(format!(
-            "{name}: one message, not in chunks: `protosplit split` makes them"
+            "{name}: one message, not in chunks: {how}"
         )));
     }
     check_several(&args.out, &input)?;
@@ -81,7 +85,7 @@ pub(crate) fn run_recompress(
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     input::check_single_standard([&args.file, &args.with])?;
     input::check_named(&args.output)?;
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     check_several(&args.out, &input)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
@@ -108,7 +112,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
                         .map(Made::Chunked)
                 }
                 Source::Assembled(_) => {
-                    let message = "several files make this message: `protosplit merge` makes one of them first";
+                    let message = "several files make this message: `protosplit convert` makes one .cpb of them, in which a value can be replaced";
                     Err(Error::new(ErrorKind::InvalidConfig, message))
                 }
                 Source::Plain(file) => {

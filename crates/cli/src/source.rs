@@ -31,10 +31,11 @@ impl Source {
         }
         let open = OpenOptions::new()
             .descriptor(options.get_descriptor().cloned())
-            .limits(options.get_limits().clone());
+            .limits(options.get_limits().clone())
+            .companion(input.companion.clone());
         if let Some(opened) = assembled(input, &open)? {
             if opened.plain().is_none() {
-                let title = opened.format().map_or("archive", |format| format.title());
+                let title = title(&opened);
                 let message = format!("{}: {title}: tensors, and no message", input.file.display());
                 return Err(Failure::usage(message));
             }
@@ -107,12 +108,13 @@ fn open_options(
     let types = Types::load(schema)?;
     let asked = types.asked().cloned();
     let asked = asked.or_else(|| match input.format() {
-        Some(_) => types.asked_or_of_file(&input.file),
+        Some(_) => types.asked_or_of_input(input),
         None => None,
     });
     Ok(OpenOptions::new()
         .descriptor(asked)
         .schemas(types.given().clone())
+        .companion(input.companion.clone())
         .limits(limits)
         .progress(progress))
 }
@@ -176,6 +178,11 @@ pub(crate) fn special(
         Some(_) => assembled(input, &open_options(input, schema, limits, progress)?),
         None => Ok(None),
     }
+}
+
+/// What an input is called in a sentence, without an article.
+pub(crate) fn title(opened: &Opened) -> &'static str {
+    opened.format().map_or("archive", |format| format.title())
 }
 
 /// Fails if the target is one of the files that are read.

@@ -147,7 +147,14 @@ impl Job {
             }
             (false, true) => {}
             (false, false) => {
-                return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));
+                let why = format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it");
+                return refuse(match input::recognize(&args.input) {
+                    Some(format) => {
+                        let title = format.title();
+                        format!("{why}, but a {title}: `protosplit convert -o NAME.cpb` cuts that")
+                    }
+                    None => why,
+                });
             }
             (true, false) => {
                 return refuse(format!("split already: it has a {MODEL_STEM}.{CHUNKED}"));
@@ -284,7 +291,7 @@ impl Job {
 fn source(args: &SplitArgs, file: &Path, descriptor: MessageDescriptor) -> Result<Source, Failure> {
     let failed = |error| Failure::of(file, &error);
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
-    let input = input::find(file)?;
+    let input = input::find_with(file, &args.schema.companion)?;
     match source::special(&input, &args.schema, limits, Progress::none())? {
         Some(opened) => opened.source().map_err(failed),
         None => Source::open(file, descriptor).map_err(failed),

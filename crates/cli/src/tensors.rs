@@ -44,7 +44,7 @@ impl Tensor {
 }
 
 pub(crate) fn run(args: &TensorsArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let opened = source::opened(
         &input,
         &args.reading.schema,

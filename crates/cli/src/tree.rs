@@ -43,7 +43,7 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     if let Some(old) = &args.diff {
         return diff::run(args, old, output);
     }
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     if let Some(opened) = source::special(
         &input,
         &args.reading.schema,

@@ -5,12 +5,12 @@ use std::path::Path;
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::formats::ALL;
+use proto_splitter::formats::{ALL, Format};
 use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
-use crate::input::recognize;
+use crate::input::{Form, Input, recognize};
 use crate::schema;
 use crate::suggest;
 
@@ -59,7 +59,23 @@ impl Types {
 
     /// The type that was asked for, or else that of the format which knows the file.
     pub(crate) fn asked_or_of_file(&self, path: &Path) -> Option<MessageDescriptor> {
-        let told = || self.get(recognize(path)?.message_types().first()?);
+        self.asked_or_of_format(recognize(path), path)
+    }
+
+    /// The type that was asked for, or else that of the input by its format.
+    pub(crate) fn asked_or_of_input(&self, input: &Input) -> Option<MessageDescriptor> {
+        match input.form {
+            Form::Chunked => self.asked_or_of_file(&input.file),
+            Form::Plain => self.asked_or_of_format(input.format(), &input.file),
+        }
+    }
+
+    fn asked_or_of_format(
+        &self,
+        format: Option<&'static dyn Format>,
+        path: &Path,
+    ) -> Option<MessageDescriptor> {
+        let told = || self.get(format?.message_type(path)?);
         self.asked.clone().or_else(told)
     }
 

@@ -3,10 +3,11 @@
 mod against;
 mod deep;
 mod pass;
+mod several;
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::compare::{Comparison, compare};
 use proto_splitter::merge::{MergeCheck, MergeOptions, SourceCheck};
@@ -15,7 +16,6 @@ use proto_splitter::wire::{SourceInput, WireCursor};
 use serde::Serialize;
 
 use crate::Exit;
-use crate::archive;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::info::hex;
@@ -27,6 +27,7 @@ use crate::source::{self, Source};
 use crate::table::facts;
 use crate::types::{SCHEMA_NEEDED, said_by};
 use deep::Parsed;
+use pass::Whole;
 
 /// What the checks showed.
 #[derive(Debug, Default, Serialize)]
@@ -68,7 +69,7 @@ struct Against {
 }
 
 pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find(&args.file)?;
+    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     // What a format checks of its own stands in for neither of the other ways.
     let open = match args.deep || args.against.is_some() {
         true => source::special,
@@ -80,25 +81,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         args.reading.limits(),
         output.reading("verifying"),
     )? {
-        return archive::verify(&input, &opened, args.json, output);
+        return several::run(&input, &opened, args, output);
     }
-    let stream = args
-        .against
-        .as_deref()
-        .filter(|named| input::is_stream(named));
-    let copy = stream.map(input::find).transpose()?;
-    let original = copy.as_ref().map(|copy| copy.file.as_path());
-    let original = original.or(args.against.as_deref());
-    if let Some(original) = original {
-        // Reading all of the file first would be long to wait for this error.
-        let failed = |error: io::Error| Failure::io(original, &error);
-        input::check_file(original, &fs::metadata(original).map_err(failed)?)?;
-        if input::form_of(original)? == Form::Chunked {
-            let name = input::shown(original);
-            return Err(Failure::usage(format!(
-                "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
-            )));
-        }
+    let original = Original::find(args.against.as_deref())?;
+    let original = original.as_ref().map(|original| original.path.as_path());
     }
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
@@ -126,7 +112,8 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     if let Some(size) = report.merged_bytes
         && (deep.is_some() || args.against.is_some())
     {
-        let found = pass::go(&input, &options, size, deep, original)?;
+        let whole = Whole::Found(&input);
+        let found = pass::go(&whole, &options, size, deep, original)?;
         match found.parsed {
             Some(Ok(parsed)) => report.deep = Some(parsed),
             Some(Err(failure)) => failures.push(failure),
@@ -153,6 +140,39 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .map(Failure::exit)
         .max_by_key(|exit| exit.code());
     Ok(worst.unwrap_or(Exit::Done))
+}
+
+/// The message that a merge is compared with.
+struct Original {
+    path: PathBuf,
+    /// What came in through a pipe, as long as its file is named.
+    _kept: Option<Input>,
+}
+
+impl Original {
+    /// Finds it, and fails if it can't be compared with: reading all of the input first would be
+    /// long to wait for that error.
+    fn find(named: Option<&Path>) -> Result<Option<Original>, Failure> {
+        let Some(named) = named else {
+            return Ok(None);
+        };
+        let kept = match input::is_stream(named) {
+            true => Some(input::find(named)?),
+            false => None,
+        };
+        let path = kept.as_ref().map_or(named, |copy| &copy.file).to_owned();
+        let failed = |error: io::Error| Failure::io(&path, &error);
+        input::check_file(&path, &fs::metadata(&path).map_err(failed)?)?;
+        match input::form_of(&path)? {
+            Form::Plain => Ok(Some(Original { path, _kept: kept })),
+            Form::Chunked => {
+                let name = input::shown(&path);
+                Err(Failure::usage(format!(
+                    "{name}: in chunks, and --against is for the message in one piece; `protosplit diff` compares any two"
+                )))
+            }
+        }
+    }
 }
 
 impl Report {
@@ -228,17 +248,7 @@ impl Report {
             };
             lines.push(("merge", format!("{}, {what}", size::show(bytes))));
         }
-        if let Some(Parsed {
-            messages,
-            fields,
-            unknown_fields,
-        }) = self.deep
-        {
-            lines.push((
-                "parsed",
-                format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown"),
-            ));
-        }
+        lines.extend(self.deep.map(|parsed| ("parsed", parsed.text())));
         if let Some(against) = &self.against {
             lines.push(("against", against.text()));
         }
@@ -257,6 +267,17 @@ fn walk(file: &File, size: u64) -> proto_splitter::Result<()> {
     let mut cursor = WireCursor::new(SourceInput::new(file, size));
     while cursor.next()?.is_some() {}
     Ok(())
+}
+
+impl Parsed {
+    fn text(self) -> String {
+        let Parsed {
+            messages,
+            fields,
+            unknown_fields,
+        } = self;
+        format!("{messages} messages, {fields} fields, {unknown_fields} of them unknown")
+    }
 }
 
 impl Against {

@@ -159,6 +159,20 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
+    /// Which of [`message_types`](Self::message_types) the input at a path is, as far as its files
+    /// tell; by default the first.
+    fn message_type(&self, path: &Path) -> Option<&'static str> {
+        let _ = path;
+        self.message_types().first().copied()
+    }
+
+    /// What the file is that goes with an input and may be named by
+    /// [`OpenOptions::companion`], as `program`; none if inputs go with no other file, as by
+    /// default.
+    fn companion(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The splitter for messages of this type; none if sizes alone are the guide.
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
         let _ = message_type;

@@ -110,7 +110,11 @@ impl Format for PaddleFormat {
         if wanted == Some(PROGRAM_DESC) {
             return open_program(path, options);
         }
-        let model = match PaddleModel::open(path) {
+        let model = match &options.companion {
+            Some(program) => open_with_program(path, program),
+            None => PaddleModel::open(path),
+        };
+        let model = match model {
             Ok(model) => model,
             // Of a program alone, its parameters may be anywhere.
             Err(error) if error.kind() == ErrorKind::Io && is_program_alone(path) => {
@@ -131,6 +135,18 @@ impl Format for PaddleFormat {
 
     fn message_types(&self) -> &'static [&'static str] {
         &[MODEL, PROGRAM_DESC]
+    }
+
+    fn message_type(&self, path: &Path) -> Option<&'static str> {
+        let is_incomplete = || PaddleModel::open(path).is_err();
+        match is_program_alone(path) && is_incomplete() {
+            true => Some(PROGRAM_DESC),
+            false => Some(MODEL),
+        }
+    }
+
+    fn companion(&self) -> Option<&'static str> {
+        Some("program")
     }
 
     fn splitter(&self, message_type: &str) -> Option<&'static (dyn ComposableSplitter + Sync)> {
@@ -249,6 +265,12 @@ fn has_program(folder: &Path) -> bool {
             _ => false,
         }
     })
+}
+
+/// Opens a file of parameters with its program, which is somewhere else.
+fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
+    let named = crate::OpenOptions::new().program(program).parameters(path);
+    PaddleModel::open_with(path, &named)
 }
 
 /// Whether a file is a readable `ProgramDesc`, whatever became of its parameters.

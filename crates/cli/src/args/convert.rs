@@ -7,6 +7,7 @@ use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
 use super::running::ThreadsArgs;
+use super::schema::CompanionArgs;
 use super::values::{ValueSize, chunk_size, compression, file_size, value_size};
 
 pub(super) const HELP: &str = "\
@@ -65,6 +66,8 @@ pub(crate) struct ConvertArgs {
     /// Leave fingerprint.pb as it is
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,
+    #[command(flatten)]
+    pub(crate) companion: CompanionArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
     /// Print one JSON object

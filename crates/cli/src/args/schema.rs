@@ -21,4 +21,14 @@ pub(crate) struct SchemaArgs {
     /// Where a .proto and its imports are looked for, by default beside it and here; may be repeated
     #[arg(short = 'I', long, value_name = "DIR", requires = "proto")]
     pub(crate) proto_path: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) companion: CompanionArgs,
+}
+
+/// What goes with an input and isn't beside it.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct CompanionArgs {
+    /// The program of a file of parameters, where it isn't beside it, as of Paddle's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) program: Option<PathBuf>,
 }

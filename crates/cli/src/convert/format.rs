@@ -26,9 +26,11 @@ pub(super) struct Report {
 
 /// The input, if it is of a format with forms of its own.
 pub(super) fn open(args: &ConvertArgs) -> Result<Option<Opened>, Failure> {
-    // What is wrong with a SavedModel's folder, its own code says.
-    let Ok(input) = input::find(&args.input) else {
-        return Ok(None);
+    let input = match input::find_with(&args.input, &args.companion) {
+        Ok(input) => input,
+        Err(failure) if args.companion.program.is_some() => return Err(failure),
+        // What is wrong with a SavedModel's folder, its own code says.
+        Err(_) => return Ok(None),
     };
     let has_targets = |format: &dyn Format| !format.targets().is_empty();
     let known = input.format();

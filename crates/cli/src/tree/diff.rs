@@ -70,7 +70,7 @@ enum What {
 pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let keep = |_| TreeOptions::new().top(COMPARED);
     input::check_single_standard([old, &args.file])?;
-    let (old, new) = (input::find(old)?, input::find(&args.file)?);
+    let [old, new] = input::find_both([old, &args.file], &args.reading.schema.companion)?;
     let options = |input| -> Result<_, Failure> {
         Ok(merge::options(input, &args.reading)?.progress(output.reading("reading")))
     };

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use prost_reflect::MessageDescriptor;
+use proto_splitter::Opened;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::wire::StreamInput;
@@ -28,9 +29,28 @@ pub(super) struct Found {
     pub(super) different: Option<Option<u64>>,
 }
 
+/// The message that is gone over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whole<'a> {
+    /// One that is a file, in chunks or not.
+    Found(&'a Input),
+    /// One that several files make.
+    Several(&'a Input, &'a Opened),
+}
+
+impl Whole<'_> {
+    /// What it is called in errors.
+    fn path(&self) -> &Path {
+        match self {
+            Whole::Found(input) => &input.file,
+            Whole::Several(input, _) => input.path(),
+        }
+    }
+}
+
 /// Goes over a message of `size` bytes.
 pub(super) fn go(
-    input: &Input,
+    whole: &Whole<'_>,
     options: &MergeOptions,
     size: u64,
     deep: Option<&MessageDescriptor>,
@@ -41,7 +61,7 @@ pub(super) fn go(
     let parsed = match deep {
         None => {
             produce(
-                input,
+                whole,
                 options,
                 &mut Tee {
                     compare: compare.as_mut(),
@@ -61,23 +81,23 @@ pub(super) fn go(
             let parse = move || deep::parse(StreamInput::new(pieces, size), descriptor, depth);
             let parser = thread::Builder::new()
                 .spawn_scoped(scope, parse)
-                .map_err(|error| Failure::io(&input.file, &error))?;
+                .map_err(|error| Failure::io(whole.path(), &error))?;
             let mut tee = Tee {
                 compare: compare.as_mut(),
                 parser: Some(sender),
             };
-            let produced = produce(input, options, &mut tee);
+            let produced = produce(whole, options, &mut tee);
             // The parser waits for more as long as there is a sender.
             drop(tee);
             let parsed = parser
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            produced.map(|()| parsed.map_err(|error| Failure::of(&input.file, &error)))
+            produced.map(|()| parsed.map_err(|error| Failure::of(whole.path(), &error)))
         })?),
     };
     let finish = |compare: Compare| match compare.finish() {
         Ok(different) => Ok(different),
-        Err(error) => Err(Failure::io(against.unwrap_or(&input.file), &error)),
+        Err(error) => Err(Failure::io(against.unwrap_or(whole.path()), &error)),
     };
     Ok(Found {
         parsed,
@@ -86,8 +106,12 @@ pub(super) fn go(
 }
 
 /// Writes the message to the sink.
-fn produce(input: &Input, options: &MergeOptions, sink: &mut Tee<'_>) -> Result<(), Failure> {
-    let failed = |error| Failure::of(&input.file, &error);
+fn produce(whole: &Whole<'_>, options: &MergeOptions, sink: &mut Tee<'_>) -> Result<(), Failure> {
+    let failed = |error| Failure::of(whole.path(), &error);
+    let input = match whole {
+        Whole::Found(input) => input,
+        Whole::Several(_, opened) => return opened.write_to(sink).map(drop).map_err(failed),
+    };
     match input.form {
         Form::Chunked => {
             let file = ChunkedFile::open_with(&input.file, options.get_limits()).map_err(failed)?;

@@ -30,16 +30,22 @@ impl Registry {
             return self.open(&file, options);
         }
         if candidate.kind() == CandidateKind::File && is_chunked(path)? {
+            if options.companion.is_some() {
+                return Err(alone("a file in chunks").context(path.display()));
+            }
             return self.open_chunked(path, options);
         }
         let format = match &options.descriptor {
             Some(said) => self.of_type(said.full_name()),
-            None => self.recognize(&candidate),
+            None => self.recognize_with(&candidate, options.companion.as_deref()),
         };
         if let Some(format) = format {
             return self.open_as(format, path, options);
         }
         match candidate.kind() {
+            CandidateKind::File if options.companion.is_some() => {
+                Err(alone("a message of no known format").context(path.display()))
+            }
             CandidateKind::File => Ok(Opened::of_file(path, None, options)?.found_by(*self, None)),
             CandidateKind::Folder => Err(self.unknown_folder(path)),
             CandidateKind::Prefix => Err(nothing_there(path)),
@@ -50,13 +56,18 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`Format::open`].
+    /// As [`Format::open`]; [`ErrorKind::InvalidConfig`] if the options name a file that goes with
+    /// the input, and inputs of this format go with none.
     pub fn open_as(
         &self,
         format: &'static dyn Format,
         path: impl AsRef<Path>,
         options: &OpenOptions,
     ) -> Result<Opened> {
+        if options.companion.is_some() && format.companion().is_none() {
+            let what = format!("a file of the kind {}", format.title());
+            return Err(alone(&what).context(path.as_ref().display()));
+        }
         let opened = format.open(path.as_ref(), options)?;
         Ok(opened.found_by(*self, Some(format)))
     }
@@ -74,6 +85,13 @@ impl Registry {
         let message = format!("the folder holds none of: {}", titles.join(", "));
         Error::new(ErrorKind::InvalidConfig, message).context(path.display())
     }
+}
+
+/// The error of an input for which a file that goes with it was named.
+#[cold]
+fn alone(what: &str) -> Error {
+    let message = format!("no other file goes with {what}");
+    Error::new(ErrorKind::InvalidConfig, message)
 }
 
 #[cold]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
@@ -16,6 +17,9 @@ pub struct OpenOptions {
     pub descriptor: Option<MessageDescriptor>,
     /// Schemas that the type of an input in chunks is looked up in first.
     pub schemas: Option<DescriptorPool>,
+    /// The file that goes with the input, if it isn't where its format looks for it: the program of
+    /// a file of parameters.
+    pub companion: Option<PathBuf>,
     /// What is accepted of the input.
     pub limits: Limits,
     /// How many threads read; none for as many as there are cores.
@@ -32,6 +36,7 @@ impl std::fmt::Debug for OpenOptions {
         let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
         f.debug_struct("OpenOptions")
             .field("descriptor", &descriptor)
+            .field("companion", &self.companion)
             .field("limits", &self.limits)
             .field("threads", &self.threads)
             .field("progress", &self.progress)
@@ -58,6 +63,14 @@ impl OpenOptions {
     #[must_use]
     pub fn schemas(mut self, schemas: impl Into<Option<DescriptorPool>>) -> Self {
         self.schemas = schemas.into();
+        self
+    }
+
+    /// The file that goes with the input (where its format looks for it). A format whose inputs go
+    /// with no other file refuses one.
+    #[must_use]
+    pub fn companion(mut self, companion: impl Into<Option<PathBuf>>) -> Self {
+        self.companion = companion.into();
         self
     }
 

@@ -1,5 +1,7 @@
 //! The list of formats, and the front door: which of them an input is of.
 
+use std::path::Path;
+
 use prost_reflect::MessageDescriptor;
 
 use super::{Candidate, Format};
@@ -72,6 +74,19 @@ impl Registry {
     pub fn tensor_rule(&self, message_type: &str) -> Option<&'static TensorRule> {
         let mut rules = self.tensor_rules().into_iter();
         rules.find(|rule| rule.message == message_type)
+    }
+
+    /// The format of an input that may go with another file: the one that knows the input, or else
+    /// the one that knows the other file.
+    pub fn recognize_with(
+        &self,
+        candidate: &Candidate<'_>,
+        companion: Option<&Path>,
+    ) -> Option<&'static dyn Format> {
+        self.recognize(candidate).or_else(|| {
+            let format = self.recognize(&Candidate::new(companion?).ok()?)?;
+            format.companion().map(|_| format)
+        })
     }
 
     /// The format that is surest to know an input; none if none knows it.

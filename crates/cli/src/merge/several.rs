@@ -1,0 +1,88 @@
+//! Merging a message that several files make: they are written as one.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::{Error, Opened};
+use serde::Serialize;
+
+use super::warning;
+use crate::Exit;
+use crate::args::MergeArgs;
+use crate::failure::Failure;
+use crate::input::{Input, STANDARD, shown};
+use crate::output::{Output, one_line};
+use crate::size;
+use crate::source;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    output: String,
+    input: String,
+    /// The full name of the message's type.
+    message: Option<String>,
+    output_bytes: u64,
+    /// The files that the message was put together from.
+    files: Vec<String>,
+    split: bool,
+}
+
+pub(super) fn run(
+    input: &Input,
+    opened: &Opened,
+    args: &MergeArgs,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let failed = |error: Error| Failure::of(input.path(), &error);
+    if opened.plain().is_none() {
+        let (name, title) = (shown(input.path()), source::title(opened));
+        return Err(Failure::usage(format!(
+            "{name}: {title}: tensors, and no message: `protosplit export` writes them to one file"
+        )));
+    }
+    if args.output == Path::new(STANDARD) {
+        opened.write_to(output).map_err(failed)?;
+        return Ok(Exit::Done);
+    }
+    source::check_apart(opened.files(), &args.output)?;
+    let output_bytes = write(opened, &args.output, args.force).map_err(failed)?;
+    if let Some(warning) = warning(&args.output, output_bytes) {
+        output.note(warning);
+    }
+    let message = opened.descriptor();
+    let report = Report {
+        output: shown(&args.output),
+        input: shown(input.path()),
+        message: message.map(|message| message.full_name().to_owned()),
+        output_bytes,
+        files: opened.files().iter().map(|file| shown(file)).collect(),
+        split: false,
+    };
+    output.report(args.json, &report, |report, _| report.text())?;
+    Ok(Exit::Done)
+}
+
+fn write(opened: &Opened, target: &Path, force: bool) -> Result<u64, Error> {
+    let mut file = AtomicFile::create(target, force)?;
+    file.restrict_to_files(opened.files())?;
+    let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
+    let written = opened.write_to(&mut sink);
+    let size = written
+        .and_then(|size| Ok(sink.flush().map(|()| size)?))
+        .map_err(|error| at_target(error, target))?;
+    drop(sink);
+    file.commit()?;
+    Ok(size)
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let (output, bytes) = (one_line(&self.output), size::show(self.output_bytes));
+        let files = size::count(self.files.len(), "file");
+        format!("{output}: {bytes}: put together from {files}\n")
+    }
+}
