@@ -132,6 +132,7 @@ impl Input {
         let Some(program) = &args.program else {
             return Ok(self);
         };
+        fs::metadata(program).map_err(|error| Failure::io(program, &error))?;
         let input = Input {
             companion: Some(program.clone()),
             ..self

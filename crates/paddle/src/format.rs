@@ -269,6 +269,10 @@ fn has_program(folder: &Path) -> bool {
 
 /// Opens a file of parameters with its program, which is somewhere else.
 fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
+    if !path.is_file() {
+        let message = "a program can be named for a file of parameters, and this is not a file";
+        return Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()));
+    }
     let named = crate::OpenOptions::new().program(program).parameters(path);
     PaddleModel::open_with(path, &named)
 }
