@@ -85,7 +85,6 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     let original = Original::find(args.against.as_deref())?;
     let original = original.as_ref().map(|original| original.path.as_path());
-    }
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
         .progress(output.reading("verifying"));

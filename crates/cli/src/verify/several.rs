@@ -99,7 +99,7 @@ impl Report {
             &options,
             size,
             deep,
-            against,
+            original,
         )?;
         let mut failures = Vec::new();
         match found.parsed {
