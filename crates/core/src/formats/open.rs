@@ -35,9 +35,13 @@ impl Registry {
             }
             return self.open_chunked(path, options);
         }
+        let recognized = self.recognize_with(&candidate, options.companion.as_deref());
         let format = match &options.descriptor {
-            Some(said) => self.of_type(said.full_name()),
-            None => self.recognize_with(&candidate, options.companion.as_deref()),
+            // Of several formats with messages of a type, the input says which it is.
+            Some(said) => recognized
+                .filter(|format| format.message_types().contains(&said.full_name()))
+                .or_else(|| self.of_type(said.full_name())),
+            None => recognized,
         };
         if let Some(format) = format {
             return self.open_as(format, path, options);
