@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use proto_splitter::container::is_chunked;
 use proto_splitter::{Error, ErrorKind};
 
 use crate::Exit;
@@ -83,6 +84,9 @@ impl Failure {
             ErrorKind::InvalidMessage => {
                 let what = what_else(path);
                 what.map_or(String::new(), |what| format!("; {what}"))
+            }
+            ErrorKind::NotChunked if is_chunked(path).unwrap_or(false) => {
+                "; `protosplit layout` reads any record file".to_owned()
             }
             _ => String::new(),
         };

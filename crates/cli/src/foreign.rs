@@ -1,10 +1,12 @@
 //! What a file is that is taken for a message and isn't one, by what it begins with.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use proto_splitter::formats::{ALL, Candidate};
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::wire::{SourceInput, WireCursor};
 
 /// How much of the file is looked at.
 const HEAD: usize = 512;
@@ -29,8 +31,42 @@ pub(crate) fn what_else(path: &Path) -> Option<String> {
     }
     let mut head = Vec::new();
     let file = File::open(path).ok()?;
-    file.take(HEAD as u64).read_to_end(&mut head).ok()?;
-    describe(&head, metadata.len())
+    (&file).take(HEAD as u64).read_to_end(&mut head).ok()?;
+    describe(&head, metadata.len()).or_else(|| how_much_is_cut(&file, metadata.len()))
+}
+
+/// Says how many bytes are missing, if all is a message but for the end of its last field.
+fn how_much_is_cut(file: &File, size: u64) -> Option<String> {
+    let endless = Endless { file, size };
+    let mut cursor = WireCursor::new(SourceInput::new(&endless, MOST));
+    while cursor.position() < size {
+        cursor.next().ok()??;
+    }
+    let missing = cursor.position() - size;
+    (missing > 0).then(|| format!("if the file is cut, {missing} bytes are missing"))
+}
+
+/// The largest message that is thought of: 1 TiB.
+const MOST: u64 = 1 << 40;
+
+/// A file with zeros behind it.
+struct Endless<'a> {
+    file: &'a File,
+    size: u64,
+}
+
+impl ReadAt for Endless<'_> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if offset < self.size {
+            return ReadAt::read_at(self.file, offset, buf);
+        }
+        buf.fill(0);
+        Ok(buf.len())
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(MOST)
+    }
 }
 
 /// What a file of this size is that begins like this.
@@ -79,6 +115,21 @@ fn text(head: &[u8]) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cut_message_says_how_much_is_missing() {
+        let whole = b"\x08\x01\x12\x05hello\x1a\x0aabcdefghij";
+        let cut = |len: usize| {
+            let mut file = tempfile::tempfile().unwrap();
+            std::io::Write::write_all(&mut file, &whole[..len]).unwrap();
+            how_much_is_cut(&file, len as u64)
+        };
+        assert_eq!(cut(whole.len()), None);
+        assert_eq!(cut(9), None);
+        let said = |missing| Some(format!("if the file is cut, {missing} bytes are missing"));
+        assert_eq!(cut(whole.len() - 3), said(3));
+        assert_eq!(cut(4), said(5));
+    }
 
     #[test]
     fn what_is_not_a_message_is_named() {

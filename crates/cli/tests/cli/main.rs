@@ -13,6 +13,7 @@ mod extended;
 mod externalize;
 mod faults;
 mod folder;
+mod foreign;
 mod get;
 mod golden;
 mod info;
