@@ -33,7 +33,7 @@ fn an_error_says_what_the_file_is_instead() {
         ),
         (
             "a.tflite",
-            b"\x1c\0\0\0TFL3\x14\0 \0\x1c\0\0\0\0\0\0\0\0\0\0\0",
+            b"\x1c\0\0\0TFL3\x14\0 \0\x1c\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
             "a FlatBuffer of the kind TFL3",
         ),
         (
