@@ -121,7 +121,7 @@ fn a_model_in_one_file_says_what_it_is() {
     let dir = Dir::new();
     for file in &forms(&dir)[..2] {
         let said = run([&"info", file]).ok();
-        for expected in ["ONNX model", "tests", "ai.onnx 21", "5004"] {
+        for expected in ["onnx", "tests", "ai.onnx 21", "5004"] {
             assert!(said.contains(expected), "{expected}: {said}");
         }
     }
@@ -216,6 +216,8 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
         }
         // Six bits each in the model, a byte each in NumPy.
         let npy = dir.path(&format!("{at}.npy"));
+        // In chunks a constant is called by its place.
+        let name = ["c", "c", "graph.node[0].attribute[0].t"][at];
         run([
             &"get",
             file,
