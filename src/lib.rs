@@ -33,8 +33,13 @@
 //! [`Merger`](merge::Merger) puts them together again. Neither builds a message object, holds the
 //! message, or needs more memory for a larger one.
 //!
-//! `docs/your-own-splitter.md` leads from a message that is too big to a splitter of your own,
-//! `docs/size-splitter.md` says when `SizeSplitter` is enough.
+//! The merger works by reflection: it walks messages by their descriptors, or by the placeholders
+//! in them, and needs no generated code of the message's type.
+//!
+//! The pages of [`documentation`] begin at what you have: a [model](documentation::my_model_is_too_big)
+//! or a [trace](documentation::my_trace_is_too_big) that is too big, [ONNX](documentation::onnx),
+//! [Paddle](documentation::paddle) or [SameDiff](documentation::samediff) files, or a message
+//! for which you write a [splitter of your own](documentation::your_own_splitter).
 //!
 //! # Words
 //!
@@ -54,6 +59,13 @@
 //! Sizes, offsets and positions are in bytes.
 #![forbid(unsafe_code)]
 
+pub use proto_splitter_core::merge::Merger;
+/// What the trailer of a `.cpb` file consists of, as [`container::Trailer`] shows it.
+#[doc(inline)]
+pub use proto_splitter_core::proto::{
+    ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex,
+};
+pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
 pub use proto_splitter_core::{
     ChunkedFile, Error, ErrorKind, Result, atomic, compare, container, edit, merge, path, progress,
     rope, schema, size_tree, split, tensor, view, wire,
@@ -126,25 +138,7 @@ pub mod proto {
     pub use proto_splitter_saved_model::proto as saved_model;
 }
 
-/// Paddle's models: what is read, the layouts, one file and back.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/paddle.md")]
-pub struct PaddleDoctests;
-
-/// How to write a splitter, from the message to the file.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/your-own-splitter.md")]
-pub struct YourOwnSplitterDoctests;
-
-/// When none is needed.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/size-splitter.md")]
-pub struct SizeSplitterDoctests;
-
-/// What to do about ONNX models.
-#[cfg(doctest)]
-#[doc = include_str!("../docs/onnx.md")]
-pub struct OnnxDoctests;
+pub mod documentation;
 
 /// The README's examples are tests, too.
 #[cfg(doctest)]

@@ -42,6 +42,7 @@ pub use plan::splitter::{ComposableSplitter, SplitContext};
 pub use read::source::Source;
 pub use read::source_view::elements::{Elements, Entries};
 pub use read::source_view::{View, ViewKind};
+pub use read::split_input::SplitInput;
 pub use split_ext::SplitExt;
 pub(crate) use write::commit::Commit;
 pub use write::in_memory::{Chunk, Split};

@@ -1,7 +1,10 @@
 //! What is cut of a graph.
 
+use proto_splitter_core::Result;
+use proto_splitter_core::prost_reflect::MessageDescriptor;
 use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
-use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::proto::descriptor_pool;
 
 /// The full name of the type that [`GraphDefSplitter`] splits.
 pub const GRAPH_DEF: &str = "tensorflow.GraphDef";
@@ -38,17 +41,10 @@ impl GraphDefSplitter {
 
 impl ComposableSplitter for GraphDefSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        let message = cx.message();
-        match message.descriptor() {
-            Some(descriptor) if descriptor.full_name() == GRAPH_DEF => cx.fit_with(&Self::rules()),
-            other => Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "the splitter of {GRAPH_DEF} was given a {}",
-                    other.map_or("value that is no message", |descriptor| descriptor
-                        .full_name())
-                ),
-            )),
-        }
+        cx.fit_with(&Self::rules())
+    }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        descriptor_pool().get_message_by_name(GRAPH_DEF)
     }
 }

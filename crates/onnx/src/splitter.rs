@@ -1,7 +1,10 @@
 //! What is cut of a model.
 
+use proto_splitter_core::Result;
+use proto_splitter_core::prost_reflect::MessageDescriptor;
 use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
-use proto_splitter_core::{Error, ErrorKind, Result};
+
+use crate::model_descriptor;
 
 /// The full name of the type that [`OnnxSplitter`] splits.
 pub const MODEL_PROTO: &str = "onnx.ModelProto";
@@ -47,19 +50,10 @@ impl OnnxSplitter {
 
 impl ComposableSplitter for OnnxSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        let message = cx.message();
-        match message.descriptor() {
-            Some(descriptor) if descriptor.full_name() == MODEL_PROTO => {
-                cx.fit_with(&Self::rules())
-            }
-            other => Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "the splitter of {MODEL_PROTO} was given a {}",
-                    other.map_or("value that is not a message", |descriptor| descriptor
-                        .full_name())
-                ),
-            )),
-        }
+        cx.fit_with(&Self::rules())
+    }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        Some(model_descriptor())
     }
 }

@@ -1,9 +1,11 @@
 //! What is cut of a program, and of a model.
 
+use proto_splitter_core::Result;
+use proto_splitter_core::prost_reflect::MessageDescriptor;
 use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
-use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::MODEL;
+use crate::proto::descriptor_pool;
 
 /// The full name of the type that [`ProgramDescSplitter`] splits.
 pub const PROGRAM_DESC: &str = "paddle.framework.proto.ProgramDesc";
@@ -33,8 +35,11 @@ pub struct ProgramDescSplitter;
 
 impl ComposableSplitter for ProgramDescSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        check_type(cx, PROGRAM_DESC)?;
         cx.fit_with(&SizeRules::new())
+    }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        descriptor_pool().get_message_by_name(PROGRAM_DESC)
     }
 }
 
@@ -45,20 +50,10 @@ pub struct ModelSplitter;
 
 impl ComposableSplitter for ModelSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        check_type(cx, MODEL)?;
         cx.fit_with(&SizeRules::new())
     }
-}
 
-fn check_type(cx: &SplitContext<'_>, wanted: &str) -> Result<()> {
-    let message = cx.message();
-    let found = message.descriptor();
-    let found = found.map_or("a value that isn't a message", |found| found.full_name());
-    match found == wanted {
-        true => Ok(()),
-        false => {
-            let message = format!("the splitter of {wanted} was given {found}");
-            Err(Error::new(ErrorKind::InvalidConfig, message))
-        }
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        descriptor_pool().get_message_by_name(MODEL)
     }
 }

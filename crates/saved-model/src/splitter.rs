@@ -1,8 +1,11 @@
 //! What is cut of a SavedModel.
 
+use proto_splitter_core::Result;
+use proto_splitter_core::prost_reflect::MessageDescriptor;
 use proto_splitter_core::split::{ComposableSplitter, SizeRules, SplitContext};
-use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::GraphDefSplitter;
+
+use crate::proto::descriptor_pool;
 
 /// The full name of the type that [`SavedModelSplitter`] splits.
 pub const SAVED_MODEL: &str = "tensorflow.SavedModel";
@@ -41,19 +44,10 @@ impl SavedModelSplitter {
 
 impl ComposableSplitter for SavedModelSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
-        let message = cx.message();
-        match message.descriptor() {
-            Some(descriptor) if descriptor.full_name() == SAVED_MODEL => {
-                cx.fit_with(&Self::rules())
-            }
-            other => Err(Error::new(
-                ErrorKind::InvalidConfig,
-                format!(
-                    "the splitter of {SAVED_MODEL} was given a {}",
-                    other.map_or("value that is no message", |descriptor| descriptor
-                        .full_name())
-                ),
-            )),
-        }
+        cx.fit_with(&Self::rules())
+    }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        descriptor_pool().get_message_by_name(SAVED_MODEL)
     }
 }

@@ -40,6 +40,48 @@ pub struct ChunkPlace {
 
 /// The metadata of a chunked message, checked: versions known, indices and kinds in range, paths
 /// well-formed and of bounded depth.
+///
+/// ```text
+/// ChunkMetadata                         the last record of a .cpb file
+///   version                             of the splitter, and what a reader has to know (join version)
+///   chunks[i]: ChunkInfo                type, size in bytes, offset of its record, crc32c
+///   message: ChunkedMessage             where chunks belong
+///     chunk_index                       the chunk that is merged here first; at the root chunk 0, the base
+///     chunked_fields[]: ChunkedField    then these, in their order
+///       field_tag[]: FieldIndex         a path from the message around: field numbers, map keys, indices
+///       message: ChunkedMessage         what is merged there; and so on, down
+///   source_size, source_crc32c, message_type, and all others from field 1000 on: additions that
+///                                       TensorFlow's reader skips
+/// ```
+///
+/// With join version 1, the tree is in `extended_message` instead of `message`. The source is
+/// TensorFlow's `chunk.proto`; `proto/tensorflow/proto_splitter/chunk.proto` has it with the
+/// additions.
+///
+/// ```
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use proto_splitter_core::container::{Trailer, TrailerUse};
+/// use proto_splitter_core::merge::Limits;
+/// use proto_splitter_core::proto::field_index::Kind;
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+///
+/// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000))?;
+///
+/// // Chunk 0 is the base, with a placeholder: the tag of field 1 and a length of 0.
+/// let metadata = &split.metadata;
+/// assert_eq!((metadata.chunks[0].size, metadata.chunks[1].size), (2, 5000));
+/// let tree = metadata.message.as_ref().ok_or("no tree")?;
+/// assert_eq!(tree.chunk_index, Some(0));
+/// // Chunk 1 belongs at field 1, `name`.
+/// let name = &tree.chunked_fields[0];
+/// assert_eq!(name.field_tag[0].kind, Some(Kind::Field(1)));
+/// assert_eq!(name.message.as_ref().and_then(|message| message.chunk_index), Some(1));
+///
+/// let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, &Limits::new())?;
+/// assert_eq!(trailer.metadata().source_size, Some(5003));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Trailer {
     metadata: ChunkMetadata,

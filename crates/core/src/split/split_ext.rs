@@ -9,7 +9,7 @@ use super::write::{file, in_memory, stream};
 use crate::Result;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::plan::splitter::ComposableSplitter;
-use crate::split::read::source::Source;
+use crate::split::read::split_input::SplitInput;
 use crate::split::write::in_memory::Split;
 use crate::split::write::stream::WrittenStream;
 use crate::split::write::written::Written;
@@ -35,9 +35,10 @@ pub trait SplitExt: ComposableSplitter {
     /// What [`build_chunks`](ComposableSplitter::build_chunks) reports;
     /// [`Uncuttable`](crate::ErrorKind::Uncuttable) if a MESSAGE chunk stays over the maximum;
     /// [`InvalidMessage`](crate::ErrorKind::InvalidMessage) if the source is malformed;
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range.
-    fn plan(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<SplitPlan> {
-        planner::plan(self, &source.into(), options)
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if an option is out of its range, or a
+    /// path is given and the splitter has no type of its own.
+    fn plan(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<SplitPlan> {
+        planner::plan(self, &source.into().open(self)?, options)
     }
 
     /// Splits the message in memory, with the default options.
@@ -45,7 +46,7 @@ pub trait SplitExt: ComposableSplitter {
     /// # Errors
     ///
     /// As [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
-    fn split(&self, source: impl Into<Source>) -> Result<Split> {
+    fn split(&self, source: impl Into<SplitInput>) -> Result<Split> {
         self.split_with(source, &SplitOptions::default())
     }
 
@@ -54,8 +55,8 @@ pub trait SplitExt: ComposableSplitter {
     /// # Errors
     ///
     /// As [`plan`](Self::plan); [`Io`](crate::ErrorKind::Io) if reading fails.
-    fn split_with(&self, source: impl Into<Source>, options: &SplitOptions) -> Result<Split> {
-        let source = source.into();
+    fn split_with(&self, source: impl Into<SplitInput>, options: &SplitOptions) -> Result<Split> {
+        let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
         in_memory::split(&plan, &source, options)
     }
@@ -66,7 +67,7 @@ pub trait SplitExt: ComposableSplitter {
     /// # Errors
     ///
     /// As [`write_with`](Self::write_with).
-    fn write(&self, source: impl Into<Source>, prefix: impl AsRef<Path>) -> Result<Written> {
+    fn write(&self, source: impl Into<SplitInput>, prefix: impl AsRef<Path>) -> Result<Written> {
         self.write_with(source, prefix, &SplitOptions::default())
     }
 
@@ -86,11 +87,11 @@ pub trait SplitExt: ComposableSplitter {
     /// [`Cancelled`](crate::ErrorKind::Cancelled).
     fn write_with(
         &self,
-        source: impl Into<Source>,
+        source: impl Into<SplitInput>,
         prefix: impl AsRef<Path>,
         options: &SplitOptions,
     ) -> Result<Written> {
-        let source = source.into();
+        let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
         file::write(&plan, &source, prefix.as_ref(), options)
     }
@@ -101,7 +102,11 @@ pub trait SplitExt: ComposableSplitter {
     /// # Errors
     ///
     /// As [`write_to_with`](Self::write_to_with).
-    fn write_to(&self, source: impl Into<Source>, sink: &mut impl Write) -> Result<WrittenStream> {
+    fn write_to(
+        &self,
+        source: impl Into<SplitInput>,
+        sink: &mut impl Write,
+    ) -> Result<WrittenStream> {
         self.write_to_with(source, sink, &SplitOptions::default())
     }
 
@@ -139,12 +144,12 @@ pub trait SplitExt: ComposableSplitter {
     /// ```
     fn write_to_with(
         &self,
-        source: impl Into<Source>,
+        source: impl Into<SplitInput>,
         sink: &mut impl Write,
         options: &SplitOptions,
     ) -> Result<WrittenStream> {
         stream::check(options)?;
-        let source = source.into();
+        let source = source.into().open(self)?;
         let plan = planner::plan(self, &source, options)?;
         stream::write(&plan, &source, sink, options)
     }

@@ -9,7 +9,7 @@ use super::readable::check_readable;
 use super::size_requests::Fits;
 use super::slice_requests::Slices;
 use super::split_plan::{PlannedChunk, SplitPlan};
-use super::splitter::{ComposableSplitter, SplitContext};
+use super::splitter::{ComposableSplitter, SplitContext, check_type};
 use crate::container::{ChunkKind, Profile};
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
@@ -33,6 +33,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         added: Vec::new(),
     };
     let view = View::root(source, options.get_profile());
+    check_type(splitter, &view)?;
     splitter.build_chunks(&mut SplitContext {
         decisions: &mut decisions,
         view,

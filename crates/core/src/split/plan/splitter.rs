@@ -1,5 +1,7 @@
 //! What splitters implement, and what they work with.
 
+use prost_reflect::MessageDescriptor;
+
 use super::decisions::{Added, AddedChunk, Decisions};
 use super::split_plan::{Content, PlannedChunk};
 use crate::container::{ChunkKind, Profile};
@@ -43,6 +45,13 @@ pub trait ComposableSplitter {
     fn version(&self) -> i32 {
         1
     }
+
+    /// The type of message that it splits, if there is just one. Then the path of a file is enough
+    /// to [write](crate::split::SplitExt::write) or [plan](crate::split::SplitExt::plan) it, and
+    /// messages of other types are refused.
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        None
+    }
 }
 
 impl<T: ComposableSplitter + ?Sized> ComposableSplitter for &T {
@@ -52,6 +61,10 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for &T {
 
     fn version(&self) -> i32 {
         (**self).version()
+    }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        (**self).message_type()
     }
 }
 
@@ -63,6 +76,26 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
     fn version(&self) -> i32 {
         (**self).version()
     }
+
+    fn message_type(&self) -> Option<MessageDescriptor> {
+        (**self).message_type()
+    }
+}
+
+/// Fails if the splitter is for messages of another type.
+pub(in crate::split) fn check_type<S>(splitter: &S, message: &View<'_>) -> Result<()>
+where
+    S: ComposableSplitter + ?Sized,
+{
+    let (Some(wanted), Some(found)) = (splitter.message_type(), message.descriptor()) else {
+        return Ok(());
+    };
+    let (wanted, found) = (wanted.full_name(), found.full_name());
+    if wanted == found {
+        return Ok(());
+    }
+    let message = format!("the splitter of {wanted} was given a {found}");
+    Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
 /// What a splitter works with: the message it is to split, and the ways to do it.
@@ -90,7 +123,8 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// What the child reports, or [`ErrorKind::InvalidPath`] if `message` is no message.
+    /// What the child reports; [`ErrorKind::InvalidPath`] if `message` is not a message;
+    /// [`ErrorKind::InvalidConfig`] if it is not of the child's [type](ComposableSplitter::message_type).
     pub fn compose(&mut self, child: &dyn ComposableSplitter, message: &View<'_>) -> Result<()> {
         if message.descriptor().is_none() {
             return Err(
@@ -98,6 +132,7 @@ impl<'a> SplitContext<'a> {
                     .at_path(message.display_path()),
             );
         }
+        check_type(child, message).map_err(|error| error.at_path(message.display_path()))?;
         let view = message.clone();
         child.build_chunks(&mut SplitContext {
             decisions: &mut *self.decisions,

@@ -141,6 +141,27 @@ impl Source {
         open().map_err(|error| Error::from(error).context(path.display()))
     }
 
+    /// A serialized message in a file, of the type `M`. It is read in pieces, never as a whole,
+    /// and no `M` is made of it.
+    ///
+    /// ```
+    /// use prost_reflect::prost_types::Timestamp;
+    /// use proto_splitter_core::split::Source;
+    ///
+    /// let file = tempfile::NamedTempFile::new()?;
+    /// std::fs::write(file.path(), b"\x08\x01")?;
+    /// let source = Source::open_as::<Timestamp>(file.path())?;
+    /// assert_eq!(source.descriptor().full_name(), "google.protobuf.Timestamp");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_as<M: ReflectMessage + Default>(path: impl AsRef<Path>) -> Result<Source> {
+        Source::open(path, M::default().descriptor())
+    }
+
     /// A serialized message that can be read by position, of `size` bytes.
     pub fn from_reader(data: Arc<dyn ReadAt>, size: u64, descriptor: MessageDescriptor) -> Source {
         Source {

@@ -1,0 +1,87 @@
+//! What a splitter is given.
+
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use prost_reflect::ReflectMessage;
+
+use super::source::Source;
+use crate::split::plan::splitter::ComposableSplitter;
+use crate::{Error, ErrorKind, Result};
+
+/// What a splitter is given: a [`Source`], a message, or the path of a file, if the splitter
+/// [knows its type](ComposableSplitter::message_type).
+///
+/// ```
+/// use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+///
+/// // Sizes alone are the guide of `SizeSplitter`: it has no type of its own.
+/// let error = SizeSplitter.plan("model.pb", &SplitOptions::new()).unwrap_err();
+/// let message = "model.pb: a splitter without a message type was given a path; it takes a source";
+/// assert_eq!(error.to_string(), message);
+/// ```
+#[derive(Clone, Debug)]
+pub struct SplitInput(Input);
+
+#[derive(Clone, Debug)]
+enum Input {
+    Source(Source),
+    Path(PathBuf),
+}
+
+impl SplitInput {
+    /// The source that a splitter reads.
+    pub(in crate::split) fn open<S>(self, splitter: &S) -> Result<Source>
+    where
+        S: ComposableSplitter + ?Sized,
+    {
+        let path = match self.0 {
+            Input::Source(source) => return Ok(source),
+            Input::Path(path) => path,
+        };
+        match splitter.message_type() {
+            Some(descriptor) => Source::open(path, descriptor),
+            None => {
+                let message =
+                    "a splitter without a message type was given a path; it takes a source";
+                Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()))
+            }
+        }
+    }
+}
+
+impl From<Source> for SplitInput {
+    fn from(source: Source) -> SplitInput {
+        SplitInput(Input::Source(source))
+    }
+}
+
+impl From<&Source> for SplitInput {
+    fn from(source: &Source) -> SplitInput {
+        source.clone().into()
+    }
+}
+
+impl<M: Message + ReflectMessage> From<&M> for SplitInput {
+    fn from(message: &M) -> SplitInput {
+        Source::from(message).into()
+    }
+}
+
+impl From<PathBuf> for SplitInput {
+    fn from(path: PathBuf) -> SplitInput {
+        SplitInput(Input::Path(path))
+    }
+}
+
+impl From<&Path> for SplitInput {
+    fn from(path: &Path) -> SplitInput {
+        path.to_owned().into()
+    }
+}
+
+impl From<&str> for SplitInput {
+    fn from(path: &str) -> SplitInput {
+        PathBuf::from(path).into()
+    }
+}

@@ -1,0 +1,22 @@
+//! The pages of the folder `docs`. Their Rust examples are tests.
+
+#[doc = include_str!("../docs/my-model-is-too-big.md")]
+pub mod my_model_is_too_big {}
+
+#[doc = include_str!("../docs/my-trace-is-too-big.md")]
+pub mod my_trace_is_too_big {}
+
+#[doc = include_str!("../docs/onnx.md")]
+pub mod onnx {}
+
+#[doc = include_str!("../docs/paddle.md")]
+pub mod paddle {}
+
+#[doc = include_str!("../docs/samediff.md")]
+pub mod samediff {}
+
+#[doc = include_str!("../docs/size-splitter.md")]
+pub mod size_splitter {}
+
+#[doc = include_str!("../docs/your-own-splitter.md")]
+pub mod your_own_splitter {}
