@@ -194,7 +194,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
     )?;
     let mut merge = || -> Outcome<()> {
         remove(&merged)?;
-        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new())?;
+        Merger::new().merge_to_file(&prefix, &merged)?;
         Ok(())
     };
     row(
@@ -208,7 +208,7 @@ fn files(folder: &Path, scale: u64) -> Outcome<()> {
         .into_iter()
         .try_for_each(|path| remove(path))?;
     let mut read = || -> Outcome<()> {
-        black_box(Merger::merge_to_bytes(&prefix)?);
+        black_box(Merger::new().merge_to_bytes(&prefix)?);
         Ok(())
     };
     let mut read_plain = || -> Outcome<()> {

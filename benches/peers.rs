@@ -180,12 +180,12 @@ fn merges(
         Contestant::new(FRESH, || Ok(black_box(open()?.merge_to_bytes(&options)?))),
         if is_model {
             Contestant::new(TYPED, || {
-                let model: SavedModel = Merger::read_with(prefix, &options)?;
+                let model: SavedModel = Merger::new().options(&options).read(prefix)?;
                 Ok(black_box(model))
             })
         } else {
             Contestant::new(TYPED, || {
-                let graph: GraphDef = Merger::read_with(prefix, &options)?;
+                let graph: GraphDef = Merger::new().options(&options).read(prefix)?;
                 Ok(black_box(graph))
             })
         },

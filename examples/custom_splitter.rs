@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ]
     );
 
-    let merged: ModelConfig = Merger::read(&prefix)?;
+    let merged: ModelConfig = Merger::new().read(&prefix)?;
     assert_eq!(merged, model);
     println!(
         "merged: {}, {} layers",

@@ -69,11 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let merged = folder.path().join("merged.pb");
     timed("merge", || {
-        Ok(Merger::merge_to_file(
-            &merged,
-            &prefix,
-            &MergeOptions::new(),
-        )?)
+        Ok(Merger::new().merge_to_file(&prefix, &merged)?)
     })?;
     timed("compare", || {
         let mut merged = Compare::with(&merged)?;

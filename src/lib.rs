@@ -20,7 +20,7 @@
 //! assert_eq!(written.path, folder.path().join("saved_model.cpb"));
 //! assert!(written.chunks.iter().all(|chunk| chunk.size <= 4000));
 //!
-//! let merged: SavedModel = Merger::read(&prefix)?;
+//! let merged: SavedModel = Merger::new().read(&prefix)?;
 //! assert_eq!(merged, model);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -145,7 +145,7 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
 /// To a message of a type known to the program. What becomes of it afterwards isn't counted.
 fn typed<M: Message + Default>(work: &str, source: &Path, chunked: &Path) -> Outcome<()> {
     let from = Bytes::from(fs::read(source)?);
-    let mut read = || -> Outcome<M> { Ok(Merger::read(chunked)?) };
+    let mut read = || -> Outcome<M> { Ok(Merger::new().read(chunked)?) };
     let mut decode = || -> Outcome<M> { Ok(M::decode(from.clone())?) };
     row(
         &format!("{work} merge to a typed message"),

@@ -41,7 +41,7 @@ fn every_model_goes_through_split_and_merge_byte_for_byte() {
                     panic!("{file} at {max} can be cut");
                 };
                 assert!(split.byte_exact(), "{file} at {max}");
-                let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new());
+                let merged = Merger::new().merge(&split.bytes(), &split.metadata);
                 assert!(merged.unwrap() == bytes, "{file} at {max}");
             }
         }

@@ -57,7 +57,10 @@ fn every_file_by_another_writer_merges_to_its_source() {
     {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let options = MergeOptions::new().descriptor(descriptor.clone());
-        let merged = Merger::merge_to_bytes_with(&path, &options).unwrap();
+        let merged = Merger::new()
+            .options(&options)
+            .merge_to_bytes(&path)
+            .unwrap();
         let equal = message(&descriptor, &merged) == message(&descriptor, &source);
         assert!(equal, "{name} differs");
         assert_eq!(merged.len(), source.len(), "{name}");
@@ -70,7 +73,10 @@ fn every_file_by_another_writer_merges_to_its_source() {
 
         // Streamed, it is the same.
         let mut streamed = Vec::new();
-        let report = Merger::merge_to_with(&mut streamed, &path, &options).unwrap();
+        let report = Merger::new()
+            .options(&options)
+            .merge_to(&path, &mut streamed)
+            .unwrap();
         assert!(streamed == merged);
         assert_eq!(
             (report.size, report.byte_exact),
@@ -92,7 +98,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
     {
         let name = path.display();
         let equal = |merged: &[u8]| message(&descriptor, merged) == message(&descriptor, &source);
-        match Merger::merge_to_bytes(&path) {
+        match Merger::new().merge_to_bytes(&path) {
             // Elements leave an empty one behind, slices append: no type is needed for those.
             Ok(merged) => assert!(equal(&merged), "{name}"),
             Err(error) => {
@@ -107,7 +113,12 @@ fn without_the_type_the_path_that_needs_it_is_named() {
         // Nothing in TensorFlow's schema is against the plain reading.
         let options = MergeOptions::new().assume_plain(true);
         assert!(
-            equal(&Merger::merge_to_bytes_with(&path, &options).unwrap()),
+            equal(
+                &Merger::new()
+                    .options(&options)
+                    .merge_to_bytes(&path)
+                    .unwrap()
+            ),
             "{name}"
         );
     }
@@ -269,7 +280,9 @@ fn the_trees_by_google_merge() {
         .get_message_by_name("proto_splitter_testdata.StringNode")
         .unwrap();
     for name in ["bf-split-tree", "df-split-tree"] {
-        let merged = Merger::read_dynamic(folder.join(name), descriptor.clone()).unwrap();
+        let merged = Merger::new()
+            .read_dynamic(folder.join(name), descriptor.clone())
+            .unwrap();
         assert_eq!(format!("{{{merged}}}"), tree, "{name}");
     }
 }
@@ -282,7 +295,9 @@ fn the_many_fields_by_google_merge() {
         .get_message_by_name("proto_splitter_testdata.ManyFields")
         .unwrap();
     let path = folder.join("many-field");
-    let merged = Merger::read_dynamic(&path, descriptor.clone()).unwrap();
+    let merged = Merger::new()
+        .read_dynamic(&path, descriptor.clone())
+        .unwrap();
     let expected = DynamicMessage::parse_text_format(
         descriptor.clone(),
         r#"

@@ -41,7 +41,8 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         };
         tally.cut += u64::from(split.chunks.len() > 1);
         tally.byte_exact += u64::from(split.chunks.len() > 1 && split.byte_exact());
-        let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new())
+        let merged = Merger::new()
+            .merge(&split.bytes(), &split.metadata)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         if split.byte_exact() {
             assert!(merged == bytes, "seed {seed}: {habits:?}");
@@ -165,9 +166,9 @@ fn a_message_cut_anywhere_is_refused_or_split_but_never_a_panic() {
                 .value_chunk_size(Some(20));
             match proto_splitter::split::SplitExt::split_with(&SizeSplitter, source, &options) {
                 Ok(split) => {
-                    let merged =
-                        Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new())
-                            .unwrap();
+                    let merged = Merger::new()
+                        .merge(&split.bytes(), &split.metadata)
+                        .unwrap();
                     assert!(!split.byte_exact() || merged == damaged, "seed {seed}");
                 }
                 Err(error) => assert!(

@@ -166,7 +166,10 @@ fn merged_by_every_way(prefix: &Path, random: &mut Random, about: &dyn Fn() -> S
         file.merge_to(&mut stream, &options)
             .unwrap_or_else(|error| fail(error));
         let target = prefix.with_extension("merged");
-        Merger::merge_to_file(&target, prefix, &options).unwrap_or_else(|error| fail(error));
+        Merger::new()
+            .options(&options)
+            .merge_to_file(prefix, &target)
+            .unwrap_or_else(|error| fail(error));
         let to_file = fs::read(&target).unwrap();
         fs::remove_file(target).unwrap();
         let first = first.get_or_insert_with(|| to_memory.to_vec());

@@ -96,7 +96,9 @@ fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &Me
         true => MergeOptions::new(),
         false => MergeOptions::new().descriptor(descriptor.clone()),
     };
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &options)
+    let merged = Merger::new()
+        .options(&options)
+        .merge(&split.bytes(), &split.metadata)
         .unwrap_or_else(|error| panic!("{error}: {bytes:x?}"));
     if split.byte_exact() {
         assert!(merged == bytes, "{bytes:x?}");

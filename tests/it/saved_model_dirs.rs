@@ -302,7 +302,9 @@ fn a_model_in_several_files_is_copied_with_all_of_them() {
         let dir = SavedModelDir::open(&from).unwrap();
         dir.save_as_chunked(&to, &keep).unwrap();
         assert_eq!(files(&to), files(&from));
-        let read = Merger::merge_to_bytes(to.join("saved_model")).unwrap();
+        let read = Merger::new()
+            .merge_to_bytes(to.join("saved_model"))
+            .unwrap();
         assert!(read == plain);
 
         // In one piece it has no other files.

@@ -65,7 +65,9 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
         SizeSplitter.split_with(source, &options)
     };
     let split = plan(90, 100).unwrap();
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    let merged = Merger::new()
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     assert!(merged == nested(90));
     assert!(plan(40, 20).is_err());
     assert!(plan(40, 50).is_ok());
@@ -74,7 +76,10 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(plan(100_000, u32::MAX).is_err());
     let split = plan(195, u32::MAX).unwrap();
     let options = MergeOptions::new().limits(Limits::new().max_message_depth(200));
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+    let merged = Merger::new()
+        .options(&options)
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     assert!(merged == nested(195));
 }
 
@@ -130,7 +135,10 @@ fn in_the_extended_profile_a_value_in_a_map_is_cut_by_any_key_but_a_zigzag_one()
             MergeOptions::new(),
             MergeOptions::new().descriptor(message.clone()),
         ] {
-            let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+            let merged = Merger::new()
+                .options(&options)
+                .merge(&split.bytes(), &split.metadata)
+                .unwrap();
             assert!(merged == bytes, "{kind}");
         }
     }

@@ -69,7 +69,7 @@ fn what_is_split_of_a_typed_message_is_what_encode_writes() {
             let plain = SavedModelSplitter.split_with(bytes, &options).unwrap();
             assert!(typed.chunks == plain.chunks, "{file} at {max}");
             assert_eq!(typed.metadata, plain.metadata);
-            let merged = Merger::merge(&typed.bytes(), &typed.metadata, &MergeOptions::new());
+            let merged = Merger::new().merge(&typed.bytes(), &typed.metadata);
             assert!(merged.unwrap() == encoded);
         }
     }
@@ -88,7 +88,7 @@ fn a_typed_message_goes_to_a_file_as_its_bytes_do() {
     SizeSplitter.write_with(source, &plain, &options).unwrap();
     let [typed, plain] = [typed, plain].map(|prefix| prefix.with_extension("cpb"));
     assert!(std::fs::read(&typed).unwrap() == std::fs::read(plain).unwrap());
-    let merged: TensorProto = Merger::read(&typed).unwrap();
+    let merged: TensorProto = Merger::new().read(&typed).unwrap();
     assert!(merged == tensor);
 }
 
@@ -102,11 +102,11 @@ fn a_typed_message_loses_unknown_fields_where_a_dynamic_one_and_the_bytes_keep_t
     let descriptor = fixtures::descriptor(SAVED_MODEL);
     std::fs::write(prefix.with_extension("pb"), &bytes).unwrap();
 
-    let typed: SavedModel = Merger::read(&prefix).unwrap();
+    let typed: SavedModel = Merger::new().read(&prefix).unwrap();
     assert_eq!(Source::from(&typed).size(), 0);
-    let dynamic = Merger::read_dynamic(&prefix, descriptor).unwrap();
+    let dynamic = Merger::new().read_dynamic(&prefix, descriptor).unwrap();
     assert_eq!(Source::from(&dynamic).size(), bytes.len() as u64);
     let mut merged = Vec::new();
-    Merger::merge_to(&mut merged, &prefix).unwrap();
+    Merger::new().merge_to(&prefix, &mut merged).unwrap();
     assert_eq!(merged, bytes);
 }

@@ -75,7 +75,9 @@ fn what_is_cut_by_hand_gets_its_path_and_comes_back() {
     ];
     assert_eq!(found, expected);
     let split = splitter.split(&source).unwrap();
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    let merged = Merger::new()
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     assert!(split.byte_exact());
     let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
     assert!(reflected == DynamicMessage::decode(kitchen_sink(), merged).unwrap());
@@ -182,7 +184,9 @@ fn a_message_may_be_fitted_by_its_splitter_and_its_parent_s_in_any_order() {
         cx.cut(&cx.message().repeated("children")?.nth(2).unwrap()?)
     });
     let split = cut_after.split_with(&source, &options).unwrap();
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    let merged = Merger::new()
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     let expected = DynamicMessage::parse_text_format(kitchen_sink(), NESTED).unwrap();
     assert!(DynamicMessage::decode(kitchen_sink(), merged).unwrap() == expected);
 }
@@ -237,7 +241,7 @@ fn entries_whose_writer_left_out_an_empty_value_are_entries_too() {
     let by_size = SizeSplitter.split_with(&source, &by_size).unwrap();
     for split in [by_hand, by_size] {
         assert_eq!(split.chunks.len(), 2);
-        let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new());
+        let merged = Merger::new().merge(&split.bytes(), &split.metadata);
         assert!(merged.unwrap() == bytes);
     }
 }
@@ -292,7 +296,10 @@ fn added_chunks_are_merged_as_tensorflow_would() {
         "placeholders don't say where these go"
     );
     let options = MergeOptions::new().descriptor(kitchen_sink());
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+    let merged = Merger::new()
+        .options(&options)
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     let expected =
         "text: 'base' child { blob: 'set' } children { text: 'a' } children { text: 'b' }";
     let expected = DynamicMessage::parse_text_format(kitchen_sink(), expected).unwrap();
@@ -422,7 +429,9 @@ fn a_packed_field_is_cut_between_its_elements() {
         let options = SplitOptions::new().max_chunk_size(max);
         let split = SizeSplitter.split_with(&source, &options).unwrap();
         assert!(split.byte_exact());
-        let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+        let merged = Merger::new()
+            .merge(&split.bytes(), &split.metadata)
+            .unwrap();
         assert!(DynamicMessage::decode(kitchen_sink(), merged).unwrap() == message);
         let reflected = reference::merge(&split.bytes(), &split.message(), &kitchen_sink());
         assert!(reflected == message, "at {max}");
@@ -481,7 +490,9 @@ fn a_packed_field_that_only_its_long_length_makes_too_large_is_cut() {
     let source = Source::from_bytes(&bytes[..], kitchen_sink());
     let options = SplitOptions::new().max_chunk_size(15);
     let split = SizeSplitter.split_with(&source, &options).unwrap();
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    let merged = Merger::new()
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     assert_eq!(merged, &b"\xca\x01\x04\x01\x02\x03\x04"[..]);
 }
 

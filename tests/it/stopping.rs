@@ -194,7 +194,9 @@ fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
             let options = MergeOptions::new().threads(threads);
             let options = options.progress(progress.clone());
             let target = merged.path().join("model.pb");
-            Merger::merge_to_file(&target, &prefix, &options)?;
+            Merger::new()
+                .options(&options)
+                .merge_to_file(&prefix, &target)?;
             Ok(fs::remove_file(target)?)
         };
         let stopped = stop_at_every_report(&merge, &|| assert!(is_empty(merged.path())));
@@ -221,9 +223,15 @@ fn what_is_cancelled_before_it_begins_does_nothing() {
     let plan = SavedModelSplitter.plan(&source, &options).map_err(kind);
     assert_eq!(plan.err(), Some(ErrorKind::Cancelled));
     let merge = MergeOptions::new().progress(progress);
-    let to_memory = Merger::merge_to_bytes_with(&prefix, &merge).map_err(kind);
+    let to_memory = Merger::new()
+        .options(&merge)
+        .merge_to_bytes(&prefix)
+        .map_err(kind);
     assert_eq!(to_memory.err(), Some(ErrorKind::Cancelled));
-    let to_stream = Merger::merge_to_with(&mut io::sink(), &prefix, &merge).map_err(kind);
+    let to_stream = Merger::new()
+        .options(&merge)
+        .merge_to(&prefix, &mut io::sink())
+        .map_err(kind);
     assert_eq!(to_stream.err(), Some(ErrorKind::Cancelled));
 }
 
@@ -274,10 +282,12 @@ fn a_merge_to_a_writer_that_fails_after_any_number_of_bytes_fails() {
         .unwrap();
     let size = model().len();
     for room in (0..size).step_by(size / 37).chain([size - 1]) {
-        let error = Merger::merge_to(&mut Full(room), &prefix).unwrap_err();
+        let error = Merger::new()
+            .merge_to(&prefix, &mut Full(room))
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{room}");
     }
-    Merger::merge_to(&mut Full(size), &prefix).unwrap();
+    Merger::new().merge_to(&prefix, &mut Full(size)).unwrap();
 }
 
 /// What else reads a file and writes another, or a part of it.

@@ -55,7 +55,9 @@ fn split(splitter: &impl ComposableSplitter, bytes: &[u8], message: &str, max: u
             "{size} of {max}"
         );
     }
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new()).unwrap();
+    let merged = Merger::new()
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     assert!(merged == bytes);
     split
 }

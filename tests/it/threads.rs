@@ -111,7 +111,10 @@ fn a_file_is_the_same_on_any_number_of_threads() {
             );
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
-        assert!(Merger::merge_to_bytes(&prefix).unwrap() == model(), "{how}");
+        assert!(
+            Merger::new().merge_to_bytes(&prefix).unwrap() == model(),
+            "{how}"
+        );
     }
 }
 
@@ -185,11 +188,17 @@ fn a_merge_is_the_same_to_memory_to_a_file_and_to_a_stream() {
         split(&source, &prefix, how.parse().unwrap(), 2);
         for count in THREADS {
             let options = MergeOptions::new().threads(threads(count)).force(true);
-            let to_file = Merger::merge_to_file(&target, &prefix, &options).unwrap();
+            let to_file = Merger::new()
+                .options(&options)
+                .merge_to_file(&prefix, &target)
+                .unwrap();
             assert_eq!(to_file.byte_exact, Some(true));
             assert!(fs::read(&target).unwrap() == model(), "{how} to a file");
 
-            let to_memory = Merger::merge_to_bytes_with(&prefix, &options).unwrap();
+            let to_memory = Merger::new()
+                .options(&options)
+                .merge_to_bytes(&prefix)
+                .unwrap();
             assert!(to_memory == model(), "{how} to memory");
 
             let file = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
@@ -233,7 +242,10 @@ fn messages_made_at_random_give_the_same_file_and_the_same_merge_on_any_number_o
             let written = SizeSplitter.write_with(&source, &prefix, &options).ok()?;
             let merge = |count| {
                 let options = MergeOptions::new().threads(threads(count));
-                Merger::merge_to_bytes_with(&prefix, &options).unwrap()
+                Merger::new()
+                    .options(&options)
+                    .merge_to_bytes(&prefix)
+                    .unwrap()
             };
             assert!(merge(1) == merge(3), "seed {seed}");
             cut += u64::from(written.is_split);

@@ -47,10 +47,10 @@ fn a_file_comes_back_whatever_its_compression() {
             fs::metadata(&written.path).unwrap().len()
         );
         let merged = folder.path().join("merged.pb");
-        Merger::merge_to_file(&merged, &prefix, &MergeOptions::new()).unwrap();
+        Merger::new().merge_to_file(&prefix, &merged).unwrap();
         assert!(fs::read(&merged).unwrap() == model(), "{compression}");
         let mut streamed = Vec::new();
-        Merger::merge_to(&mut streamed, &prefix).unwrap();
+        Merger::new().merge_to(&prefix, &mut streamed).unwrap();
         assert!(streamed == model(), "{compression}");
         assert_eq!(names(folder.path()), ["in.pb", "merged.pb", "out.cpb"]);
     }
@@ -226,7 +226,7 @@ fn equal_chunks_are_stored_once() {
         "{}",
         written.output_size
     );
-    assert!(Merger::merge_to_bytes(&prefix).unwrap() == repetitive());
+    assert!(Merger::new().merge_to_bytes(&prefix).unwrap() == repetitive());
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn chunks_are_compressed_where_it_pays() {
         .collect();
     assert_eq!(kinds[1..], ["none", "none", "none", "zstd", "none", "none"]);
     assert!(written.chunks[4].stored_size < 1000);
-    assert!(Merger::merge_to_bytes(&prefix).unwrap() == repetitive());
+    assert!(Merger::new().merge_to_bytes(&prefix).unwrap() == repetitive());
 }
 
 #[test]
@@ -265,7 +265,10 @@ fn merges_are_the_same_whatever_the_number_of_threads() {
             let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
             let options = options.force(true);
             let merged = folder.path().join("merged.pb");
-            let report = Merger::merge_to_file(&merged, &prefix, &options).unwrap();
+            let report = Merger::new()
+                .options(&options)
+                .merge_to_file(&prefix, &merged)
+                .unwrap();
             assert_eq!(report.crc32c, crc32c(&large));
             assert!(fs::read(&merged).unwrap() == large);
             let file = ChunkedFile::open(&written.path).unwrap();
@@ -299,7 +302,10 @@ fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
     for threads in [1, 2, 16] {
         let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
         let merged = folder.path().join("merged.pb");
-        let error = Merger::merge_to_file(&merged, &prefix, &options).unwrap_err();
+        let error = Merger::new()
+            .options(&options)
+            .merge_to_file(&prefix, &merged)
+            .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Record, "{error}");
         assert_eq!(error.chunk(), Some(last.index));
         assert_eq!(names(folder.path()), ["out.cpb"]);

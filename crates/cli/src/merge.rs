@@ -71,7 +71,9 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     }
     let merge = |target: &Path, force: bool| {
         let options = options.clone().force(force);
-        let merged = Merger::merge_file_to_file(target, &input.file, &options);
+        let merged = Merger::new()
+            .options(&options)
+            .merge_file_to_file(&input.file, target);
         merged.map_err(|error| Failure::of(&input.file, &error))
     };
     let to_file = args

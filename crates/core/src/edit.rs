@@ -19,7 +19,7 @@
 //! let chunked = ChunkedFile::open(folder.path().join("file.cpb"))?;
 //! let other = tempfile::tempfile()?;
 //! replace(&chunked, &"1".parse()?, b"another name", &other, &MergeOptions::new(), &RewriteOptions::new())?;
-//! let read: FileDescriptorProto = Merger::read_chunked_from_bytes(other, &MergeOptions::new())?;
+//! let read: FileDescriptorProto = Merger::new().read_chunked_from_bytes(other)?;
 //! assert_eq!(read.name(), "another name");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -89,7 +89,7 @@ pub fn recompress<S: ReadAt>(
 /// let written = recompress_to_file(&ChunkedFile::open(one.path)?, &target, &options)?;
 /// assert!(written.files.len() > 1);
 /// assert!(written.files.iter().all(|file| file.size <= 4 << 10));
-/// let read: FileDescriptorProto = Merger::read(target)?;
+/// let read: FileDescriptorProto = Merger::new().read(target)?;
 /// assert_eq!(read, file);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

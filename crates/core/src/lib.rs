@@ -18,7 +18,7 @@
 //! let written = SizeSplitter.write_with(&file, &prefix, &options)?;
 //! assert_eq!(written.path, folder.path().join("file.cpb"));
 //!
-//! let merged: FileDescriptorProto = Merger::read(&prefix)?;
+//! let merged: FileDescriptorProto = Merger::new().read(&prefix)?;
 //! assert_eq!(merged, file);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -29,7 +29,8 @@ fn options(max: u64) -> SplitOptions {
 }
 
 fn merged(split: &Split) -> Vec<u8> {
-    Merger::merge(&split.bytes(), &split.metadata, &MergeOptions::new())
+    Merger::new()
+        .merge(&split.bytes(), &split.metadata)
         .unwrap()
         .to_vec()
 }
@@ -128,7 +129,10 @@ fn the_chunks_of_an_added_value_follow_each_other_too() {
     let sizes: Vec<usize> = split.chunks.iter().map(|chunk| chunk.bytes.len()).collect();
     assert_eq!(sizes, [0, 4, 4, 2]);
     let options = MergeOptions::for_message::<FileDescriptorProto>();
-    let merged = Merger::merge(&split.bytes(), &split.metadata, &options).unwrap();
+    let merged = Merger::new()
+        .options(&options)
+        .merge(&split.bytes(), &split.metadata)
+        .unwrap();
     assert_eq!(merged, b"\x0a\x0a0123456789"[..]);
 }
 

@@ -94,7 +94,7 @@ fn several_files_hold_at_most_what_was_asked_for_and_make_the_message() {
     }
     assert_eq!(total, written.output_size);
     assert_eq!(names(folder.path()).len(), expected.len());
-    assert_eq!(Merger::merge_to_bytes(&prefix).unwrap(), bytes);
+    assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), bytes);
 
     let file = ChunkedFile::open(&written.path).unwrap();
     let verification = file.verify(&MergeOptions::new());
@@ -178,7 +178,11 @@ fn files_of_an_earlier_split_are_in_the_way_until_they_are_replaced() {
         .write_with(&message(40, 300), folder.path().join("n"), &again)
         .unwrap();
     assert!(written.removed_files.is_empty());
-    assert!(Merger::merge_to_bytes(folder.path().join("n")).is_ok());
+    assert!(
+        Merger::new()
+            .merge_to_bytes(folder.path().join("n"))
+            .is_ok()
+    );
 }
 
 #[test]
@@ -209,7 +213,9 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     let original = fs::read(&first).unwrap();
     let fails = |kind: ErrorKind, expected: &str| {
-        let error = Merger::merge_to_bytes(folder.path().join("m")).unwrap_err();
+        let error = Merger::new()
+            .merge_to_bytes(folder.path().join("m"))
+            .unwrap_err();
         assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.to_string().contains(&name(&first)), "{error}");
@@ -230,7 +236,9 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     let mut padded = fs::read(&second).unwrap();
     padded.resize(original.len(), 0);
     fs::write(&first, &padded).unwrap();
-    let error = Merger::merge_to_bytes(folder.path().join("m")).unwrap_err();
+    let error = Merger::new()
+        .merge_to_bytes(folder.path().join("m"))
+        .unwrap_err();
     assert!(error.to_string().contains(&name(&first)), "{error}");
 
     // The same size, and other content.
@@ -240,7 +248,11 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     fails(ErrorKind::ChecksumMismatch, "crc32c of its last record is");
 
     fs::write(&first, original).unwrap();
-    assert!(Merger::merge_to_bytes(folder.path().join("m")).is_ok());
+    assert!(
+        Merger::new()
+            .merge_to_bytes(folder.path().join("m"))
+            .is_ok()
+    );
     let error = ChunkedFile::open(&first).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotChunked);
     assert!(error.to_string().contains("open that one"), "{error}");
@@ -307,7 +319,9 @@ fn no_file_outside_of_the_folder_is_read_unless_that_is_allowed() {
         with_trailer(&main, |metadata| metadata.files[0].path = "back.cpb".into());
         std::os::unix::fs::symlink(&main, folder.path().join("m.cpb")).unwrap();
         assert_eq!(
-            Merger::merge_to_bytes(folder.path().join("m")).unwrap(),
+            Merger::new()
+                .merge_to_bytes(folder.path().join("m"))
+                .unwrap(),
             bytes
         );
     }

@@ -122,7 +122,7 @@ fn a_value_of_3_gib_goes_through_both_profiles_in_bounded_memory() {
             written: 0,
             block: Vec::new(),
         };
-        let merged = Merger::merge_to_with(&mut sink, &prefix, &MergeOptions::new()).unwrap();
+        let merged = Merger::new().merge_to(&prefix, &mut sink).unwrap();
         assert_eq!((merged.byte_exact, sink.written), (Some(true), size));
     }
     if let Some(most) = most_memory() {

@@ -44,19 +44,19 @@ fn a_message_is_merged_into_one_that_is_there() {
     assert_eq!(expected.dependency.len(), 6);
 
     let mut typed = there.clone();
-    Merger::merge_into(&mut typed, &prefix, &MergeOptions::new()).unwrap();
+    Merger::new().merge_into(&prefix, &mut typed).unwrap();
     assert_eq!(typed, expected);
 
     let mut dynamic = DynamicMessage::new(there.descriptor());
     dynamic.merge(&there.encode_to_vec()[..]).unwrap();
-    Merger::merge_into(&mut dynamic, &prefix, &MergeOptions::new()).unwrap();
+    Merger::new().merge_into(&prefix, &mut dynamic).unwrap();
     assert_eq!(
         dynamic.transcode_to::<FileDescriptorProto>().unwrap(),
         expected
     );
 
     let mut bytes = there.encode_to_vec();
-    let merged = Merger::append_to(&mut bytes, &prefix, &MergeOptions::new()).unwrap();
+    let merged = Merger::new().append_to(&prefix, &mut bytes).unwrap();
     assert_eq!(merged.size, message().encoded_len() as u64);
     assert_eq!(FileDescriptorProto::decode(&bytes[..]).unwrap(), expected);
 }
@@ -71,7 +71,10 @@ fn bytes_stay_as_they_were_when_appending_fails() {
     let limits = Limits::new().max_message_size(700);
     let mut bytes = b"before".to_vec();
     let options = MergeOptions::new().limits(limits);
-    let error = Merger::append_to(&mut bytes, &prefix, &options).unwrap_err();
+    let error = Merger::new()
+        .options(&options)
+        .append_to(&prefix, &mut bytes)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     assert_eq!(bytes, b"before");
 }

@@ -65,31 +65,39 @@ fn every_door_gives_the_message() {
         let bytes = cpb_with(&sample(), layout, |_| {});
         fs::write(folder.path().join("model.cpb"), &bytes).unwrap();
         assert_eq!(
-            Merger::merge_to_bytes(&prefix).unwrap(),
+            Merger::new().merge_to_bytes(&prefix).unwrap(),
             whole(),
             "{layout:?}"
         );
         assert_eq!(
-            Merger::merge_to_bytes(folder.path().join("model.cpb")).unwrap(),
+            Merger::new()
+                .merge_to_bytes(folder.path().join("model.cpb"))
+                .unwrap(),
             whole()
         );
         let mut out = Vec::new();
-        let merged = Merger::merge_to(&mut out, &prefix).unwrap();
+        let merged = Merger::new().merge_to(&prefix, &mut out).unwrap();
         assert_eq!(out, whole());
         assert_eq!(merged.size, whole().len() as u64);
         assert_eq!(merged.crc32c, crc32c::crc32c(&whole()));
         assert_eq!(merged.byte_exact, Some(true));
         assert_eq!(merged.message_type.as_deref(), Some("t.T"));
         assert_eq!(merged.input, folder.path().join("model.cpb"));
-        let dynamic = Merger::read_dynamic(&prefix, descriptor()).unwrap();
+        let dynamic = Merger::new().read_dynamic(&prefix, descriptor()).unwrap();
         assert_eq!(dynamic.get_field_by_name("u64").unwrap().as_u64(), Some(1));
         // As any type: field 1 of this one is an int32, the rest is unknown to it.
         let options = MergeOptions::new();
-        let version: VersionDef = Merger::read_chunked_from_bytes(bytes, &options).unwrap();
+        let version: VersionDef = Merger::new()
+            .options(&options)
+            .read_chunked_from_bytes(bytes)
+            .unwrap();
         assert_eq!(version.splitter_version, 1);
-        assert_eq!(Merger::read::<VersionDef>(&prefix).unwrap(), version);
+        assert_eq!(Merger::new().read::<VersionDef>(&prefix).unwrap(), version);
         let target = folder.path().join("out.pb");
-        Merger::merge_to_file(&target, &prefix, &options.force(true)).unwrap();
+        Merger::new()
+            .options(&options.force(true))
+            .merge_to_file(&prefix, &target)
+            .unwrap();
         assert_eq!(fs::read(&target).unwrap(), whole());
     }
 }
@@ -102,7 +110,7 @@ fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
         folder.path().join("model.pb"),
         folder.path().join("model.cpb"),
     );
-    let error = Merger::merge_to_bytes(&prefix).unwrap_err();
+    let error = Merger::new().merge_to_bytes(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
     let expected = format!(
         "there is neither {} nor {}",
@@ -111,32 +119,36 @@ fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
     );
     assert_eq!(error.to_string(), expected);
     fs::write(&plain, int(1, 7)).unwrap();
-    assert_eq!(Merger::merge_to_bytes(&prefix).unwrap(), int(1, 7));
-    assert_eq!(Merger::merge_to_bytes(&plain).unwrap(), int(1, 7));
+    assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), int(1, 7));
+    assert_eq!(Merger::new().merge_to_bytes(&plain).unwrap(), int(1, 7));
     assert_eq!(
-        Merger::read::<VersionDef>(&prefix)
+        Merger::new()
+            .read::<VersionDef>(&prefix)
             .unwrap()
             .splitter_version,
         7
     );
     let mut out = Vec::new();
-    let merged = Merger::merge_to(&mut out, &prefix).unwrap();
+    let merged = Merger::new().merge_to(&prefix, &mut out).unwrap();
     assert_eq!(
         (out, merged.chunked, merged.byte_exact),
         (int(1, 7), false, None)
     );
     let metadata = sample().metadata;
     let options = MergeOptions::new();
-    let error = Merger::read_partial::<VersionDef>(&prefix, &metadata, &options).unwrap_err();
+    let error = Merger::new()
+        .options(&options)
+        .read_partial::<VersionDef>(&prefix, &metadata)
+        .unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("{} is a message in one piece", plain.display())
     );
     fs::write(&chunked, cpb(&sample())).unwrap();
-    assert_eq!(Merger::merge_to_bytes(&prefix).unwrap(), whole());
+    assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), whole());
     // A damaged one is not passed by for the plain one.
     fs::write(&chunked, "junk").unwrap();
-    let error = Merger::merge_to_bytes(&prefix).unwrap_err();
+    let error = Merger::new().merge_to_bytes(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotChunked);
     assert!(
         error
@@ -172,7 +184,10 @@ fn a_file_is_written_whole_or_not_at_all() {
     let options = MergeOptions::new();
     let wrong = cpb_with(&sample(), ALONE, |m| m.source_crc32c = Some(1));
     fs::write(folder.path().join("model.cpb"), wrong).unwrap();
-    let error = Merger::merge_to_file(&target, &prefix, &options).unwrap_err();
+    let error = Merger::new()
+        .options(&options)
+        .merge_to_file(&prefix, &target)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ChecksumMismatch);
     assert_eq!(
         fs::read_dir(folder.path()).unwrap().count(),
@@ -181,14 +196,23 @@ fn a_file_is_written_whole_or_not_at_all() {
     );
     fs::write(folder.path().join("model.cpb"), cpb(&sample())).unwrap();
     fs::write(&target, "in the way").unwrap();
-    let error = Merger::merge_to_file(&target, &prefix, &options).unwrap_err();
+    let error = Merger::new()
+        .options(&options)
+        .merge_to_file(&prefix, &target)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&target).unwrap(), b"in the way");
     let input = folder.path().join("model.cpb");
     let options = options.force(true);
-    let error = Merger::merge_to_file(&input, &prefix, &options).unwrap_err();
+    let error = Merger::new()
+        .options(&options)
+        .merge_to_file(&prefix, &input)
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-    Merger::merge_to_file(&target, &prefix, &options).unwrap();
+    Merger::new()
+        .options(&options)
+        .merge_to_file(&prefix, &target)
+        .unwrap();
     assert_eq!(fs::read(&target).unwrap(), whole());
 }
 
@@ -439,12 +463,12 @@ fn options_for_a_type_of_the_program_know_its_fields() {
     chunked.metadata.version = None;
     fs::write(folder.path().join("v.cpb"), cpb(&chunked)).unwrap();
     let prefix = folder.path().join("v");
-    let error = Merger::read::<VersionDef>(&prefix).unwrap_err();
+    let error = Merger::new().read::<VersionDef>(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaNeeded);
     let options = MergeOptions::for_message::<VersionDef>();
-    let version: VersionDef = Merger::read_with(&prefix, &options).unwrap();
+    let version: VersionDef = Merger::new().options(&options).read(&prefix).unwrap();
     assert_eq!(version.splitter_version, 5);
-    assert!(Merger::read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
+    assert!(Merger::new().read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
     // Options print without end where a type contains itself; these don't.
     assert!(format!("{:?}", MergeOptions::new().descriptor(descriptor())).contains("t.T"));
 }

@@ -247,7 +247,7 @@ pub(crate) fn merge<'py>(
     let options = arguments.options()?;
     let name = source.display().to_string();
     let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
-        Merger::merge_to_file(target, source, &options.progress(progress))
+        Merger::new().options(&options.progress(progress)).merge_to_file(source, target)
     })?;
     merged_as_dict(py, &merged)
 }
@@ -277,7 +277,7 @@ pub(crate) fn merge_to_bytes<'py>(
     let bytes = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let options = options.progress(progress);
         match input {
-            Input::Path(path) => Merger::merge_to_bytes_with(path, &options),
+            Input::Path(path) => Merger::new().options(&options).merge_to_bytes(path),
             Input::Reader(reader) => merge_reader(reader, &options),
         }
     })?;

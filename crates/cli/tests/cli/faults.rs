@@ -210,7 +210,7 @@ fn message(prefix: &Path) -> Found {
     if !is_there("cpb") && !is_there("pb") {
         return Found::Nothing;
     }
-    found(Merger::merge_to_bytes(prefix))
+    found(Merger::new().merge_to_bytes(prefix))
 }
 
 fn read_prefix(dir: &Dir) -> Found {

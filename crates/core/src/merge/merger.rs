@@ -11,7 +11,7 @@ use record_file::ReadAt;
 
 use super::open::{no_way_to_others, open_path, open_path_with, open_sources};
 use super::options::MergeOptions;
-use crate::container::{Trailer, TrailerUse};
+use crate::container::{Limits, Trailer, TrailerUse};
 use crate::error::undecodable;
 use crate::io::detect::is_chunked;
 use crate::io::{AtomicFile, at_target, check_space, open_file, same_file};
@@ -23,7 +23,10 @@ use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
-/// Merges chunks to the message that they were cut from.
+/// Merges chunks to the message that they were cut from, by reflection: it walks messages by their
+/// descriptors, or by the placeholders in them, and needs no generated code of the message's type.
+///
+/// A merger has [options](MergeOptions), and can be used any number of times.
 ///
 /// Files are named by their prefix: `PREFIX.cpb` is read if it is there, else `PREFIX.pb`, which is
 /// the message itself. The name of a `.cpb` or `.pb` file does as well, and means that file even
@@ -31,7 +34,7 @@ use crate::{Error, ErrorKind, Result};
 /// read if it isn't the prefix of one, and [`is_chunked`] says what it holds.
 ///
 /// ```
-/// use proto_splitter_core::merge::{MergeOptions, Merger};
+/// use proto_splitter_core::merge::Merger;
 /// use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 /// use prost_reflect::prost_types::FileDescriptorProto;
 /// use prost::Message;
@@ -41,17 +44,38 @@ use crate::{Error, ErrorKind, Result};
 /// let (prefix, target) = (folder.path().join("file"), folder.path().join("merged.pb"));
 /// SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000))?;
 ///
-/// let typed: FileDescriptorProto = Merger::read(&prefix)?;
+/// let merger = Merger::new();
+/// let typed: FileDescriptorProto = merger.read(&prefix)?;
 /// assert_eq!(typed, file);
-/// let merged = Merger::merge_to_file(&target, &prefix, &MergeOptions::new())?;
+/// let merged = merger.merge_to_file(&prefix, &target)?;
 /// assert_eq!((merged.size, merged.byte_exact), (5003, Some(true)));
 /// assert_eq!(std::fs::read(&target)?, file.encode_to_vec());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
-pub struct Merger;
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Merger {
+    options: MergeOptions,
+}
 
 impl Merger {
+    /// A merger with the default options.
+    pub fn new() -> Merger {
+        Merger::default()
+    }
+
+    /// Merges with these options instead.
+    pub fn options(mut self, options: &MergeOptions) -> Merger {
+        self.options = options.clone();
+        self
+    }
+
+    /// Accepts no more than this of untrusted input, and keeps the other options.
+    pub fn limits(self, limits: Limits) -> Merger {
+        let options = self.options.limits(limits);
+        Merger { options }
+    }
+
     /// Merges chunks in memory: chunk `i` is what `metadata` says about chunk `i`; their offsets
     /// don't count.
     ///
@@ -61,45 +85,30 @@ impl Merger {
     /// if there are more or fewer chunks, or one of another size; [`ErrorKind::SchemaNeeded`]
     /// if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk or the
     /// merge has another checksum than it should.
-    pub fn merge(
-        chunks: &[Bytes],
-        metadata: &ChunkMetadata,
-        options: &MergeOptions,
-    ) -> Result<Bytes> {
-        let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, &options.limits)?;
+    pub fn merge(&self, chunks: &[Bytes], metadata: &ChunkMetadata) -> Result<Bytes> {
+        let limits = &self.options.limits;
+        let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, limits)?;
         for (at, (chunk, info)) in chunks.iter().zip(&metadata.chunks).enumerate() {
             check_chunk(chunk, info.size, info.crc32c)
                 .map_err(|error| error.in_chunk(at as u64))?;
         }
-        to_bytes(&trailer, chunks, options)
+        to_bytes(&trailer, chunks, &self.options)
     }
 
     /// Reads a message of a type known to the program.
     ///
-    /// The type's fields are not known to the merge: for files without our marker use
-    /// [`read_with`](Self::read_with). Fields that the type doesn't have, of a newer schema or
-    /// extensions, are lost: prost has no place for them. [`read_dynamic`](Self::read_dynamic)
-    /// keeps them, and [`merge_to`](Self::merge_to) gives the bytes as they were.
+    /// The type's fields are known to the merge only if the options
+    /// [say so](MergeOptions::for_message), which files without our marker need. Fields that the
+    /// type doesn't have, of a newer schema or extensions, are lost: prost has no place for them.
+    /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) gives the
+    /// bytes as they were.
     ///
     /// # Errors
     ///
-    /// As [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are no message
-    /// of that type.
-    pub fn read<M: Message + Default>(prefix: impl AsRef<Path>) -> Result<M> {
-        Merger::read_with(prefix, &MergeOptions::new())
-    }
-
-    /// Reads a message of a type known to the program, with options: [`MergeOptions::for_message`]
-    /// makes the type known to the merge as well.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub fn read_with<M: Message + Default>(
-        prefix: impl AsRef<Path>,
-        options: &MergeOptions,
-    ) -> Result<M> {
-        decode(Merger::merge_to_bytes_with(prefix, options)?)
+    /// As [`merge_to`](Self::merge_to); [`ErrorKind::InvalidMessage`] if the bytes are not a
+    /// message of that type.
+    pub fn read<M: Message + Default>(&self, prefix: impl AsRef<Path>) -> Result<M> {
+        decode(self.merge_to_bytes(prefix)?)
     }
 
     /// Merges a message into one that is there, typed or dynamic, as protobuf merges: repeated
@@ -107,14 +116,10 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`read_with`](Self::read_with). If the bytes are no message of that type, a part of them
-    /// may have been merged.
-    pub fn merge_into<M: Message>(
-        message: &mut M,
-        prefix: impl AsRef<Path>,
-        options: &MergeOptions,
-    ) -> Result<()> {
-        let bytes = Merger::merge_to_bytes_with(prefix, options)?;
+    /// As [`read`](Self::read). If the bytes are not a message of that type, a part of them may have
+    /// been merged.
+    pub fn merge_into<M: Message>(&self, prefix: impl AsRef<Path>, message: &mut M) -> Result<()> {
+        let bytes = self.merge_to_bytes(prefix)?;
         message.merge(bytes).map_err(undecodable)
     }
 
@@ -122,16 +127,11 @@ impl Merger {
     ///
     /// # Errors
     ///
-    /// As [`merge_to_bytes_with`](Self::merge_to_bytes_with). The bytes are then as they were
-    /// before.
-    pub fn append_to(
-        bytes: &mut Vec<u8>,
-        prefix: impl AsRef<Path>,
-        options: &MergeOptions,
-    ) -> Result<Merged> {
+    /// As [`merge_to_bytes`](Self::merge_to_bytes). The bytes are then as they were before.
+    pub fn append_to(&self, prefix: impl AsRef<Path>, bytes: &mut Vec<u8>) -> Result<Merged> {
         let before = bytes.len();
-        let most = options.limits.max_message_size;
-        let merged = Merger::merge_to_with(&mut Bounded { bytes, left: most }, prefix, options);
+        let left = self.options.limits.max_message_size;
+        let merged = self.merge_to(prefix, &mut Bounded { bytes, left });
         merged.inspect_err(|_| bytes.truncate(before))
     }
 
@@ -141,24 +141,12 @@ impl Merger {
     ///
     /// As [`read`](Self::read).
     pub fn read_dynamic(
+        &self,
         prefix: impl AsRef<Path>,
         descriptor: MessageDescriptor,
     ) -> Result<DynamicMessage> {
-        Merger::read_dynamic_with(prefix, descriptor, &MergeOptions::new())
-    }
-
-    /// Reads a message of any type, with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub fn read_dynamic_with(
-        prefix: impl AsRef<Path>,
-        descriptor: MessageDescriptor,
-        options: &MergeOptions,
-    ) -> Result<DynamicMessage> {
-        let options = options.clone().descriptor(descriptor.clone());
-        let bytes = Merger::merge_to_bytes_with(prefix, &options)?;
+        let options = self.options.clone().descriptor(descriptor.clone());
+        let bytes = Merger { options }.merge_to_bytes(prefix)?;
         DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
     }
 
@@ -169,9 +157,9 @@ impl Merger {
     ///
     /// As [`read`](Self::read); [`ErrorKind::NotChunked`] if there is only the message itself.
     pub fn read_partial<M: Message + Default>(
+        &self,
         prefix: impl AsRef<Path>,
         metadata: &ChunkMetadata,
-        options: &MergeOptions,
     ) -> Result<M> {
         let path = match find(prefix.as_ref())? {
             Found::Chunked(path) => path,
@@ -180,8 +168,8 @@ impl Merger {
                 return Err(Error::new(ErrorKind::NotChunked, message));
             }
         };
-        let file = open_path_with(&path, metadata.clone(), &options.limits)?;
-        decode(to_bytes(file.trailer(), &file, options)?)
+        let file = open_path_with(&path, metadata.clone(), &self.options.limits)?;
+        decode(to_bytes(file.trailer(), &file, &self.options)?)
     }
 
     /// Reads a message from the bytes of a `.cpb` file.
@@ -189,12 +177,9 @@ impl Merger {
     /// # Errors
     ///
     /// As [`read`](Self::read).
-    pub fn read_chunked_from_bytes<M: Message + Default>(
-        bytes: impl ReadAt,
-        options: &MergeOptions,
-    ) -> Result<M> {
-        let file = open_sources(bytes, &options.limits, |_| no_way_to_others())?;
-        decode(to_bytes(file.trailer(), &file, options)?)
+    pub fn read_chunked_from_bytes<M: Message + Default>(&self, bytes: impl ReadAt) -> Result<M> {
+        let file = open_sources(bytes, &self.options.limits, |_| no_way_to_others())?;
+        decode(to_bytes(file.trailer(), &file, &self.options)?)
     }
 
     /// Reads a message as bytes.
@@ -203,16 +188,8 @@ impl Merger {
     ///
     /// As [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't fit in
     /// memory.
-    pub fn merge_to_bytes(prefix: impl AsRef<Path>) -> Result<Bytes> {
-        Merger::merge_to_bytes_with(prefix, &MergeOptions::new())
-    }
-
-    /// Reads a message as bytes, with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`merge_to_bytes`](Self::merge_to_bytes).
-    pub fn merge_to_bytes_with(prefix: impl AsRef<Path>, options: &MergeOptions) -> Result<Bytes> {
+    pub fn merge_to_bytes(&self, prefix: impl AsRef<Path>) -> Result<Bytes> {
+        let options = &self.options;
         match find(prefix.as_ref())? {
             Found::Chunked(path) => open_path(&path, &options.limits)
                 .and_then(|file| to_bytes(file.trailer(), &file, options))
@@ -229,20 +206,8 @@ impl Merger {
     /// reading or writing fails; what is wrong with the file; [`ErrorKind::SchemaNeeded`] if the
     /// type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is
     /// not what was split. Then `sink` has had bytes that are not to be used.
-    pub fn merge_to(sink: &mut impl Write, prefix: impl AsRef<Path>) -> Result<Merged> {
-        Merger::merge_to_with(sink, prefix, &MergeOptions::new())
-    }
-
-    /// Writes a message of any size to `sink`, with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`merge_to`](Self::merge_to).
-    pub fn merge_to_with(
-        sink: &mut impl Write,
-        prefix: impl AsRef<Path>,
-        options: &MergeOptions,
-    ) -> Result<Merged> {
+    pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
+        let options = &self.options;
         match find(prefix.as_ref())? {
             Found::Chunked(path) => open_path(&path, &options.limits)
                 .and_then(|file| to_sink(&file, sink, options))
@@ -255,34 +220,35 @@ impl Merger {
         }
     }
 
-    /// Writes a message of any size to a file, which appears only once it is complete and right.
+    /// Writes a message of any size to the file `target`, which appears only once it is complete and
+    /// right.
     ///
     /// # Errors
     ///
     /// As [`merge_to`](Self::merge_to); [`ErrorKind::AlreadyExists`] if the target is there and the
     /// options don't [`force`](MergeOptions::force); [`ErrorKind::InvalidConfig`] if the target
-    /// is the file that is read, or no file, as a device is none.
+    /// is the file that is read, or something else than a file, as a device.
     pub fn merge_to_file(
-        target: impl AsRef<Path>,
+        &self,
         prefix: impl AsRef<Path>,
-        options: &MergeOptions,
+        target: impl AsRef<Path>,
     ) -> Result<Merged> {
-        write_file(target.as_ref(), &find(prefix.as_ref())?, options)
+        write_file(target.as_ref(), &find(prefix.as_ref())?, &self.options)
     }
 
-    /// Writes the message in exactly the file `input` to a file: no other file is looked for. It
-    /// may have any name, and [`is_chunked`] says what it holds.
+    /// Writes the message in exactly the file `input` to the file `target`: no other file is looked
+    /// for. It may have any name, and [`is_chunked`] says what it holds.
     ///
     /// # Errors
     ///
     /// As [`merge_to_file`](Self::merge_to_file).
     pub fn merge_file_to_file(
-        target: impl AsRef<Path>,
+        &self,
         input: impl AsRef<Path>,
-        options: &MergeOptions,
+        target: impl AsRef<Path>,
     ) -> Result<Merged> {
         let input = input.as_ref();
-        write_file(target.as_ref(), &Found::exactly(input)?, options)
+        write_file(target.as_ref(), &Found::exactly(input)?, &self.options)
     }
 }
 

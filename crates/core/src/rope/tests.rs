@@ -272,7 +272,7 @@ fn a_split_of_a_rope_whose_file_changes_fails() {
     let options = SplitOptions::new().max_chunk_size(1000);
     let target = folder.path().join("split");
     let written = SizeSplitter.write_with(&source, &target, &options).unwrap();
-    let merged: FileDescriptorProto = crate::merge::Merger::read(&written.path).unwrap();
+    let merged: FileDescriptorProto = crate::merge::Merger::new().read(&written.path).unwrap();
     assert_eq!(merged.name().len(), 3000);
 
     fs::write(&path, [b'm'; 3001]).unwrap();

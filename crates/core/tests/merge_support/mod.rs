@@ -225,7 +225,10 @@ impl Chunked {
     }
 
     pub fn merge_with(&self, options: &MergeOptions) -> Result<Vec<u8>> {
-        Merger::merge(&self.chunks, &self.metadata, options).map(|bytes| bytes.to_vec())
+        Merger::new()
+            .options(options)
+            .merge(&self.chunks, &self.metadata)
+            .map(|bytes| bytes.to_vec())
     }
 
     pub fn merge(&self) -> Result<Vec<u8>> {

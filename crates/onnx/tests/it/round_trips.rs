@@ -41,7 +41,7 @@ fn round(folder: &Path, model: &ModelProto, options: &ExternalOptions) {
         .extension()
         .is_some_and(|extension| extension == "cpb")
     {
-        true => _ = Merger::merge_to(&mut merged, &written.path).unwrap(),
+        true => _ = Merger::new().merge_to(&written.path, &mut merged).unwrap(),
         false => merged = fs::read(&written.path).unwrap(),
     }
     assert!(merged == fs::read(&original).unwrap());

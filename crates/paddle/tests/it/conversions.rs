@@ -266,7 +266,7 @@ fn every_program_goes_through_split_and_merge_byte_for_byte() {
                 path.display()
             );
             assert_eq!(
-                Merger::merge_to_bytes(&prefix).unwrap(),
+                Merger::new().merge_to_bytes(&prefix).unwrap(),
                 bytes[..],
                 "{} {size}",
                 path.display()

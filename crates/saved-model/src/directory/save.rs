@@ -126,7 +126,9 @@ impl SavedModelDir {
                 let merging = MergeOptions::new()
                     .descriptor(descriptor(SAVED_MODEL)?)
                     .progress(options.split.get_progress().clone());
-                Merger::merge_to_file(&target, prefix, &merging)?;
+                Merger::new()
+                    .options(&merging)
+                    .merge_to_file(prefix, &target)?;
             }
             (_, ModelForm::Chunked) => {
                 let prefix = folder.join(MODEL_STEM);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn read(prefix: &Path) -> Result<FileDescriptorProto> {
-        Merger::read(prefix)
+        Merger::new().read(prefix)
     }
 
     fn count(prefix: &Path) -> usize {
