@@ -61,6 +61,24 @@ pub enum CompressionKind {
 }
 
 impl CompressionKind {
+    /// Whether this build has the codec: each is a feature of the crate, all on by default.
+    ///
+    /// ```
+    /// use record_file::CompressionKind;
+    ///
+    /// assert!(CompressionKind::None.is_available());
+    /// assert_eq!(CompressionKind::Zstd.is_available(), cfg!(feature = "zstd"));
+    /// ```
+    #[must_use]
+    pub const fn is_available(self) -> bool {
+        match self {
+            CompressionKind::None => true,
+            CompressionKind::Zstd => cfg!(feature = "zstd"),
+            CompressionKind::Brotli => cfg!(feature = "brotli"),
+            CompressionKind::Snappy => cfg!(feature = "snappy"),
+        }
+    }
+
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
         Some(match byte {
             0 => CompressionKind::None,
@@ -96,7 +114,6 @@ impl fmt::Display for CompressionKind {
 pub const DEFAULT_ZSTD_LEVEL: i32 = 3;
 /// The brotli level that is meant when none is named.
 pub const DEFAULT_BROTLI_LEVEL: u32 = 6;
-pub(crate) const DEFAULT_BROTLI_WINDOW_LOG: u32 = 22;
 
 impl Compression {
     /// Zstandard at its default level.
@@ -135,12 +152,19 @@ impl Compression {
         }
     }
 
-    /// Checks level and window.
+    /// Checks level and window, and that this build [has the codec](CompressionKind::is_available).
     ///
     /// # Errors
     ///
-    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if one is out of its range.
+    /// [`InvalidConfig`](crate::ErrorKind::InvalidConfig) if one is out of its range, or the codec's
+    /// feature is off.
     pub fn validate(&self) -> Result<()> {
+        let kind = self.kind();
+        if !kind.is_available() {
+            let message =
+                format!("this build can't compress with {kind}: its feature `{kind}` is off");
+            return Err(Error::config(message));
+        }
         match *self {
             Compression::None => Ok(()),
             Compression::Zstd { level, window_log } => {

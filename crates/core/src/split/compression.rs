@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use record_file::{Compression, DEFAULT_ZSTD_LEVEL};
+use record_file::{Compression, CompressionKind, DEFAULT_ZSTD_LEVEL};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -26,7 +26,7 @@ pub const AUTO_LEAST_SAVING: usize = 8;
 #[non_exhaustive]
 pub enum ChunkCompression {
     /// Each chunk as a probe of it says: zstd if that saves [something](AUTO_LEAST_SAVING), not at
-    /// all otherwise. Weights in floating point shrink by less, and are read several times
+    /// all otherwise, nor in a build without the feature `zstd`. Weights in floating point shrink by less, and are read several times
     /// faster as they are; graphs and text shrink by far more.
     Auto {
         /// The level of zstd.
@@ -92,7 +92,7 @@ impl FromStr for ChunkCompression {
         let level = level.map_or(Ok(DEFAULT_ZSTD_LEVEL), str::parse);
         let level = level
             .ok()
-            .filter(|level| Compression::zstd(*level).validate().is_ok());
+            .filter(|level| !has_zstd() || Compression::zstd(*level).validate().is_ok());
         level
             .map(|level| ChunkCompression::Auto { level })
             .ok_or_else(|| {
@@ -115,7 +115,13 @@ impl ChunkCompression {
     pub(crate) fn for_trailer(self) -> Compression {
         match self {
             ChunkCompression::Fixed(compression) => compression,
-            ChunkCompression::Auto { level } => Compression::zstd(level),
+            ChunkCompression::Auto { level } if has_zstd() => Compression::zstd(level),
+            ChunkCompression::Auto { .. } => Compression::None,
         }
     }
+}
+
+/// Without zstd, [`ChunkCompression::Auto`] stores everything as it is.
+fn has_zstd() -> bool {
+    CompressionKind::Zstd.is_available()
 }

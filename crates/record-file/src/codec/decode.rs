@@ -1,10 +1,7 @@
 //! Decompressing. Sizes are those the file claims: never more than that is put out, and less is an
 //! error.
-use zstd::zstd_safe::DCtx;
-
-use super::frame;
-use super::stream::{GROWTH, StreamDecoder, bad_zstd, no_memory, size_differs};
-use super::{Memory, TRUSTED_SIZE, bad_stream};
+use super::stream::{GROWTH, StreamDecoder, size_differs};
+use super::{Memory, TRUSTED_SIZE, bad_stream, no_memory, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;
@@ -19,7 +16,7 @@ const ANY_WINDOW: u32 = 30;
 /// Decompressors that are kept from one stream to the next.
 #[derive(Default)]
 pub(crate) struct Decoders {
-    zstd: Option<DCtx<'static>>,
+    zstd: Option<zstd::Decoder>,
     pub(crate) memory: Memory,
     /// Memory for the sizes of a chunk's records.
     pub(crate) sizes: Vec<u8>,
@@ -48,12 +45,9 @@ impl Decoders {
                 Ok(())
             }
             CompressionKind::Zstd => {
-                frame::check_single(stream)?;
+                zstd::check_single(stream)?;
                 let size = out.len() as u64;
-                let written = self
-                    .zstd()?
-                    .decompress(out, stream)
-                    .map_err(|code| bad_zstd(code, size))?;
+                let written = self.zstd()?.decompress(stream, out)?;
                 if written as u64 == size {
                     Ok(())
                 } else {
@@ -65,10 +59,7 @@ impl Decoders {
                 if snappy_size(stream)? != size {
                     return Err(size_differs(size));
                 }
-                snap::raw::Decoder::new()
-                    .decompress(stream, out)
-                    .map_err(|error| bad_stream(error.to_string()))?;
-                Ok(())
+                snappy::decompress(stream, out)
             }
             CompressionKind::Brotli => {
                 let mut decoder = StreamDecoder::new(kind, ANY_WINDOW)?;
@@ -107,17 +98,15 @@ impl Decoders {
         let trusted = size <= TRUSTED_SIZE.max((stream.len() as u64).saturating_mul(64));
         match kind {
             CompressionKind::Zstd => {
-                frame::check_single(stream)?;
-                if !trusted && frame::most_content(stream).is_none_or(|most| most < size) {
+                zstd::check_single(stream)?;
+                if !trusted && zstd::most_content(stream).is_none_or(|most| most < size) {
                     return Err(size_differs(size));
                 }
                 out.clear();
                 out.try_reserve_exact(len)
                     .map_err(|_| Error::no_room_for(size))?;
                 // A Vec takes what comes up to its capacity, which may be more than was asked for.
-                self.zstd()?
-                    .decompress(&mut out, stream)
-                    .map_err(|code| bad_zstd(code, size))?;
+                self.zstd()?.decompress_to(stream, &mut out, size)?;
                 if out.len() == len {
                     Ok(out)
                 } else {
@@ -165,11 +154,11 @@ impl Decoders {
         match kind {
             CompressionKind::Zstd => {
                 let largest = 1 << options.max_window_log.min(63);
-                if frame::window(start).is_none_or(|window| window > largest) {
+                if zstd::window(start).is_none_or(|window| window > largest) {
                     return Ok(None);
                 }
-                let context = self.zstd.take();
-                StreamDecoder::with_zstd(context, options.max_window_log).map(Some)
+                let decoder = self.zstd.take();
+                StreamDecoder::with_zstd(decoder, options.max_window_log).map(Some)
             }
             _ => StreamDecoder::new(kind, ANY_WINDOW).map(Some),
         }
@@ -189,16 +178,16 @@ impl Decoders {
 
     /// Keeps what can be used for another stream.
     pub(crate) fn give_back(&mut self, stream: StreamDecoder) {
-        if let StreamDecoder::Zstd { context, .. } = stream
-            && context.sizeof() <= KEPT_CONTEXT
+        if let StreamDecoder::Zstd { decoder, .. } = stream
+            && decoder.memory() <= KEPT_CONTEXT
         {
-            self.zstd = Some(context);
+            self.zstd = Some(decoder);
         }
     }
 
-    fn zstd(&mut self) -> Result<&mut DCtx<'static>> {
+    fn zstd(&mut self) -> Result<&mut zstd::Decoder> {
         if self.zstd.is_none() {
-            self.zstd = Some(DCtx::try_create().ok_or_else(no_memory)?);
+            self.zstd = Some(zstd::Decoder::new()?);
         }
         self.zstd.as_mut().ok_or_else(no_memory)
     }

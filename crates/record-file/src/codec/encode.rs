@@ -1,7 +1,6 @@
 //! Compressing.
-use zstd::zstd_safe::{CCtx, compress_bound};
-
 use super::compressor::{Compressor, Each};
+use super::{SNAPPY_FRAGMENT, snappy, zstd};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
@@ -12,16 +11,14 @@ const TURN: usize = 128 << 10;
 /// What brotli's lowest levels get at once, since they look at nothing but what they get: half as
 /// much takes 1 % more for text, all the difference there is.
 const BROTLI_FRAGMENT: usize = 1 << 20;
-/// What snappy compresses at once, whatever it gets.
-pub(super) const SNAPPY_FRAGMENT: usize = 64 << 10;
 /// Snappy's own limit on a stream.
 pub(super) const MAX_SNAPPY: u64 = u32::MAX as u64;
 
 /// Compressors that are kept from one chunk to the next.
 #[derive(Default)]
 pub(crate) struct Encoders {
-    zstd: Option<CCtx<'static>>,
-    snappy: Option<Box<Snappy>>,
+    zstd: Option<zstd::Encoder>,
+    snappy: Option<Box<snappy::Encoder>>,
     fragment: Vec<u8>,
 }
 
@@ -52,7 +49,7 @@ impl Encoders {
         }
         let size = parts.iter().map(|part| part.len() as u64).sum();
         if let (Compression::Zstd { .. }, Ok(size)) = (compression, usize::try_from(size)) {
-            let most = compress_bound(size);
+            let most = zstd::most_compressed(size);
             if out.capacity() - out.len() < most {
                 // Not twice as much as before, which is for what grows; but with some room for a
                 // chunk that is a little larger.
@@ -96,7 +93,7 @@ impl Encoders {
         // Its stream begins with the size, too.
         varint::push(out, size);
         Ok(StreamEncoder::new(
-            By::Snappy(self.take_snappy()),
+            By::Snappy(self.take_snappy()?),
             Some(SNAPPY_FRAGMENT),
             self.take_fragment(),
             size,
@@ -130,16 +127,20 @@ impl Encoders {
 
     /// Keeps what can be used for another stream.
     pub(super) fn keep(&mut self, compressor: Compressor) {
-        if let Compressor::Zstd(context) = compressor {
-            self.zstd = Some(context);
+        match compressor {
+            Compressor::Zstd(encoder) => self.zstd = Some(encoder),
+            Compressor::Brotli(_) => {}
         }
     }
 
-    pub(super) fn take_snappy(&mut self) -> Box<Snappy> {
-        self.snappy.take().unwrap_or_default()
+    pub(super) fn take_snappy(&mut self) -> Result<Box<snappy::Encoder>> {
+        match self.snappy.take() {
+            Some(encoder) => Ok(encoder),
+            None => snappy::Encoder::new().map(Box::new),
+        }
     }
 
-    pub(super) fn keep_snappy(&mut self, snappy: Box<Snappy>) {
+    pub(super) fn keep_snappy(&mut self, snappy: Box<snappy::Encoder>) {
         self.snappy = Some(snappy);
     }
 
@@ -173,7 +174,7 @@ pub(crate) struct StreamEncoder {
 
 enum By {
     Stream(Compressor),
-    Snappy(Box<Snappy>),
+    Snappy(Box<snappy::Encoder>),
 }
 
 impl StreamEncoder {
@@ -230,37 +231,6 @@ impl By {
                 out.extend_from_slice(snappy.compress(input)?);
                 each(out)
             }
-        }
-    }
-}
-
-/// The compressor, and memory for what becomes of a fragment.
-pub(super) struct Snappy {
-    encoder: snap::raw::Encoder,
-    compressed: Vec<u8>,
-}
-
-impl Snappy {
-    /// What becomes of a fragment: a stream is its size, and then this.
-    pub(super) fn compress(&mut self, fragment: &[u8]) -> Result<&[u8]> {
-        self.compressed
-            .resize(snap::raw::max_compress_len(SNAPPY_FRAGMENT), 0);
-        let written = self
-            .encoder
-            .compress(fragment, &mut self.compressed)
-            .map_err(|error| Error::plain(ErrorKind::LimitExceeded, error.to_string()))?;
-        // It is a stream of its own.
-        let mut rest = &self.compressed[..written];
-        varint::take(&mut rest);
-        Ok(rest)
-    }
-}
-
-impl Default for Snappy {
-    fn default() -> Self {
-        Snappy {
-            encoder: snap::raw::Encoder::new(),
-            compressed: Vec::new(),
         }
     }
 }

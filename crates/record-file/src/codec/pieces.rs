@@ -1,6 +1,7 @@
 //! Compressing what is given up piece by piece.
 use super::compressor::Compressor;
-use super::encode::{Encoders, MAX_SNAPPY, SNAPPY_FRAGMENT, Snappy, too_large_for_snappy};
+use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
+use super::{SNAPPY_FRAGMENT, snappy};
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::pieces::{Blocks, Piece, Pieces};
@@ -26,7 +27,7 @@ enum By {
     /// The last piece waits, to be told that it is the last.
     Zstd(Compressor, Option<Piece>),
     Brotli(Compressor, Vec<u8>),
-    Snappy(Box<Snappy>, Vec<u8>),
+    Snappy(Box<snappy::Encoder>, Vec<u8>),
     Nothing,
 }
 
@@ -44,7 +45,7 @@ impl Encoders {
             Compression::Snappy { .. } if size > MAX_SNAPPY => {
                 return Err(too_large_for_snappy(size));
             }
-            Compression::Snappy { .. } => By::Snappy(self.take_snappy(), self.take_fragment()),
+            Compression::Snappy { .. } => By::Snappy(self.take_snappy()?, self.take_fragment()),
             Compression::Brotli { .. } => {
                 By::Brotli(self.compressor(compression, size)?, self.take_fragment())
             }

@@ -1,8 +1,5 @@
 //! Decompressing a stream piece by piece, through a window that is limited.
-use brotlic::decode::{BrotliDecoder, BrotliDecoderOptions, DecoderInfo};
-use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
-
-use super::{bad_stream, zstd_name};
+use super::{bad_stream, brotli, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -14,12 +11,12 @@ const BROTLI_STEP: usize = 256 << 10;
 /// One compressed stream, decoded piece by piece.
 pub(crate) enum StreamDecoder {
     Zstd {
-        context: DCtx<'static>,
+        decoder: zstd::Decoder,
         ended: bool,
     },
     // The window is checked once two bytes are known.
     Brotli {
-        decoder: BrotliDecoder,
+        decoder: brotli::Decoder,
         ended: bool,
         start: Vec<u8>,
         max_window_log: u32,
@@ -38,37 +35,27 @@ impl StreamDecoder {
     pub(crate) fn new(kind: CompressionKind, max_window_log: u32) -> Result<Self> {
         match kind {
             CompressionKind::Zstd => Self::with_zstd(None, max_window_log),
-            CompressionKind::Brotli => {
-                let decoder = BrotliDecoderOptions::new()
-                    .large_window_size(true)
-                    .build()
-                    .map_err(|_| Error::config("brotli: parameters refused"))?;
-                Ok(StreamDecoder::Brotli {
-                    decoder,
-                    ended: false,
-                    start: Vec::new(),
-                    max_window_log,
-                })
-            }
+            CompressionKind::Brotli => Ok(StreamDecoder::Brotli {
+                decoder: brotli::Decoder::new()?,
+                ended: false,
+                start: Vec::new(),
+                max_window_log,
+            }),
             CompressionKind::None | CompressionKind::Snappy => Err(Error::config(format!(
                 "{kind} can't be decompressed as a stream"
             ))),
         }
     }
 
-    pub(super) fn with_zstd(context: Option<DCtx<'static>>, max_window_log: u32) -> Result<Self> {
-        let mut context = match context {
-            Some(context) => context,
-            None => DCtx::try_create().ok_or_else(no_memory)?,
+    /// For zstd, with what decoded another stream before.
+    pub(super) fn with_zstd(before: Option<zstd::Decoder>, max_window_log: u32) -> Result<Self> {
+        let mut decoder = match before {
+            Some(decoder) => decoder,
+            None => zstd::Decoder::new()?,
         };
-        context
-            .reset(ResetDirective::SessionAndParameters)
-            .and_then(|_| {
-                context.set_parameter(DParameter::WindowLogMax(max_window_log.clamp(10, 31)))
-            })
-            .map_err(|code| Error::config(format!("zstd: {}", zstd_name(code))))?;
+        decoder.begin(max_window_log)?;
         Ok(StreamDecoder::Zstd {
-            context,
+            decoder,
             ended: false,
         })
     }
@@ -96,17 +83,10 @@ impl StreamDecoder {
             let before = out.len();
             let room = (out.capacity() - before).min(most - before);
             let progress = match self {
-                StreamDecoder::Zstd { context, ended } => {
-                    let mut input = InBuffer::around(&input[read..]);
-                    let mut output = OutBuffer::around_pos(out, before);
-                    let hint = context
-                        .decompress_stream(&mut output, &mut input)
-                        .map_err(|code| bad_zstd(code, size))?;
-                    *ended = hint == 0;
-                    Progress {
-                        read: input.pos(),
-                        written: output.pos() - before,
-                    }
+                StreamDecoder::Zstd { decoder, ended } => {
+                    let progress;
+                    (progress, *ended) = decoder.step_to(&input[read..], out, size)?;
+                    progress
                 }
                 StreamDecoder::Brotli { .. } => {
                     out.resize(before + room.min(BROTLI_STEP), 0);
@@ -179,17 +159,10 @@ impl StreamDecoder {
 
     fn step(&mut self, input: &[u8], output: &mut [u8]) -> Result<Progress> {
         match self {
-            StreamDecoder::Zstd { context, ended } => {
-                let mut input = InBuffer::around(input);
-                let mut output = OutBuffer::around(output);
-                let hint = context
-                    .decompress_stream(&mut output, &mut input)
-                    .map_err(|code| bad_zstd(code, 0))?;
-                *ended = hint == 0;
-                Ok(Progress {
-                    read: input.pos(),
-                    written: output.pos(),
-                })
+            StreamDecoder::Zstd { decoder, ended } => {
+                let progress;
+                (progress, *ended) = decoder.step(input, output)?;
+                Ok(progress)
             }
             StreamDecoder::Brotli {
                 decoder,
@@ -201,14 +174,9 @@ impl StreamDecoder {
                     start.extend(input.iter().take(2 - start.len()));
                     check_brotli_window(start, *max_window_log)?;
                 }
-                let result = decoder
-                    .decompress(input, output)
-                    .map_err(|error| bad_stream(format!("brotli: {error}")))?;
-                *ended = matches!(result.info, DecoderInfo::Finished);
-                Ok(Progress {
-                    read: result.bytes_read,
-                    written: result.bytes_written,
-                })
+                let progress;
+                (progress, *ended) = decoder.step(input, output)?;
+                Ok(progress)
             }
         }
     }
@@ -231,18 +199,7 @@ fn check_brotli_window(start: &[u8], max_window_log: u32) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn bad_zstd(code: usize, size: u64) -> Error {
-    let name = zstd_name(code);
-    if name.contains("too much memory") {
-        return window_too_large();
-    }
-    if name.contains("buffer is too small") {
-        return size_differs(size);
-    }
-    bad_stream(format!("zstd: {name}"))
-}
-
-fn window_too_large() -> Error {
+pub(super) fn window_too_large() -> Error {
     Error::plain(
         ErrorKind::LimitExceeded,
         "compressed with a window larger than max_window_log allows",
@@ -253,8 +210,4 @@ pub(super) fn size_differs(size: u64) -> Error {
     bad_stream(format!(
         "compressed stream doesn't decode to the {size} bytes it claims"
     ))
-}
-
-pub(super) fn no_memory() -> Error {
-    Error::plain(ErrorKind::LimitExceeded, "zstd: out of memory")
 }

@@ -2,7 +2,9 @@
 
 use super::chunk_reader::ChunkReader;
 use crate::Result;
-use crate::split::compression::{AUTO_LEAST_SAVING, ChunkCompression};
+#[cfg(feature = "zstd")]
+use crate::split::compression::AUTO_LEAST_SAVING;
+use crate::split::compression::ChunkCompression;
 use crate::split::plan::split_plan::{PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use record_file::Compression;
@@ -76,7 +78,14 @@ fn shrinks(plan: &SplitPlan, chunk: &PlannedChunk, source: &Source) -> Result<bo
     saves(&sample)
 }
 
+/// Without zstd nothing is saved.
+#[cfg(not(feature = "zstd"))]
+fn saves(_: &[u8]) -> Result<bool> {
+    Ok(false)
+}
+
 /// Compresses what was probed at the fastest level, to see.
+#[cfg(feature = "zstd")]
 fn saves(sample: &[u8]) -> Result<bool> {
     let compressed = zstd::bulk::compress(sample, 1)?;
     Ok(compressed.len() < sample.len() - sample.len() / AUTO_LEAST_SAVING)

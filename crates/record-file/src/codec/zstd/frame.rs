@@ -1,30 +1,13 @@
 //! What the headers in a zstd frame say, before anything is decompressed.
-use zstd::zstd_safe::find_frame_compressed_size;
-
-use super::{bad_stream, zstd_name};
-use crate::error::Result;
-
-const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The bit of a frame's descriptor that says that it has no window but its content.
 const SINGLE_SEGMENT: u8 = 0x20;
 /// The most that a block decompresses to.
 const MAX_BLOCK: u64 = 128 << 10;
 
-/// A chunk has one zstd frame per stream; zstd itself would go on with a second one.
-pub(super) fn check_single(stream: &[u8]) -> Result<()> {
-    if !stream.starts_with(&MAGIC) {
-        return Err(bad_stream("not a zstd frame"));
-    }
-    match find_frame_compressed_size(stream) {
-        Ok(size) if size == stream.len() => Ok(()),
-        Ok(_) => Err(bad_stream("bytes after the zstd frame")),
-        Err(code) => Err(bad_stream(format!("zstd: {}", zstd_name(code)))),
-    }
-}
-
 /// Bytes of the window that a zstd frame announces; `None` if it is as large as the content, or
 /// can't be told.
-pub(super) fn window(start: &[u8]) -> Option<u64> {
+pub(in crate::codec) fn window(start: &[u8]) -> Option<u64> {
     let [descriptor, window, ..] = *start.strip_prefix(&MAGIC)? else {
         return None;
     };
@@ -38,7 +21,7 @@ pub(super) fn window(start: &[u8]) -> Option<u64> {
 /// The most that a frame can decompress to, by the headers of its blocks; `None` if it isn't one.
 ///
 /// Its content size, if it has one, is a claim like any other.
-pub(super) fn most_content(frame: &[u8]) -> Option<u64> {
+pub(in crate::codec) fn most_content(frame: &[u8]) -> Option<u64> {
     let (&descriptor, rest) = frame.strip_prefix(&MAGIC)?.split_first()?;
     let single_segment = descriptor & SINGLE_SEGMENT != 0;
     let window = usize::from(!single_segment);

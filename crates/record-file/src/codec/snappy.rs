@@ -1,0 +1,41 @@
+//! Snappy, which has no streams: a stream is its size, and what becomes of each fragment by itself.
+use super::{SNAPPY_FRAGMENT, bad_stream};
+use crate::error::{Error, ErrorKind, Result};
+use crate::varint;
+
+/// The compressor, and memory for what becomes of a fragment.
+pub(super) struct Encoder {
+    encoder: snap::raw::Encoder,
+    compressed: Vec<u8>,
+}
+
+impl Encoder {
+    pub(super) fn new() -> Result<Encoder> {
+        Ok(Encoder {
+            encoder: snap::raw::Encoder::new(),
+            compressed: Vec::new(),
+        })
+    }
+
+    /// What becomes of a fragment.
+    pub(super) fn compress(&mut self, fragment: &[u8]) -> Result<&[u8]> {
+        self.compressed
+            .resize(snap::raw::max_compress_len(SNAPPY_FRAGMENT), 0);
+        let written = self
+            .encoder
+            .compress(fragment, &mut self.compressed)
+            .map_err(|error| Error::plain(ErrorKind::LimitExceeded, error.to_string()))?;
+        // It is a stream of its own.
+        let mut rest = &self.compressed[..written];
+        varint::take(&mut rest);
+        Ok(rest)
+    }
+}
+
+/// Decompresses the whole of `stream`, whose size is that of `out`.
+pub(super) fn decompress(stream: &[u8], out: &mut [u8]) -> Result<()> {
+    snap::raw::Decoder::new()
+        .decompress(stream, out)
+        .map(|_| ())
+        .map_err(|error| bad_stream(error.to_string()))
+}
