@@ -20,3 +20,9 @@ pub mod size_splitter {}
 
 #[doc = include_str!("../docs/your-own-splitter.md")]
 pub mod your_own_splitter {}
+
+#[doc = include_str!("../docs/cpb-format.md")]
+pub mod cpb_format {}
+
+#[doc = include_str!("../docs/how-it-works.md")]
+pub mod how_it_works {}
