@@ -185,7 +185,7 @@ fn where_tensorflow_fails_that_is_said_and_the_stored_fingerprint_stays() {
     let at_meta_graph = cm(Some(0), vec![cf(vec![f(2), i(0)], cm(Some(1), vec![]))]);
     write(&from, &[BASE, META], at_meta_graph);
     let stored = proto_splitter::proto::saved_model::FingerprintDef {
-        uuid: fingerprint::new_uuid(),
+        uuid: fingerprint::new_uuid().unwrap(),
         checkpoint_hash: 1,
         ..Default::default()
     };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::SaveOptions;
+use proto_splitter::atomic::same_file;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::Limits;
 use proto_splitter::progress::Progress;
@@ -304,8 +305,4 @@ fn descriptor(args: &SplitArgs, file: &Path) -> Result<MessageDescriptor, Failur
         let hint = "the name doesn't tell the message's type: give it, as in --message";
         Failure::usage(format!("{}: {hint} {}", shown(file), types.example()))
     })
-}
-
-fn same_file(a: &Path, b: &Path) -> bool {
-    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
 }

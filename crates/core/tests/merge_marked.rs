@@ -1,4 +1,4 @@
-//! Merging files with our marker, by the rules of ARCHITECTURE.md, on bytes written by hand.
+//! Merging files with our marker, by the rules of docs/cpb-format.md, on bytes written by hand.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod merge_support;

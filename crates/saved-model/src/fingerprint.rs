@@ -21,7 +21,6 @@ mod regular;
 
 use std::fmt;
 use std::fs::File;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::path::Path;
 
@@ -157,11 +156,17 @@ pub fn write(folder: impl AsRef<Path>, fingerprint: &FingerprintDef) -> Result<(
 }
 
 /// A new uuid, as TensorFlow makes them: 128 random bits as a decimal number.
-#[must_use]
-pub fn new_uuid() -> String {
-    // Every `RandomState` has a key of its own.
-    let random = || u128::from(RandomState::new().hash_one(0));
-    format!("{:020}", random() << 64 | random())
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`] if the system has no random numbers.
+pub fn new_uuid() -> Result<String> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| {
+        let message = format!("no random numbers for a uuid: {error}");
+        Error::new(ErrorKind::Io, message)
+    })?;
+    Ok(format!("{:020}", u128::from_le_bytes(bits)))
 }
 
 /// The names of the fields in which two fingerprints differ, the uuid aside: it says which save

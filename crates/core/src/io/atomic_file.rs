@@ -417,8 +417,9 @@ pub(crate) fn check_space(target: &Path, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether two paths lead to one file.
-pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+/// Whether two paths lead to one file. Unlike the crate `same-file`, it opens neither of them: that
+/// would wait for the other end of a pipe.
+pub fn same_file(a: &Path, b: &Path) -> bool {
     match (fs::canonicalize(a), fs::canonicalize(b)) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,
