@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::Merger;
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::wire::WireCursor;

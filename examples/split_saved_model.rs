@@ -14,7 +14,7 @@ use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::Merger;
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::{SAVED_MODEL, SavedModelSplitter};

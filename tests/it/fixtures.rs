@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkKind;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::Merger;
 use proto_splitter::split::{Source, SplitExt, SplitOptions};
 use proto_splitter::{ErrorKind, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 pub(crate) use proto_splitter_testkit::fixtures::MESSAGES as MODELS;

@@ -1,6 +1,6 @@
 use prost_reflect::DynamicMessage;
 use proto_splitter::ErrorKind;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::Merger;
 use proto_splitter::split::{Profile, SizeSplitter, Source, SplitOptions};
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, kitchen_sink, message};
 use proto_splitter_testkit::splits::{self, Outcome};

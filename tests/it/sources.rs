@@ -4,7 +4,7 @@ use bytes::Bytes;
 use prost::Message;
 use prost_reflect::{DynamicMessage, ReflectMessage, Value};
 use proto_splitter::container::ChunkKind;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::Merger;
 use proto_splitter::proto::graph_def::TensorProto;
 use proto_splitter::proto::saved_model::SavedModel;
 use proto_splitter::split::{SizeSplitter, Source, Split, SplitExt, SplitOptions};

@@ -1,7 +1,7 @@
 //! What TensorFlow's own tests of its splitters ask for, asked of ours.
 
 use proto_splitter::container::{ChunkKind, ChunkedFile};
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::Merger;
 use proto_splitter::path::Select;
 use proto_splitter::split::{
     ComposableSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::FileDescriptorProto;
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::Merger;
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use record_file::ReadAt;
 

@@ -185,7 +185,7 @@ fn the_blocks_of_a_frame_say_how_much_it_can_hold_at_most() {
             for parts in [vec![&sample[..]], sample.chunks(100_000).collect()] {
                 let frame = stream(&Compression::zstd(level), &parts);
                 let size = sample.len() as u64;
-                let most = frame::most_content(&frame).unwrap();
+                let most = zstd::most_content(&frame).unwrap();
                 assert!(most >= size && most <= size + (128 << 10), "{most} {size}");
                 // What it can't hold is refused before memory is taken for it.
                 let error = Decoders::default()
@@ -193,7 +193,7 @@ fn the_blocks_of_a_frame_say_how_much_it_can_hold_at_most() {
                     .unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Corrupt);
                 for cut in 0..frame.len().min(100) {
-                    assert_eq!(frame::most_content(&frame[..cut]), None);
+                    assert_eq!(zstd::most_content(&frame[..cut]), None);
                 }
             }
         }
