@@ -182,7 +182,9 @@ fn one_piece(
         .force(options.force)
         .threads(options.threads)
         .progress(options.progress.clone());
-    let merged = Merger::merge_file_to_file(output, input, &options)?;
+    let merged = Merger::new()
+        .options(&options)
+        .merge_file_to_file(input, output)?;
     Ok(Converted::new(vec![output.to_owned()], merged.size))
 }
 
