@@ -247,7 +247,9 @@ pub(crate) fn merge<'py>(
     let options = arguments.options()?;
     let name = source.display().to_string();
     let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
-        Merger::new().options(&options.progress(progress)).merge_to_file(source, target)
+        Merger::new()
+            .options(&options.progress(progress))
+            .merge_to_file(source, target)
     })?;
     merged_as_dict(py, &merged)
 }
