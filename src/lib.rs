@@ -27,10 +27,10 @@
 //!
 //! # Overview
 //!
-//! A [`ComposableSplitter`](split::ComposableSplitter) decides what of a message becomes a chunk of
-//! its own: [`SavedModelSplitter`], [`GraphDefSplitter`], [`SizeSplitter`](split::SizeSplitter) for
+//! A [`ComposableSplitter`] decides what of a message becomes a chunk of
+//! its own: [`SavedModelSplitter`], [`GraphDefSplitter`], [`SizeSplitter`] for
 //! any type, or one of yours. Its `write` puts the chunks into `PREFIX.cpb`, a Riegeli record file;
-//! [`Merger`](merge::Merger) puts them together again. Neither builds a message object, holds the
+//! [`Merger`] puts them together again. Neither builds a message object, holds the
 //! message, or needs more memory for a larger one.
 //!
 //! The merger works by reflection: it walks messages by their descriptors, or by the placeholders
