@@ -103,6 +103,7 @@ fn write(
 ) -> Result<u64, Error> {
     let target = &args.output;
     let mut file = AtomicFile::create(target, args.force)?;
+    file.restrict_to_files(opened.files())?;
     let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
     let written = match format {
         ExportFormat::Safetensors => safetensors::write(opened, tensors, &mut sink, meter),

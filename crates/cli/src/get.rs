@@ -4,7 +4,7 @@ mod value;
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::formats::ALL;
@@ -52,8 +52,11 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         source.check_apart(target, &input, None)?;
     }
     let view = source.view(options.clone());
-    view.and_then(|view| to_target(args, output, |sink| write(&view, &query, args.format, sink)))
-        .map_err(|error| failed(&error))?;
+    view.and_then(|view| {
+        let write = |sink: &mut dyn Write| write(&view, &query, args.format, sink);
+        to_target(args, output, &source.files(&input), write)
+    })
+    .map_err(|error| failed(&error))?;
     Ok(Exit::Done)
 }
 
@@ -106,7 +109,7 @@ fn get_tensor(
         GetFormat::Npy => npy::write(reader, sink),
         _ => reader.write_to(sink),
     };
-    to_target(args, output, write).map_err(failed)?;
+    to_target(args, output, opened.files(), write).map_err(failed)?;
     Ok(Exit::Done)
 }
 
@@ -172,16 +175,19 @@ fn target(args: &GetArgs) -> Option<&Path> {
     named.filter(|target| *target != Path::new(STANDARD))
 }
 
-/// Writes to the file that is named, which appears complete or not at all, or to standard output.
+/// Writes to the file that is named, which appears complete or not at all, or to standard output. A
+/// new file is no more readable than those that were `read`.
 fn to_target(
     args: &GetArgs,
     output: &mut Output<'_>,
+    read: &[PathBuf],
     write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let Some(target) = target(args) else {
         return write(output);
     };
     let mut file = AtomicFile::create(target, args.force)?;
+    file.restrict_to_files(read)?;
     let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
     write(&mut buffered)
         .and_then(|()| Ok(buffered.flush()?))

@@ -35,6 +35,10 @@ struct Report {
     /// Of the message that was split, if the file says it.
     source_bytes: Option<u64>,
     source_crc32c: Option<String>,
+    /// What the chunks come to, each as often as it belongs somewhere, where the file doesn't say
+    /// how large the message is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merged_bytes: Option<u64>,
     byte_exact: Option<bool>,
     /// Whether what was cut left placeholders, so that a merge needs no type.
     placeholders: bool,
@@ -189,6 +193,7 @@ fn plain(input: &Input, types: &Types) -> Result<Report, Failure> {
         files: Vec::new(),
         source_bytes: Some(metadata.len()),
         source_crc32c: None,
+        merged_bytes: None,
         byte_exact: None,
         placeholders: false,
         splitter_version: None,
@@ -207,6 +212,9 @@ fn chunked(input: &Input, types: &Types, parts: PartsArgs) -> Result<Report, Fai
     let version = metadata.version.clone().unwrap_or_default();
     let summaries = file.summaries().map_err(failed)?;
     let name = known.as_ref().map(|known| known.full_name());
+    let merged = summaries.iter().fold(0, |sum: u64, chunk| {
+        sum.saturating_add(chunk.size.saturating_mul(chunk.places.len() as u64))
+    });
     Ok(Report {
         file: crate::input::shown(&input.file),
         split: true,
@@ -215,6 +223,7 @@ fn chunked(input: &Input, types: &Types, parts: PartsArgs) -> Result<Report, Fai
         files: OtherFile::all_of(&file),
         source_bytes: metadata.source_size,
         source_crc32c: metadata.source_crc32c.map(hex),
+        merged_bytes: metadata.source_size.is_none().then_some(merged),
         byte_exact: trailer.is_marked().then_some(trailer.is_byte_exact()),
         placeholders: trailer.is_marked(),
         splitter_version: Some(version.splitter_version),
@@ -308,6 +317,9 @@ impl Report {
                 .as_ref()
                 .map_or(String::new(), |crc| format!(", crc32c {crc}"));
             known.push(("source", format!("{}{crc32c}", exactly(bytes))));
+        }
+        if let Some(bytes) = self.merged_bytes {
+            known.push(("merged", format!("about {}", exactly(bytes))));
         }
         let merge = match self.byte_exact {
             Some(true) => "gives the same bytes",

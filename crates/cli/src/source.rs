@@ -54,13 +54,19 @@ impl Source {
         input: &Input,
         value: Option<&Path>,
     ) -> Result<(), Failure> {
-        let others = match self {
+        let read = self.files(input);
+        check_apart(read.iter().map(PathBuf::as_path).chain(value), target)
+    }
+
+    /// The files that are read.
+    pub(crate) fn files(&self, input: &Input) -> Vec<PathBuf> {
+        let mut files = match self {
             Source::Chunked(file) => other_files(input, file),
             Source::Plain(_) => Vec::new(),
             Source::Assembled(opened) => opened.files().to_vec(),
         };
-        let read = std::iter::once(&input.file).chain(&others);
-        check_apart(read.map(PathBuf::as_path).chain(value), target)
+        files.push(input.file.clone());
+        files
     }
 
     /// The message, to be read in parts. Fails if it is evidently of another type than was said.

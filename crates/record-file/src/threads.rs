@@ -52,17 +52,22 @@ where
         self.results.is_empty()
     }
 
-    /// Adds a job, behind all others.
+    /// Adds a job, behind all others. Where the system lets no thread begin, those that there are
+    /// do it, or this one.
     pub(crate) fn submit(&mut self, job: J) -> Result<()> {
         // One thread more, as long as all may be busy.
         if self.running.len() < self.most.min(self.results.len() + 1) {
             let shared = Arc::clone(&self.shared);
             let work = Arc::clone(&self.work);
-            let thread = Builder::new()
-                .name("record-file".to_owned())
-                .spawn(move || run(&shared, &*work))
-                .map_err(|error| Error::io(None, error))?;
-            self.running.push(thread);
+            let thread = Builder::new().name("record-file".to_owned());
+            match thread.spawn(move || run(&shared, &*work)) {
+                Ok(thread) => self.running.push(thread),
+                Err(_) if self.running.is_empty() => {
+                    self.add_done((self.work)(&mut S::default(), job));
+                    return Ok(());
+                }
+                Err(_) => {}
+            }
         }
         let (sender, result) = sync_channel(1);
         self.jobs

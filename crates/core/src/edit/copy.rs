@@ -327,6 +327,8 @@ impl<'a, S: ReadAt> Writing<'a, S> {
                 // The stream compares what it gives with the trailer's crc32c.
                 let written =
                     self.write_anew(&|| file.stream(chunk), file.size(chunk), info, meter)?;
+                // What is in a part gives it its name, so its last record has to say it.
+                info.crc32c = written.crc32c;
                 (written.file, written.offset)
             }
         };
