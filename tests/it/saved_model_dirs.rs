@@ -413,6 +413,68 @@ fn links_are_followed_but_not_in_circles_and_modes_are_kept() {
     assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2);
 }
 
+#[cfg(unix)]
+#[test]
+fn links_that_double_at_each_folder_are_refused_before_they_fill_the_disk() {
+    use std::os::unix::fs::symlink;
+    let temp = tempfile::tempdir().unwrap();
+    let from = temp.path().join("from");
+    copy("lookup_strings", &from);
+    // Each folder has two links to the next: followed, they are 2^20 folders.
+    for at in 0..20 {
+        let folder = temp.path().join(format!("f{at}"));
+        fs::create_dir(&folder).unwrap();
+        for link in ["a", "b"] {
+            symlink(format!("../f{}", at + 1), folder.join(link)).unwrap();
+        }
+    }
+    fs::create_dir(temp.path().join("f20")).unwrap();
+    symlink("../f0", from.join("many")).unwrap();
+    let dir = SavedModelDir::open(&from).unwrap();
+    let before = fs::read_dir(temp.path()).unwrap().count();
+    let refused = dir
+        .save(temp.path().join("to"), &SaveOptions::new())
+        .unwrap_err();
+    let expected = "links lead to this folder more than 16 times";
+    assert!(refused.to_string().ends_with(expected), "{refused}");
+    assert_eq!(fs::read_dir(temp.path()).unwrap().count(), before);
+}
+
+#[test]
+fn an_asset_that_lies_outside_of_the_folder_of_assets_is_refused() {
+    use prost::Message;
+    use proto_splitter::proto::saved_model::{AssetFileDef, MetaGraphDef, SavedModel};
+    for (name, is_inside) in [
+        ("vocab.txt", true),
+        ("a/b.txt", true),
+        ("../x", false),
+        ("a/../../x", false),
+        ("/etc/passwd", false),
+        ("", false),
+        (".", false),
+    ] {
+        let temp = tempfile::tempdir().unwrap();
+        let asset = AssetFileDef {
+            filename: name.into(),
+            ..Default::default()
+        };
+        let model = SavedModel {
+            saved_model_schema_version: 1,
+            meta_graphs: vec![MetaGraphDef {
+                asset_file_def: vec![asset],
+                ..Default::default()
+            }],
+        };
+        fs::write(temp.path().join("saved_model.pb"), model.encode_to_vec()).unwrap();
+        let dir = SavedModelDir::open(temp.path()).unwrap();
+        let assets = dir.meta_graphs().unwrap()[0].assets();
+        assert_eq!(assets.is_ok(), is_inside, "{name}: {assets:?}");
+        if let Err(error) = assets {
+            assert!(error.to_string().contains("outside"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn copying_tells_how_far_it_is() {
     let temp = tempfile::tempdir().unwrap();
