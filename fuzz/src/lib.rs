@@ -1,6 +1,30 @@
-//! The targets of `crates/record-file/tests/it/targets.rs` for libFuzzer, those of other crates, and what
-//! they begin with.
-#![allow(dead_code, reason = "the tests of record-file use more of it")]
+//! The targets of `crates/record-file/tests/it/targets.rs` and of `crates/core/tests/targets` for libFuzzer, those of other
+//! crates, and what they begin with.
+//!
+//! Each parser of bytes that nobody vouches for has one:
+//!
+//! | what is read | target |
+//! | --- | --- |
+//! | a Riegeli/records file, from its beginning to its end and after damage | `sequence` |
+//! | the same at any position, searched and sought in | `positioned` |
+//! | a simple chunk, its codecs included | `simple_chunk` |
+//! | a transposed chunk, and parts of its records | `transposed_chunk` |
+//! | a file's metadata | `metadata` |
+//! | positions and options of writers as text | `text` |
+//! | what was written, read again | `round_trip` |
+//! | the trailer of a `.cpb` file | `trailer` |
+//! | chunks with placeholders or without, at any place: plan, merge, check, and `get` beside the merge | `chunks` |
+//! | a set of several files, whose names, sizes, checksums and bytes may lie | `several_files` |
+//! | a trailer that is itself in chunks, again and again | `trailer_levels` |
+//! | schemas: descriptor sets, and those that a file brings along | `schema` |
+//! | paths and queries as text, paths as tags | `path` |
+//! | any protobuf message, of a type or of none: sizes, comparison, parts, splitting | `message` |
+//! | a SavedModel: its meta graphs, assets and fingerprint, as bytes and as text | `saved_model` |
+//! | a checkpoint's index and data | `checkpoint` |
+//! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
+//! | Paddle's tensor streams | `paddle_stream` |
+//! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
+#![allow(dead_code, reason = "the tests of record-file and core use more of it")]
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +35,11 @@ mod support {
 #[path = "../../crates/record-file/tests/it/targets.rs"]
 mod targets;
 
+#[path = "../../crates/core/tests/targets/mod.rs"]
+mod core_targets;
+#[path = "../../crates/core/tests/merge_support/mod.rs"]
+mod merge_support;
+
 /// The target of this name.
 ///
 /// # Panics
@@ -18,7 +47,8 @@ mod targets;
 /// If there is none.
 #[must_use]
 pub fn target(name: &str) -> fn(&[u8]) {
-    let found = targets::TARGETS.iter().find(|target| target.0 == name);
+    let mut all = targets::TARGETS.iter().chain(&core_targets::TARGETS);
+    let found = all.find(|target| target.0 == name);
     found.expect("a target of this name").1
 }
 
@@ -32,7 +62,12 @@ pub fn plant(name: &str) {
     let corpus: PathBuf = root.join("corpus").join(name);
     std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
     let files = root.join("../tests/data/riegeli");
-    for (index, seed) in targets::seeds(name, &files).iter().enumerate() {
+    let is_of_core = core_targets::TARGETS.iter().any(|target| target.0 == name);
+    let seeds = match is_of_core {
+        true => core_targets::seeds(name),
+        false => targets::seeds(name, &files),
+    };
+    for (index, seed) in seeds.iter().enumerate() {
         std::fs::write(corpus.join(format!("seed-{index:03}")), seed).expect("a seed");
     }
 }

@@ -4,106 +4,15 @@
 
 mod merge_support;
 
+use merge_support::Chunked;
+use merge_support::random::{Random, fields, place};
 use merge_support::schema::{descriptor, message};
-use merge_support::{Chunked, cat, group, int, len};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey as ReflectKey, ReflectMessage, Value};
 use proto_splitter_core::container::{Trailer, TrailerUse};
 use proto_splitter_core::merge::{Limits, MergeOptions, SegmentSource, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
-
-/// A small generator, so that a failing case is one number.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-
-    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
-    }
-}
-
-/// Fields of a `t.T` in any order, some of them twice.
-fn fields(random: &mut Random, depth: u32) -> Vec<u8> {
-    let mut out = Vec::new();
-    for _ in 0..random.below(6) {
-        out.extend(field(random, depth));
-    }
-    if random.below(2) == 0 {
-        return out;
-    }
-    // As serializers write them: in order.
-    let mut sorted: Vec<Vec<u8>> = (0..random.below(8)).map(|_| field(random, depth)).collect();
-    sorted.sort_by_key(|field| number(field));
-    sorted.concat()
-}
-
-fn number(field: &[u8]) -> u64 {
-    proto_splitter_core::wire::decode_varint(field).unwrap().0 >> 3
-}
-
-fn field(random: &mut Random, depth: u32) -> Vec<u8> {
-    let value = 1 + random.below(200);
-    let text = random.one_of(&["", "a", "bc"]);
-    let inner = |random: &mut Random| match depth {
-        0 => Vec::new(),
-        _ => fields(random, depth - 1),
-    };
-    match random.below(16) {
-        0 => int(1, value),
-        1 => len(7, text),
-        2 => len(8, text),
-        3 | 4 => len(9, inner(random)),
-        5 | 6 => len(10, inner(random)),
-        7 => len(11, text),
-        8 => len(12, [1, 2]),
-        9 => int(12, value),
-        10 => len(
-            13,
-            cat([len(1, random.one_of(&["a", "b"])), len(2, inner(random))]),
-        ),
-        11 => len(16, cat([int(1, random.below(2)), len(2, inner(random))])),
-        12 => len(30, inner(random)),
-        13 => len(31, text),
-        14 => len(23, inner(random)),
-        _ => group(33, int(1, value)),
-    }
-}
-
-/// A place that a chunk can belong at, and whether it holds a message.
-fn place(random: &mut Random) -> (FieldPath, bool) {
-    let mut path = FieldPath::root();
-    loop {
-        let value = path.steps().len() as u64;
-        let key = MapKey::String(random.one_of(&["a", "b"]).into());
-        match random.below(13 + value) {
-            0 => return (path.join(Step::field(random.one_of(&[7, 8, 31]))), false),
-            1 => return (path.join(Step::field(1)), false),
-            2 => return (path.join(Step::index(11, random.below(3))), false),
-            3 => return (path.join(Step::key(21, key)), false),
-            4 => return (path.join(Step::field(32)), false),
-            5 | 6 => path.push(Step::field(9)),
-            7 | 8 => path.push(Step::index(10, random.below(3))),
-            9 => path.push(Step::key(13, key)),
-            10 => path.push(Step::key(
-                16,
-                MapKey::U32(u32::try_from(random.below(2)).unwrap()),
-            )),
-            11 => path.push(Step::field(random.one_of(&[23, 30]))),
-            _ => return (path, true),
-        }
-        if path.steps().len() > 3 {
-            return (path, true);
-        }
-    }
-}
 
 /// The value at a step of a message, made if it is missing; `None` if its index is too high.
 fn value_at<'a>(message: &'a mut DynamicMessage, step: &Step) -> Option<&'a mut Value> {
@@ -159,7 +68,7 @@ fn apply(root: &mut DynamicMessage, path: &FieldPath, chunk: &[u8]) -> Option<()
 fn a_merge_of_bytes_is_a_merge_of_messages() {
     let (mut merged_well, mut out_of_range) = (0, 0);
     for seed in 0..30_000 {
-        let random = &mut Random(seed);
+        let random = &mut Random::of_seed(seed);
         let base = fields(random, 2);
         let mut chunked = Chunked::unmarked();
         let mut model = DynamicMessage::new(descriptor());
@@ -237,7 +146,7 @@ fn a_merge_of_bytes_is_a_merge_of_messages() {
 fn damaged_chunks_and_places_never_panic() {
     let mut merged_well = 0;
     for seed in 0..20_000 {
-        let random = &mut Random(seed);
+        let random = &mut Random::of_seed(seed);
         let mut chunked = Chunked::unmarked().base(fields(random, 2));
         chunked.metadata.splice_marker = seed % 2 == 0;
         for _ in 0..1 + random.below(4) {

@@ -9,6 +9,7 @@
 )]
 
 pub mod file;
+pub mod random;
 pub mod schema;
 
 use bytes::Bytes;

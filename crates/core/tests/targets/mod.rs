@@ -1,0 +1,271 @@
+//! What is fuzzed of this crate: functions that take any bytes, and hold to what must be true of
+//! what is made of them. `/fuzz` runs them with libFuzzer, and `fuzzed.rs` with bytes that are the
+//! same each time.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    reason = "code of tests"
+)]
+
+mod files;
+mod text;
+
+use prost_reflect::prost::Message;
+use proto_splitter_core::container::{Trailer, TrailerUse};
+use proto_splitter_core::merge::{Limits, MergeOptions, Merger, SegmentSource, plan};
+use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage};
+use proto_splitter_core::view::MessageView;
+use proto_splitter_core::{ChunkedFile, Error, ErrorKind};
+use record_file::ReadAt;
+
+use crate::merge_support::file::cpb;
+use crate::merge_support::random::{Random, fields, place};
+use crate::merge_support::schema::descriptor;
+use crate::merge_support::{Chunked, len, sample};
+
+/// What takes bytes.
+pub type Target = fn(&[u8]);
+
+/// All of them, by name.
+pub const TARGETS: [(&str, Target); 7] = [
+    ("trailer", trailer),
+    ("chunks", chunks),
+    ("several_files", files::several_files),
+    ("trailer_levels", files::trailer_levels),
+    ("schema", text::schema),
+    ("path", text::path),
+    ("message", text::message),
+];
+
+/// Little of everything, so that what takes more is found.
+fn limits() -> Limits {
+    Limits::new()
+        .max_message_size(1 << 20)
+        .max_merged_size(1 << 20)
+        .max_trailer_memory(4 << 20)
+}
+
+fn options() -> [MergeOptions; 3] {
+    let options = MergeOptions::new()
+        .limits(limits())
+        .threads(std::num::NonZeroUsize::MIN);
+    [
+        options.clone().descriptor(descriptor()),
+        options.clone(),
+        options.assume_plain(true),
+    ]
+}
+
+/// Whatever way a file is merged, it comes to the same; a check that finds nothing means that a
+/// merge works; and the value at a path is the one that the merged message has there.
+fn hold<S: ReadAt>(file: &ChunkedFile<S>, paths: &[FieldPath]) {
+    let _ = (file.summaries(), file.schema());
+    for options in options() {
+        let merged = file.merge_to_bytes(&options);
+        let mut streamed = Vec::new();
+        let streaming = file.merge_to(&mut streamed, &options);
+        assert_eq!(
+            merged.is_ok(),
+            streaming.is_ok(),
+            "{merged:?}, {streaming:?}"
+        );
+        if file.verify(&options).problems().is_empty() {
+            // Whether it takes the type to merge is found by the merge alone.
+            let needs_type = |error: &Error| error.kind() == ErrorKind::SchemaNeeded;
+            assert!(
+                merged.is_ok() || merged.as_ref().is_err_and(needs_type),
+                "verified, but {merged:?}"
+            );
+        }
+        let view = file.view(options.clone());
+        let Ok(merged) = merged else {
+            for path in paths {
+                let _ = view.get(path);
+            }
+            continue;
+        };
+        assert!(merged == streamed);
+        let merged = merged.to_vec();
+        let plain = MessageView::of_plain(&merged, options).unwrap();
+        for path in paths {
+            match (view.get(path), plain.get(path)) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{path}"),
+                (Err(_), Err(_)) => {}
+                (found, expected) => {
+                    panic!("{path}: {found:?}, in the merged message {expected:?}")
+                }
+            }
+        }
+    }
+}
+
+fn paths_of(metadata: &ChunkMetadata) -> Vec<FieldPath> {
+    let mut paths = vec![FieldPath::root()];
+    let mut left: Vec<_> = [&metadata.message, &metadata.extended_message]
+        .into_iter()
+        .flatten()
+        .map(|message| (FieldPath::root(), message))
+        .collect();
+    while let Some((base, message)) = left.pop() {
+        for field in &message.chunked_fields {
+            if let Ok(path) = FieldPath::from_tags(&field.field_tag) {
+                let path = base.concat(&path);
+                paths.push(path.clone());
+                left.extend(field.message.iter().map(|message| (path.clone(), message)));
+            }
+        }
+    }
+    paths.truncate(8);
+    paths
+}
+
+/// Records for the trailers that bytes make.
+fn records() -> [Vec<u8>; 4] {
+    let content = |seed| fields(&mut Random::of_seed(seed), 2);
+    [content(3), content(8), len(8, []), b"12".to_vec()]
+}
+
+/// The bytes of a trailer. Where it names one of a few records, it says where that is and how
+/// large, unless its own size is odd: its content counts, not its arithmetic.
+fn trailer(data: &[u8]) {
+    let known = Trailer::parse(data, &limits());
+    if let Ok(trailer) = &known {
+        let again = Trailer::parse(&trailer.metadata().encode_to_vec(), &limits()).unwrap();
+        assert_eq!(again.kinds(), trailer.kinds());
+        assert_eq!(again.places(), trailer.places());
+    }
+    let Ok(mut metadata) = ChunkMetadata::decode(data) else {
+        return;
+    };
+    let mut file = Chunked::unmarked();
+    for record in records() {
+        file.add(1, record);
+    }
+    for (info, record) in metadata.chunks.iter_mut().zip(&file.chunks) {
+        if info.size % 2 == 0 {
+            info.size = record.len() as u64;
+            info.crc32c = None;
+        }
+    }
+    file.chunks.truncate(metadata.chunks.len());
+    file.metadata = metadata;
+    if let Ok(file) = ChunkedFile::from_source(cpb(&file), &limits()) {
+        hold(&file, &paths_of(file.trailer().metadata()));
+    }
+}
+
+/// A file of chunks, each of which belongs somewhere in a message: with placeholders or without,
+/// in order or not, under one another, twice at one place, of the wrong kind, or damaged.
+pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
+    let mut chunked = Chunked::unmarked();
+    chunked.metadata.splice_marker = random.below(2) == 1;
+    if random.below(8) > 0 {
+        chunked = chunked.base(fields(random, 2));
+    }
+    let mut paths = vec![FieldPath::root()];
+    for _ in 0..1 + random.below(5) {
+        let (path, is_message) = if random.below(4) == 3 {
+            (random.one_of_paths(&paths), random.below(2) == 0)
+        } else {
+            place(random)
+        };
+        let mut chunk = match is_message {
+            true => fields(random, 1),
+            false => random.one_of(&["", "12", "x", "yz"]).into(),
+        };
+        if random.below(16) == 15 && !chunk.is_empty() {
+            let at = usize::try_from(random.below(chunk.len() as u64)).unwrap();
+            chunk[at] = random.one_of(&[0, 1, 0x0b, 0x0c, 0x7f, 0x80, 0xff]);
+        }
+        let kind = if is_message { 1 } else { 2 };
+        let index = match random.below(16) {
+            15 => random.below(3),
+            _ => chunked.add(kind, chunk),
+        };
+        let field = ChunkedField {
+            field_tag: path.to_tags(),
+            message: Some(ChunkedMessage {
+                chunk_index: Some(index),
+                ..Default::default()
+            }),
+            packed: random.below(16) == 15,
+            slice_of: if random.below(16) == 15 { 10 } else { 0 },
+        };
+        chunked.message_mut().chunked_fields.push(field);
+        if random.below(4) == 3 && chunked.message_mut().chunked_fields.len() > 1 {
+            chunked = chunked.nest(1);
+        }
+        paths.push(path);
+    }
+    for _ in 0..random.below(3) {
+        paths.push(place(random).0);
+    }
+    (chunked, paths)
+}
+
+impl Random<'_> {
+    fn one_of_paths(&mut self, paths: &[FieldPath]) -> FieldPath {
+        let at = self.below(paths.len() as u64);
+        paths[usize::try_from(at).unwrap()].clone()
+    }
+}
+
+/// [`file_from`] the bytes, in memory and as a file.
+fn chunks(data: &[u8]) {
+    let (chunked, paths) = file_from(&mut Random::of_bytes(data));
+    for options in options() {
+        let whole = Trailer::from_metadata(chunked.metadata.clone(), TrailerUse::Whole, &limits());
+        let Ok(trailer) = whole else { return };
+        let Ok(plan) = plan(&trailer, &chunked.chunks[..], &options) else {
+            continue;
+        };
+        // What is planned covers the output, and stays within the chunks.
+        let mut end = 0;
+        for segment in plan.segments() {
+            assert_eq!(segment.offset, end);
+            end += segment.len();
+            if let SegmentSource::Chunk { chunk, range } = &segment.source {
+                assert!(range.end <= chunked.chunks[*chunk].len() as u64);
+            }
+        }
+        assert_eq!(end, plan.total_len());
+        let merged = Merger::merge(&chunked.chunks, &chunked.metadata, &options).unwrap();
+        assert_eq!(merged.len() as u64, end);
+    }
+    if let Ok(file) = ChunkedFile::from_source(cpb(&chunked), &limits()) {
+        hold(&file, &paths);
+    }
+}
+
+/// What a target begins with.
+pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let noise = |count: u64, len: usize| -> Vec<Vec<u8>> {
+        (0..count)
+            .map(|seed| {
+                let random = &mut Random::of_seed(seed);
+                (0..len)
+                    .map(|_| u8::try_from(random.below(256)).unwrap())
+                    .collect()
+            })
+            .collect()
+    };
+    match target {
+        "trailer" => {
+            let mut seeds = vec![sample().metadata.encode_to_vec()];
+            for seed in 0..40 {
+                let (chunked, _) = file_from(&mut Random::of_seed(seed));
+                seeds.push(chunked.metadata.encode_to_vec());
+            }
+            seeds
+        }
+        "schema" => text::schema_seeds(),
+        "path" => text::path_seeds(),
+        "message" => (0..40)
+            .map(|seed| fields(&mut Random::of_seed(seed), 3))
+            .collect(),
+        _ => noise(40, 200),
+    }
+}

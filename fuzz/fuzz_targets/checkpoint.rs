@@ -1,0 +1,51 @@
+//! Any bytes as the index of a checkpoint; what is behind the last but one of them that is 0xff is its data.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use proto_splitter_tensor_bundle::Bundle;
+
+/// Puts TensorFlow's own checkpoints into the corpus.
+fn plant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = root.join("corpus/checkpoint");
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let mut open = vec![root.join("../tests/data/checkpoints")];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).expect("the fixtures") {
+            let path = entry.expect("a fixture").path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path
+                .extension()
+                .is_some_and(|extension| extension == "index")
+            {
+                let name = path.to_string_lossy().replace('/', "-");
+                let index = std::fs::read(&path).expect("a fixture");
+                std::fs::write(corpus.join(&name[name.len().saturating_sub(40)..]), index)
+                    .expect("a seed");
+            }
+        }
+    }
+}
+
+fuzz_target!(
+    init: plant(),
+    |data: &[u8]| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prefix = folder.path().join("m");
+        let at = data.iter().rposition(|&byte| byte == 0xff).unwrap_or(data.len());
+        std::fs::write(prefix.with_extension("index"), data).expect("a file");
+        std::fs::write(prefix.with_extension("data-00000-of-00001"), &data[at..]).expect("a file");
+        let Ok(bundle) = Bundle::open(&prefix) else {
+            return;
+        };
+        for tensor in bundle.tensors().iter().take(20) {
+            if let Ok(bytes) = bundle.read(tensor) {
+                assert!(bytes.len() as u64 <= 1 << 20);
+            }
+            let _ = bundle.read_strings(tensor);
+        }
+    }
+);

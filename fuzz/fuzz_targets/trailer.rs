@@ -1,0 +1,8 @@
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(
+    init: proto_splitter_fuzz::plant("trailer"),
+    |data: &[u8]| proto_splitter_fuzz::target("trailer")(data)
+);
