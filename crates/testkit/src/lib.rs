@@ -6,6 +6,7 @@
     reason = "a test kit fails tests by panicking"
 )]
 
+pub mod bombs;
 pub mod cores;
 pub mod fixtures;
 pub mod generate;

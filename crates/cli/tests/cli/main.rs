@@ -5,6 +5,7 @@
 mod support;
 
 mod arguments;
+mod bombs;
 mod cat;
 mod convert;
 mod documentation;
@@ -29,6 +30,7 @@ mod samediff;
 mod schemas;
 mod split;
 mod standard_streams;
+mod system;
 mod tensors;
 mod tree;
 mod verbose;

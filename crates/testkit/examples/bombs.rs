@@ -1,0 +1,23 @@
+//! Writes small files that claim much into a folder, and a list of what is to be tried with each:
+//! `bombs FOLDER`. `tests/bombs/run.py` tries it.
+#![allow(clippy::print_stdout, reason = "a tool of the tests")]
+
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use proto_splitter_testkit::bombs::{Scale, write};
+
+fn main() -> std::io::Result<()> {
+    let Some(folder) = std::env::args().nth(1) else {
+        println!("usage: bombs FOLDER");
+        return Ok(());
+    };
+    let mut list = String::new();
+    for bomb in write(Path::new(&folder), &Scale::WHOLE)? {
+        for command in &bomb.commands {
+            let _ = writeln!(list, "{}\t{}", bomb.name, command.join("\t"));
+        }
+    }
+    fs::write(Path::new(&folder).join("list.tsv"), list)
+}
