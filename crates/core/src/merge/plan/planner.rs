@@ -61,6 +61,12 @@ fn plan_layout<S: ChunkStore + ?Sized>(
     let sizes = (0..chunks).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let _span = tracing::debug_span!("plan", chunks, bytes).entered();
+    // Before any of them is walked, each as often as it is named.
+    let named = layout.tree.ids().flat_map(|id| layout.tree.chunks(id));
+    let named = named.fold(0, |sum: u64, at| sum.saturating_add(store.size(at.chunk)));
+    options
+        .limits
+        .check_merged_size(named, store.stored_len())?;
     let plan = planned(store, layout, options).map_err(|error| {
         let chunk = error.chunk().and_then(|chunk| usize::try_from(chunk).ok());
         match chunk {

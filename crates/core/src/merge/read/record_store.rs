@@ -133,12 +133,17 @@ impl<S: ReadAt> RecordStore<S> {
         &self.paths
     }
 
-    /// Fails if all chunks together are larger than the limits that the file was opened within let
-    /// a merge be. For what reads each of them, merged or not.
+    /// Fails if all chunks together, or as often as the trailer names them, are larger than the
+    /// limits that the file was opened within let a merge be. For what reads each of them, merged
+    /// or not.
     pub(crate) fn check_merged_size(&self) -> Result<()> {
-        let sizes = (0..self.len()).map(|chunk| self.size(chunk));
-        let bytes = sizes.fold(0, u64::saturating_add);
-        self.limits.check_merged_size(bytes, self.stored_len())
+        let sum = |sizes: &mut dyn Iterator<Item = u64>| sizes.fold(0, u64::saturating_add);
+        let tree = self.trailer.chunk_tree();
+        let named = tree.ids().flat_map(|id| tree.chunks(id));
+        let named = sum(&mut named.map(|at| self.size(at.chunk)));
+        let all = sum(&mut (0..self.len()).map(|chunk| self.size(chunk)));
+        self.limits
+            .check_merged_size(all.max(named), self.stored_len())
     }
 
     /// A chunk whose record has a record chunk of its own.
