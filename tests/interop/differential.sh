@@ -2,7 +2,7 @@
 # Merges CASES files made at random (100,000, or the first argument) with ours and with TensorFlow's Merger, from a SEED (1, or
 # the second argument), and says each way in which they differ: see crates/testkit/examples/differential.rs. Fails if there is
 # one that isn't explained there.
-# Needs what setup.sh needs; 10,000 cases take about TODO seconds.
+# Needs what setup.sh needs.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
