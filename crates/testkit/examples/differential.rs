@@ -412,7 +412,7 @@ fn main() {
             let prefix = dir.path().join(at.to_string());
             let path = prefix.with_extension("cpb");
             file.write(&path);
-            let merged = Merger::merge_to_bytes_with(&prefix, &options);
+            let merged = Merger::new().options(&options).merge_to_bytes(&prefix);
             let ours = match merged {
                 Ok(bytes) => {
                     fs::write(dir.path().join(format!("{at}-ours.pb")), bytes).unwrap();

@@ -232,7 +232,10 @@ fn chunks(data: &[u8]) {
             }
         }
         assert_eq!(end, plan.total_len());
-        let merged = Merger::merge(&chunked.chunks, &chunked.metadata, &options).unwrap();
+        let merged = Merger::new()
+            .options(&options)
+            .merge(&chunked.chunks, &chunked.metadata)
+            .unwrap();
         assert_eq!(merged.len() as u64, end);
     }
     if let Ok(file) = ChunkedFile::from_source(cpb(&chunked), &limits()) {

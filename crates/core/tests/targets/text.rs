@@ -94,7 +94,10 @@ pub(super) fn message(data: &[u8]) {
             continue;
         };
         let with = super::options()[0].clone();
-        let merged = Merger::merge(&split.bytes(), &split.metadata, &with).unwrap();
+        let merged = Merger::new()
+            .options(&with)
+            .merge(&split.bytes(), &split.metadata)
+            .unwrap();
         if split.metadata.byte_exact {
             assert!(merged == data);
         }
