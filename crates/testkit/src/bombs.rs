@@ -359,7 +359,7 @@ fn in_trailers(scale: &Scale) -> Vec<(&'static str, Change)> {
         (
             "chunk-infos",
             Box::new(move |metadata| {
-                let info = metadata.chunks[0].clone();
+                let info = metadata.chunks[0];
                 metadata.chunks.resize(count, info);
             }),
         ),

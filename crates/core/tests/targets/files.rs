@@ -49,7 +49,7 @@ pub(super) fn several_files(data: &[u8]) {
             metadata.chunks[at].offset = offset;
             part.chunks.push(ChunkInfo {
                 crc32c: Some(crc32c::crc32c(&chunked.chunks[at])),
-                ..metadata.chunks[at].clone()
+                ..metadata.chunks[at]
             });
         }
         let last = part.encode_to_vec();
