@@ -23,6 +23,7 @@ mod layout;
 mod merge;
 mod onnx;
 mod other_schemas;
+mod paddle;
 mod pieces;
 mod process;
 mod rewrite;

@@ -1,0 +1,362 @@
+//! Paddle's models: every verb, their layouts, and what several files make.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use protosplit_cli::Exit;
+use serde_json::{Value, json};
+
+use crate::support::{Dir, files, fixture, run};
+
+fn paddle(name: &str) -> PathBuf {
+    fixture("../paddle").join(name)
+}
+
+/// What is in a folder and below, by name.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let read = |name: String| {
+        let bytes = fs::read(folder.join(&name)).unwrap();
+        (name, bytes)
+    };
+    files(folder).into_iter().map(read).collect()
+}
+
+/// Only those of a model's folder that are the model: no tensors of a test run beside them.
+fn model_files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = contents(folder);
+    all.retain(|(name, _)| !name.ends_with(".npy"));
+    all
+}
+
+#[test]
+fn a_tree_names_ops_variables_and_parameters() {
+    let tree = run([&"tree", &paddle("infer_fc/model.pdmodel"), &"--top", &"99"]).ok();
+    for name in [
+        "proto_splitter.paddle.Model",
+        "fc_0.tmp_1  (elementwise_add)",
+        "fc_0.w_0  (lod_tensor fp32[8, 16])",
+        "fc_0.w_0  (fp32)",
+        "model.pdiparams",
+    ] {
+        assert!(tree.contains(name), "{name}: {tree}");
+    }
+    let alone = run([&"tree", &paddle("static_save/model.pdmodel"), &"--json"]).json();
+    assert_eq!(alone["message"], "paddle.framework.proto.ProgramDesc");
+}
+
+#[test]
+fn tensors_are_listed_and_read_by_name_beside_their_program() {
+    let dir = Dir::new();
+    for name in ["infer_fc", "infer_fc/model.pdiparams", "vars_separate"] {
+        let model = paddle(name);
+        let listed = run([&"tensors", &model, &"--json"]).json();
+        assert_eq!(
+            (&listed["format"], &listed["bytes"]),
+            (&json!("paddle"), &json!(848)),
+            "{name}"
+        );
+        let weight = &listed["tensors"][1];
+        assert_eq!(
+            (&weight["name"], &weight["dtype"], &weight["shape"]),
+            (&json!("fc_0.w_0"), &json!("float32"), &json!([8, 16]))
+        );
+        let names = |report: &Value, of: &str| -> Vec<String> {
+            let all = report[of].as_array().unwrap().iter();
+            all.map(|one| one["name"].as_str().unwrap().to_owned())
+                .collect()
+        };
+        let ls = run([&"ls", &model, &"--json"]).json();
+        assert_eq!(names(&ls, "entries")[1..], names(&listed, "tensors")[..]);
+        let npy = dir.path("w.npy");
+        let get: [&dyn AsRef<Path>; 9] = [
+            &"get",
+            &model,
+            &"--tensor",
+            &"fc_0.w_0",
+            &"--format",
+            &"npy",
+            &"-o",
+            &npy,
+            &"--force",
+        ];
+        run(get).ok();
+        let npy = fs::read(npy).unwrap();
+        assert!(
+            npy.starts_with(b"\x93NUMPY") && npy.len() == 128 + 512,
+            "{name}"
+        );
+        let report = run([&"verify", &model, &"--json"]).json();
+        assert_eq!(
+            (&report["ok"], &report["tensors"]),
+            (&json!(true), &json!(4)),
+            "{name}"
+        );
+        let npz = dir.path("all.npz");
+        let export = run([&"export", &model, &"-o", &npz, &"--force", &"--json"]).json();
+        assert_eq!(export["tensors"], 4);
+    }
+}
+
+#[test]
+fn a_program_that_is_elsewhere_is_named() {
+    let dir = Dir::new();
+    let parameters = dir.copy(&paddle("combined_all_dtypes/params"), "weights");
+    let program = paddle("combined_all_dtypes/program.pdmodel");
+    let listed = run([&"tensors", &parameters, &"--program", &program, &"--json"]).json();
+    assert_eq!(listed["tensors"].as_array().unwrap().len(), 16);
+    assert_eq!(listed["tensors"][0]["name"], "Zupper");
+    run([&"ls", &parameters, &"--program", &program]).ok();
+    run([&"verify", &parameters, &"--program", &program]).ok();
+    let tree = run([&"tree", &parameters, &"--program", &program]).ok();
+    assert!(tree.contains("proto_splitter.paddle.Model"), "{tree}");
+    let npy = dir.path("f32.npy");
+    let get: [&dyn AsRef<Path>; 10] = [
+        &"get",
+        &parameters,
+        &"--program",
+        &program,
+        &"--tensor",
+        &"f32",
+        &"--format",
+        &"npy",
+        &"-o",
+        &npy,
+    ];
+    run(get).ok();
+    assert_eq!(fs::read(npy).unwrap().len(), 128 + 60);
+    let one = dir.path("one.cpb");
+    run([&"convert", &parameters, &"--program", &program, &"-o", &one]).ok();
+    let back = dir.path("back");
+    run([&"convert", &one, &"-o", &back, &"--to", &"files"]).ok();
+    let wanted = [
+        ("program.pdmodel".to_owned(), fs::read(&program).unwrap()),
+        ("weights".to_owned(), fs::read(&parameters).unwrap()),
+    ];
+    assert_eq!(contents(&back), wanted);
+}
+
+#[test]
+fn a_program_is_refused_where_none_goes_with_the_input() {
+    let dir = Dir::new();
+    let program = paddle("infer_fc/model.pdmodel");
+    let unordered = paddle("combined_all_dtypes/params_op_order");
+    let line = run([
+        &"verify",
+        &unordered,
+        &"--program",
+        &paddle("combined_all_dtypes/program.pdmodel"),
+    ]);
+    let line = line.failed(Exit::Bad);
+    assert!(
+        line.contains("params_op_order: Zupper: the stream has dims [1]"),
+        "{line}"
+    );
+    let other = dir.file("other", b"\x08\x01");
+    let missing = dir.path("missing.pdmodel");
+    let graph = fixture("keras_mlp/saved_model.pb");
+    for (input, program, wanted) in [
+        (
+            &other,
+            &other,
+            "no program goes with a message of no known format",
+        ),
+        (&graph, &graph, "no program goes with"),
+        (&unordered, &missing, "missing.pdmodel: "),
+        (&paddle("infer_fc"), &program, "this is not a file"),
+    ] {
+        let ran = run([&"ls", input, &"--program", program]);
+        assert_ne!(ran.exit, Exit::Done);
+        assert!(ran.err.contains(wanted), "{wanted}: {}", ran.err);
+    }
+    let one = dir.path("one.cpb");
+    run([&"convert", &paddle("infer_fc"), &"-o", &one]).ok();
+    let line = run([&"ls", &one, &"--program", &program]).failed(Exit::Usage);
+    assert!(
+        line.ends_with("no program goes with a file in chunks"),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_program_alone_is_split_as_what_it_is() {
+    let dir = Dir::new();
+    for name in [
+        "combined_all_dtypes/program.pdmodel",
+        "static_save/model.pdmodel",
+    ] {
+        let (one, back) = (dir.path("one.cpb"), dir.path("back.pb"));
+        run([&"convert", &paddle(name), &"-o", &one, &"--force"]).ok();
+        let info = run([&"info", &one, &"--json"]).json();
+        assert_eq!(
+            info["message"], "paddle.framework.proto.ProgramDesc",
+            "{name}"
+        );
+        run([&"merge", &one, &"-o", &back, &"--force"]).ok();
+        assert_eq!(fs::read(&back).unwrap(), fs::read(paddle(name)).unwrap());
+    }
+}
+
+#[test]
+fn every_layout_is_written_from_the_model_and_from_one_file_and_leads_back() {
+    for name in ["infer_fc", "jit_save", "vars_separate"] {
+        let dir = Dir::new();
+        let model = paddle(name);
+        let one = dir.path("m.cpb");
+        let report = run([&"convert", &model, &"-o", &one, &"--json"]).json();
+        assert_eq!(
+            (&report["format"], &report["to"]),
+            (&json!("paddle"), &json!("cpb"))
+        );
+        run([&"verify", &one, &"--deep"]).ok();
+        for to in ["files", "combined", "separate", "sized", "model-format"] {
+            let there = dir.path(to);
+            let again = dir.path(&format!("{to}-of-one"));
+            let converted = run([&"convert", &model, &"-o", &there, &"--to", &to, &"--json"]);
+            assert_eq!(converted.exit, Exit::Done, "{name} {to}: {}", converted.err);
+            let read_by_paddle = !matches!(to, "sized" | "model-format");
+            let notes = format!("Paddle itself doesn't read the layout {to}");
+            assert_eq!(converted.err.contains(&notes), !read_by_paddle, "{to}");
+            let report: Value = serde_json::from_str(&converted.out).unwrap();
+            assert_eq!(report["to"], to);
+            assert_eq!(
+                report["files"].as_array().unwrap().len(),
+                contents(&there).len()
+            );
+            let converted = run([&"convert", &one, &"-o", &again, &"--to", &to]);
+            assert_eq!(converted.exit, Exit::Done, "{name} {to}: {}", converted.err);
+            assert_eq!(contents(&there), contents(&again), "{name} {to}");
+            run([&"verify", &there]).ok();
+            let home = if name == "vars_separate" {
+                "separate"
+            } else {
+                "combined"
+            };
+            let back = dir.path(&format!("{to}-back"));
+            run([&"convert", &there, &"-o", &back, &"--to", &home]).ok();
+            let mut wanted = model_files(&model);
+            // Separate files have no file of all that one could go with.
+            wanted.retain(|(name, _)| to != "separate" || !name.ends_with(".info"));
+            let bytes = |all: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
+                let mut bytes: Vec<_> = all.into_iter().map(|(_, bytes)| bytes).collect();
+                bytes.sort();
+                bytes
+            };
+            assert_eq!(bytes(contents(&back)), bytes(wanted), "{name} {to}");
+        }
+    }
+}
+
+#[test]
+fn what_several_files_make_is_merged_and_verified_as_a_whole() {
+    let dir = Dir::new();
+    let model = paddle("infer_fc");
+    let merged = dir.path("m.pb");
+    let report = run([&"merge", &model, &"-o", &merged, &"--json"]).json();
+    assert_eq!(report["message"], "proto_splitter.paddle.Model");
+    assert_eq!(report["files"].as_array().unwrap().len(), 2);
+    assert_eq!(report["output_bytes"], fs::metadata(&merged).unwrap().len());
+    let there = run([&"merge", &model, &"-o", &merged]);
+    assert_ne!(
+        there.exit,
+        Exit::Done,
+        "what is there is replaced only by force"
+    );
+    let report = run([
+        &"verify",
+        &model,
+        &"--deep",
+        &"--against",
+        &merged,
+        &"--json",
+    ])
+    .json();
+    assert_eq!(report["against"]["result"], "byte-exact");
+    assert_eq!(report["deep"]["unknown_fields"], 0);
+    let other = run([&"verify", &paddle("infer_fc_noclip"), &"--against", &merged]);
+    let line = other.failed(Exit::Bad);
+    assert!(line.contains("differs from"), "{line}");
+    run([&"diff", &model, &merged]).ok();
+}
+
+#[test]
+fn what_does_not_work_on_several_files_says_which_command_does() {
+    let dir = Dir::new();
+    let model = paddle("infer_fc");
+    let value = dir.file("value", b"x");
+    let out = dir.path("out");
+    let table: [(&str, crate::support::Ran); 4] = [
+        ("`protosplit ls`", run([&"layout", &model])),
+        (
+            "`protosplit convert`",
+            run([
+                &"replace",
+                &model,
+                &"program_file",
+                &"--with",
+                &value,
+                &"-o",
+                &out,
+            ]),
+        ),
+        (
+            "`protosplit convert -o NAME.cpb`",
+            run([
+                &"recompress",
+                &model,
+                &"--compression",
+                &"none",
+                &"-o",
+                &out,
+            ]),
+        ),
+        (
+            "`protosplit convert -o NAME.cpb`",
+            run([&"split", &model, &"-o", &out]),
+        ),
+    ];
+    for (hint, ran) in table {
+        assert_eq!(ran.exit, Exit::Usage, "{hint}: {}", ran.err);
+        assert!(ran.err.contains(hint), "{hint}: {}", ran.err);
+    }
+    let checkpoint = fixture("../checkpoints").join("checkpoint");
+    for (hint, ran) in [
+        ("`protosplit ls`", run([&"layout", &checkpoint])),
+        (
+            "`protosplit export`",
+            run([&"merge", &checkpoint, &"-o", &out]),
+        ),
+        (
+            "`protosplit diff`",
+            run([&"verify", &checkpoint, &"--deep"]),
+        ),
+        (
+            "`protosplit diff`",
+            run([&"verify", &checkpoint, &"--against", &value]),
+        ),
+    ] {
+        assert_eq!(ran.exit, Exit::Usage, "{hint}: {}", ran.err);
+        assert!(ran.err.contains(hint), "{hint}: {}", ran.err);
+    }
+    assert!(!out.exists());
+}
+
+#[test]
+fn what_is_no_program_is_named() {
+    let dir = Dir::new();
+    let json = dir.copy(&paddle("v331_jit_pir/model.json"), "model.pdmodel");
+    dir.copy(&paddle("v331_jit_pir/model.pdiparams"), "model.pdiparams");
+    let line = run([&"ls", &json]).failed(Exit::Bad);
+    assert!(
+        line.contains("the file is JSON, as Paddle 3.x writes"),
+        "{line}"
+    );
+    for name in ["model.pdparams", "model.pdopt"] {
+        let line = run([&"verify", &paddle("static_save").join(name)]).failed(Exit::Bad);
+        assert!(
+            line.contains("Python pickle") && line.contains("paddle.load"),
+            "{line}"
+        );
+    }
+    let info = run([&"info", &paddle("v331_jit_pir")]).ok();
+    assert!(info.contains("without a ProgramDesc"), "{info}");
+}
