@@ -219,6 +219,28 @@ const tests = {
     assert.deepEqual(await members(), []);
     await close();
   },
+  "a function is a cell of its own, and a click on it, and on a node in it, goes into it": async () => {
+    const { page, close } = await open("model.html", { mode: "members" });
+    const largest = async (step) => (await cells(page)).filter((cell) => cell.path.endsWith(step) || cell.path.match(step)).sort((a, b) => b.size - a.size)[0];
+    const way = [];
+    for (let clicks = 0; clicks < 10; clicks += 1) {
+      const cell = (await largest(/node_def\[\d+\]$/)) ?? (await largest(/function\[\d+\]$/));
+      if (!cell) break;
+      await page.mouse.click(cell.x + cell.width / 2, cell.y + cell.height - 6);
+      way.push(await crumb(page));
+    }
+    const all = await page.$$eval("nav button", (found) => found.map((button) => button.textContent));
+    for (const name of ["function[*]", "__inference_f_325", "node_def[*]", "Const_1"]) assert(all.includes(name), `${name} in ${all.join(" ")}`);
+    proportional(await cells(page, 0));
+    const hash = await page.evaluate(() => decodeURIComponent(location.hash.slice(1)));
+    assert.match(hash, /function\[5\]\.node_def\[\d+\]/);
+    // The address leads back there.
+    await page.reload();
+    assert((await page.textContent("nav button[aria-current]")).length > 0);
+    assert.equal(await page.evaluate(() => decodeURIComponent(location.hash.slice(1))), hash);
+    await shot(page, "member");
+    await close();
+  },
   "the table lists fields and members, and sorts by every column": async () => {
     const { page, close } = await open("model.html");
     await page.click("nav button >> nth=0");

@@ -8,6 +8,7 @@ mod shown;
 mod squarify;
 mod text;
 
+use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -29,12 +30,18 @@ use crate::merge;
 use crate::output::Output;
 use crate::source::{self, Source};
 use crate::suggest;
-use shown::{Limits, Report};
+use shown::{Entered, Limits, Report};
 
-/// How many members and fields are shown, from which size on: in a table, and in pages and
-/// pictures.
+/// How many members and fields are shown, from which size on: in a table, in a picture, and in a
+/// page, as far as its data has room.
 const TEXT: (usize, MinSize) = (10, MinSize::Millionths(10_000));
-const PAGE: (usize, MinSize) = (200, MinSize::Bytes(0));
+const PICTURE: (usize, MinSize) = (200, MinSize::Bytes(0));
+const PAGE: (usize, MinSize) = (5_000, MinSize::Bytes(0));
+
+/// How many members a page can be taken into, and what part of the whole each is at the least.
+/// Each is measured by itself.
+const MOST_ENTERED: usize = 200;
+const LEAST_ENTERED: u64 = 1_000;
 
 /// How many members of a field a comparison knows. Each takes some hundred bytes.
 const COMPARED: usize = 10_000;
@@ -54,14 +61,14 @@ pub(crate) fn run(args: &TreeArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         return of_archive(&input, &opened, args, output);
     }
     let options = merge::options(&input, &args.reading)?.progress(output.reading("reading"));
-    let tree = measure(&input, &options, args, |whole| {
-        let limits = limits(args, whole);
+    let (tree, entered) = measure(&input, &options, args, |whole| {
+        let limits = limits(args, whole, largest(args));
         TreeOptions::new()
             .top(limits.top)
             .min_member_size(limits.min_size)
     })?;
     show(args, output, tree.root.size, |limits| {
-        Report::new(&input, &options, &tree, limits)
+        Report::new(&input, &options, &tree, &entered, limits)
     })
 }
 
@@ -72,16 +79,19 @@ fn show(
     whole: u64,
     report: impl Fn(Limits) -> Report,
 ) -> Result<Exit, Failure> {
-    let limits = limits(args, whole);
     if let Some(target) = &args.html {
-        write(target, &page::page(limits, &report)?, args.force, output)?;
+        let page = page::page(limits(args, whole, PAGE), &report)?;
+        write(target, &page, args.force, output)?;
     }
     if let Some(target) = &args.svg {
-        write(target, &picture::svg(&report(limits)), args.force, output)?;
+        let picture = picture::svg(&report(limits(args, whole, PICTURE)));
+        write(target, &picture, args.force, output)?;
     }
+    let is_text = args.html.is_none() && args.svg.is_none();
+    let limits = limits(args, whole, if is_text { TEXT } else { PICTURE });
     if args.json {
         output.json(&report(limits))?;
-    } else if args.html.is_none() && args.svg.is_none() {
+    } else if is_text {
         let width = output.width();
         output.print(&report(limits).text(width))?;
     }
@@ -89,12 +99,17 @@ fn show(
 }
 
 /// What is shown unless the arguments say otherwise.
-fn limits(args: &TreeArgs, whole: u64) -> Limits {
-    let (top, least) = match (&args.html, &args.svg) {
-        (None, None) => TEXT,
-        _ => PAGE,
-    };
+fn limits(args: &TreeArgs, whole: u64, (top, least): (usize, MinSize)) -> Limits {
     Limits::of(args, whole, top, least)
+}
+
+/// The most that any of the forms that are asked for shows.
+fn largest(args: &TreeArgs) -> (usize, MinSize) {
+    match (&args.html, &args.svg) {
+        (Some(_), _) => PAGE,
+        (None, Some(_)) => PICTURE,
+        (None, None) => TEXT,
+    }
 }
 
 /// Shows the entries of an archive by their names.
@@ -127,14 +142,14 @@ fn write(target: &Path, text: &str, force: bool, output: &mut Output<'_>) -> Res
     file.commit().map_err(failed)
 }
 
-/// Walks the message, or the part of it that is asked for. What is kept may depend on how large
-/// that is.
+/// Walks the message, or the part of it that is asked for, and for a page its largest members. What
+/// is kept may depend on how large that is.
 fn measure(
     input: &Input,
     options: &MergeOptions,
     args: &TreeArgs,
     keep: impl Fn(u64) -> TreeOptions,
-) -> Result<SizeTree, Failure> {
+) -> Result<(SizeTree, Entered), Failure> {
     let text = args.path.as_deref().unwrap_or_default();
     let root = options.get_descriptor();
     let failed = |error: &Error| failure(&input.file, text, root, error);
@@ -157,9 +172,51 @@ fn measure(
             (None, Some(query)) => found(&view, query)?,
             (place, _) => place.unwrap_or(TreePlace::parse("", root)?),
         };
-        walk(&view, &place, keep)
+        let tree = walk(&view, &place, &keep)?;
+        let entered = match (&args.html, args.depth) {
+            (Some(_), None) => enter(&view, &tree, &keep)?,
+            _ => Entered::new(),
+        };
+        Ok((tree, entered))
     });
     tree.map_err(|error| failed(&error))
+}
+
+/// Measures the largest members, and the largest in these, each by itself.
+fn enter(
+    view: &MessageView<'_, File>,
+    tree: &SizeTree,
+    keep: impl Fn(u64) -> TreeOptions,
+) -> Result<Entered, Error> {
+    let whole = tree.root.size;
+    let mut entered = Entered::new();
+    let mut found = BinaryHeap::new();
+    let mut seen = HashSet::new();
+    let options = keep(whole).names(&member_names());
+    let mut look_into = |tree: &SizeTree, found: &mut BinaryHeap<_>| {
+        let mut open = vec![&tree.root];
+        while let Some(node) = open.pop() {
+            open.extend(&node.children);
+            // What has no fields below has nothing to be shown in it.
+            let members = node.members.iter().filter(|_| !node.children.is_empty());
+            for member in members {
+                let is_large = member.size.saturating_mul(LEAST_ENTERED) >= whole;
+                if is_large && seen.insert(member.path.clone()) {
+                    found.push((member.size, member.path.clone()));
+                }
+            }
+        }
+    };
+    look_into(tree, &mut found);
+    while let Some((_, path)) = found.pop() {
+        if entered.len() >= MOST_ENTERED {
+            break;
+        }
+        let inside = size_tree::measure(view, &path, &options)?;
+        look_into(&inside, &mut found);
+        entered.push(inside);
+    }
+    Ok(entered)
 }
 
 /// What the library says about a path that was typed, with the one that was meant if that can be

@@ -59,6 +59,7 @@ pub(super) fn report(file: String, title: &str, path: &str, tree: &Node, limits:
         file,
         message: Some(title.to_owned()),
         tree: field(tree, path.to_owned(), path.to_owned(), 0, limits, whole),
+        inside: Vec::new(),
     }
 }
 

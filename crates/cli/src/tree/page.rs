@@ -1,5 +1,7 @@
 //! The tree as a page that needs nothing but a browser.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::shown::{Field, Limits, Listed, Report, Rest};
@@ -21,6 +23,9 @@ struct Data<'a> {
     message: Option<&'a str>,
     chunked: bool,
     tree: Item,
+    /// What a click on a member goes into, by the member's path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    inside: BTreeMap<String, Item>,
 }
 
 /// A field, with names of one letter: there may be many thousands.
@@ -67,7 +72,10 @@ pub(super) fn page(limits: Limits, report: impl Fn(Limits) -> Report) -> Result<
             .min_size
             .max(report.tree.size >> 20)
             .saturating_mul(4);
-        limits.top = (limits.top / 2).max(1);
+        // All members of a field are worth more than small ones of every field.
+        if limits.min_size >= report.tree.size >> 12 {
+            limits.top = (limits.top / 2).max(1);
+        }
         if limits.top == 1 {
             limits.depth = (limits.depth / 2).clamp(1, 64);
         }
@@ -86,9 +94,16 @@ fn data(report: &Report) -> Result<String, Failure> {
         message: report.message.as_deref(),
         chunked: report.is_chunked(),
         tree: Item::of(&report.tree),
+        inside: report.inside.iter().filter_map(inside).collect(),
     };
     let json = serde_json::to_string(&data).map_err(|error| Failure::bad(error.to_string()))?;
     Ok(json.replace('<', "\\u003c"))
+}
+
+/// A member that can be gone into. A path that is too long for the page leads to none.
+fn inside(field: &Field) -> Option<(String, Item)> {
+    let is_whole = field.path.chars().count() <= MOST_TEXT;
+    is_whole.then(|| (field.path.clone(), Item::of(field)))
 }
 
 /// Fills in the template, the texts from outside last, so that none of them is taken for a place to

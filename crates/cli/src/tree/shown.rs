@@ -15,7 +15,13 @@ pub(super) struct Report {
     /// The full name of the message's type, if it is known.
     pub(super) message: Option<String>,
     pub(super) tree: Field,
+    /// For a page: the fields of members, each by itself.
+    #[serde(skip)]
+    pub(super) inside: Vec<Field>,
 }
+
+/// The trees of members, each by itself; the largest first.
+pub(super) type Entered = Vec<SizeTree>;
 
 /// All values at one path.
 #[derive(Debug, Serialize)]
@@ -125,6 +131,7 @@ impl Report {
         input: &Input,
         options: &MergeOptions,
         tree: &SizeTree,
+        entered: &Entered,
         limits: Limits,
     ) -> Report {
         let message = options.get_descriptor();
@@ -136,6 +143,11 @@ impl Report {
             file: crate::input::shown(&input.file),
             message: message.map(|message| message.full_name().to_owned()),
             tree: cut.field(&tree.root, String::new(), 0),
+            inside: entered
+                .iter()
+                .filter(|inside| limits.depth == usize::MAX && inside.root.size >= limits.min_size)
+                .map(|inside| cut.field(&inside.root, String::new(), 0))
+                .collect(),
         }
     }
 

@@ -237,6 +237,55 @@ fn pages_and_pictures_are_written_like_any_file() {
     assert_eq!(run([&"tree", &model, &"--svg", &"-"]).ok(), picture_text);
 }
 
+/// What the script of a page reads.
+fn data_of(page: &std::path::Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(page).unwrap();
+    let (_, data) = text.split_once("id=\"data\">").unwrap();
+    let (data, _) = data.split_once("</script>").unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn a_page_lists_the_members_of_every_level_and_what_is_in_each() {
+    let dir = Dir::new();
+    let page = dir.path("a.html");
+    run([&"tree", &fixture("functions_consts"), &"--html", &page]).ok();
+    let data = data_of(&page);
+    let step = |item: &serde_json::Value, name: &str| {
+        let fields = item["f"].as_array().unwrap();
+        let found = fields.iter().find(|field| field["n"] == name);
+        found.unwrap_or_else(|| panic!("{name} in {item}")).clone()
+    };
+    let graphs = step(&data["tree"], "meta_graphs[*]");
+    let functions = step(&step(&step(&graphs, "graph_def"), "library"), "function[*]");
+    assert_eq!(functions["m"].as_array().unwrap().len(), 8);
+    assert!(functions.get("r").is_none(), "no others: {functions}");
+    // A function, and a node in it.
+    let path = functions["m"][0][5].as_str().unwrap();
+    let nodes = step(&data["inside"][path], "node_def[*]");
+    let node = nodes["m"][0][5].as_str().unwrap();
+    assert!(node.starts_with(&format!("{path}.node_def[")), "{node}");
+    step(&data["inside"][node], "attr[*]");
+
+    // Thousands of small ones are told one by one.
+    let node = |at: u32| [&[0x0a, 10, 0x0a, 8][..], format!("{at:08}").as_bytes()].concat();
+    let many = dir.file("many.pb", (0..3645).flat_map(node).collect::<Vec<u8>>());
+    let typed = "tensorflow.GraphDef";
+    run([
+        &"tree",
+        &many,
+        &"--message",
+        &typed,
+        &"--html",
+        &page,
+        &"--force",
+    ])
+    .ok();
+    let nodes = step(&data_of(&page)["tree"], "node[*]");
+    assert_eq!(nodes["m"].as_array().unwrap().len(), 3645);
+    assert!(nodes.get("r").is_none());
+}
+
 #[test]
 fn what_a_page_shows_can_be_cut_down() {
     let dir = Dir::new();

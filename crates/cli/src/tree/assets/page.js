@@ -37,6 +37,8 @@
 
   // The tree: fields with their members, sums of what isn't told one by one, and a path for each.
   const all = [];
+  const inside = data.inside || {};
+  const isInside = (path) => Object.hasOwn(inside, path);
   const grow = (item, parent) => {
     const path = !parent ? item.n : parent.path ? `${parent.path}.${item.n}` : item.n;
     const node = {
@@ -45,10 +47,14 @@
     };
     if (!parent) node.label = item.n || data.message || "message";
     all.push(node);
+    return fill(node, item);
+  };
+  // Gives a node, or a member, its fields and members. What is in a member is listed in a search as part of its field.
+  const fill = (node, item) => {
     node.fields = (item.f || []).map((field) => grow(field, node));
     if (item.x) node.fields.push(rest(node, `${number(item.x[0])} other field${item.x[0] === 1 ? "" : "s"}`, item.x[1], item.x[0]));
     for (const [short, name, detail, bytes, chunk, full] of item.m || []) {
-      const member = { label: short, name: name || "", detail: detail || "", path: full, parent: node, size: bytes, chunk: chunk || "", kind: "member", member: true };
+      const member = { label: short, name: name || "", detail: detail || "", path: full, parent: node, size: bytes, chunk: chunk || "", kind: "member", member: true, enters: isInside(full) };
       node.members.push(member);
       all.push(member);
     }
@@ -58,7 +64,27 @@
   const rest = (parent, label, bytes, count) => ({ label: `[${label}]`, path: parent.path, parent, size: bytes, count, kind: "rest", rest: true, chunk: "" });
   const root = grow(data.tree, null);
   const byPath = new Map();
-  for (const node of all) if (!node.member) byPath.set(node.path, node);
+  for (const node of all) if (!node.member || (node.enters && !byPath.has(node.path))) byPath.set(node.path, node);
+  const told = all.length;
+
+  // A member that is gone into gets its fields when that is first asked for.
+  const enter = (node) => {
+    if (!node.enters || node.fields) return node;
+    node.own = inside[node.path].o;
+    fill(node, inside[node.path]);
+    const found = all.splice(told);
+    for (const one of found) if (!byPath.has(one.path)) byPath.set(one.path, one);
+    return node;
+  };
+  // The node at a path, which may be in a member.
+  const nodeAt = (path) => {
+    if (byPath.has(path)) return byPath.get(path);
+    const within = (member) => member !== path && path.startsWith(`${member}.`);
+    for (const member of Object.keys(inside).filter(within).sort((a, b) => a.length - b.length)) {
+      if (byPath.has(member)) enter(byPath.get(member));
+    }
+    return byPath.get(path);
+  };
 
   let view = root;
   // What a browser remembers of a page that was loaded before counts, too.
@@ -68,19 +94,26 @@
   let cells = [];
 
   const title = (node) => (node.name ? `${node.label} ${node.name}` : node.label);
-  const canZoom = (node) => !node.member && !node.rest && (node.fields.length > 0 || node.members.length > 0);
+  const canZoom = (node) => {
+    if (node.rest || (node.member && !node.enters)) return false;
+    const { fields, members } = enter(node);
+    return fields.length > 0 || members.length > 0;
+  };
 
-  // Whether members say more than fields: they have names, and what is below them has none, or hardly any of the bytes.
+  // Whether members say more than fields: they have names, and either most of the bytes are in those that are told one by
+  // one, or what is below them has no names, or hardly any of the bytes.
   const named = (node) => node.members.some((member) => member.name);
   const hasNamed = (node, least) => node.fields.some((field) => !field.rest && field.size >= least && ((field.members.length > 1 && named(field)) || hasNamed(field, least)));
   const byMember = (node) => {
-    node.byMember ??= node.members.length > 1 && (!node.fields.length || (named(node) && !hasNamed(node, node.size / 2)));
+    const listed = () => node.members.reduce((sum, member) => sum + (member.rest ? 0 : member.size), 0);
+    node.byMember ??= node.members.length > 1 && (!node.fields.length || (named(node) && (listed() >= node.size / 2 || !hasNamed(node, node.size / 2))));
     return node.byMember;
   };
 
   // What a field is cut into.
   const parts = (node) => {
-    if (node.member || node.rest) return [];
+    if (node.rest || (node.member && !node.enters)) return [];
+    enter(node);
     const members = mode === "members" && byMember(node);
     const found = members ? [...node.members] : [...node.fields];
     if (!members && node.own > 0 && node.fields.length > 0) {
@@ -176,7 +209,7 @@
     const way = [];
     for (let node = view; node; node = node.parent) way.unshift(node);
     at("crumbs").replaceChildren(...way.flatMap((node, index) => {
-      const button = make("button", { type: "button", textContent: node.label, onclick: () => zoom(node) });
+      const button = make("button", { type: "button", textContent: node.name || node.label, onclick: () => zoom(node) });
       if (node === view) button.setAttribute("aria-current", "page");
       return index ? [make("span", { textContent: "›", ariaHidden: "true" }), button] : [button];
     }));
@@ -190,11 +223,15 @@
     ["chunk", "Chunk", (node) => node.chunk],
   ].filter(([name]) => name !== "chunk" || data.chunked);
 
+  const says = (node, words) => {
+    const text = `${node.path} ${node.name || ""} ${node.detail || ""} ${node.type || ""}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
   const matches = () => {
-    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsOf(query);
     if (!words.length) return [];
-    const texts = (node) => `${node.path} ${node.name || ""} ${node.detail || ""} ${node.type || ""}`.toLowerCase();
-    return all.filter((node) => { const text = texts(node); return words.every((word) => text.includes(word)); }).sort((a, b) => b.size - a.size);
+    return all.filter((node) => says(node, words)).sort((a, b) => b.size - a.size);
   };
 
   const row = (node, whole, label) => {
@@ -202,7 +239,7 @@
     // A long path is broken behind a dot.
     const broken = label.split(/(?<=\.)/).flatMap((step, index) => (index ? [make("wbr"), step] : [step]));
     const name = leads
-      ? make("button", { type: "button", className: "go", onclick: () => zoom(node.member ? node.parent : node) }, ...broken)
+      ? make("button", { type: "button", className: "go", onclick: () => zoom(node) }, ...broken)
       : make("span", {}, ...broken);
     const first = make("td", {}, name);
     if (node.name) first.append(" ", node.name);
@@ -228,7 +265,7 @@
     const add = (node) => {
       for (const part of [...node.fields, ...node.members]) {
         if (node !== view && wanted(part)) found.push(part);
-        if (part.fields) add(part);
+        if (part.fields && !part.member) add(part);
       }
     };
     add(view);
@@ -277,6 +314,9 @@
   // Marks what was searched for, and the way to it.
   const highlight = () => {
     const found = new Set(query ? matches() : []);
+    // What is drawn in a member is found there as well.
+    const words = wordsOf(query);
+    if (words.length) for (const { node } of cells) if (!node.rest && says(node, words)) found.add(node);
     const ways = new Set();
     for (const node of found) for (let above = node.parent; above; above = above.parent) ways.add(above);
     const isBelow = (node) => { for (let above = node.parent; above; above = above.parent) if (found.has(above)) return true; return false; };
@@ -410,8 +450,8 @@
   addEventListener("hashchange", () => {
     let path = "";
     try { path = decodeURIComponent(location.hash.slice(1)); } catch { /* Typed by hand, and no path. */ }
-    const node = (path ? byPath.get(path) : root) || view;
-    if (node !== view) zoom(node, false);
+    const node = (path ? nodeAt(path) : root) || view;
+    if (node.path !== view.path) zoom(node, false);
   });
   new ResizeObserver(() => { const held = cells.find((cell) => cell.element === document.activeElement); draw(); if (held) focusOn(held.node); }).observe(map);
 
@@ -423,7 +463,7 @@
   at("about").textContent = [data.message, size(root.size), root.path && `at ${root.path}`, path].filter(Boolean).join(" · ");
   const legend = [["bytes", "bytes"], ["text", "text"], ["number", "numbers"], ["message", "messages"], ["member", "members"], ["rest", "the rest"]];
   at("legend").replaceChildren(...legend.map(([kind, label]) => make("li", {}, make("span", { className: `key ${kind}` }), label)));
-  const wanted = (() => { try { return byPath.get(decodeURIComponent(location.hash.slice(1))); } catch { return undefined; } })();
+  const wanted = (() => { try { return nodeAt(decodeURIComponent(location.hash.slice(1))); } catch { return undefined; } })();
   if (location.hash.length > 1 && wanted && canZoom(wanted)) view = wanted;
   show();
 })();
