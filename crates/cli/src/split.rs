@@ -204,6 +204,7 @@ impl Job {
             .compression(args.compression)
             .force(args.force)
             .embed_schema(args.embed_schema)
+            .require_byte_exact(args.require_byte_exact)
             .threads(args.threads.threads)
             .progress(match streams(args) {
                 true => output.reading("splitting"),

@@ -19,6 +19,7 @@ mod kind;
 mod limits;
 mod message_count;
 mod profile;
+mod source_layout;
 mod trailer;
 mod unknown_fields;
 
@@ -34,6 +35,7 @@ pub use limits::{
 pub(crate) use message_count::check as check_trailer_memory;
 pub use profile::Profile;
 pub(crate) use profile::key_is_addressable;
+pub(crate) use source_layout::{LayoutReader, LayoutWriter, Run};
 pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 
 pub use crate::chunked_file::ChunkedFile;

@@ -55,6 +55,81 @@ fn a_value_over_the_maximum_is_cut_into_chunks_that_follow_each_other() {
 }
 
 #[test]
+fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
+    // Each has its name behind its dependencies in the whole, so those stand in two places.
+    let parts: [&[usize]; 2] = [&[40; 20], &[30; 20]];
+    let bytes = parts.map(|sizes| file(20, sizes).encode_to_vec()).concat();
+    let source = Source::from_bytes(bytes.clone(), FileDescriptorProto::default().descriptor());
+    for profile in [Profile::TensorFlow, Profile::Extended] {
+        let options = options(300).profile(profile).require_byte_exact(true);
+        let split = SizeSplitter.split_with(&source, &options).unwrap();
+        assert!(split.chunks.len() > 4 && split.byte_exact(), "{profile:?}");
+        assert_eq!(merged(&split), bytes, "{profile:?}");
+        // By the placeholders alone it is an equal message, with the dependencies together.
+        let metadata = ChunkMetadata {
+            source_layout: Vec::new(),
+            ..split.metadata.clone()
+        };
+        let equal = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new()).unwrap();
+        assert_ne!(equal, bytes);
+        let decode = |bytes: &[u8]| FileDescriptorProto::decode(bytes).unwrap();
+        assert_eq!(decode(&equal), decode(&bytes));
+    }
+}
+
+#[test]
+fn a_merge_by_a_wrong_list_of_places_is_refused() {
+    let bytes = [file(20, &[40; 20]), file(20, &[30; 20])].map(|file| file.encode_to_vec());
+    let source = Source::from_bytes(bytes.concat(), FileDescriptorProto::default().descriptor());
+    let split = SizeSplitter.split_with(&source, &options(300)).unwrap();
+    let layout = &split.metadata.source_layout;
+    let mut same_size = layout.clone();
+    *same_size.last_mut().unwrap() -= 1;
+    same_size.extend([0, 1, 7]);
+    for (source_layout, expected) in [
+        (layout[..layout.len() - 1].to_vec(), "ends within a run"),
+        ([&layout[..], &[1, 0, 9]].concat(), "9 bytes behind "),
+        (
+            [&layout[..], &[99, 0, 1]].concat(),
+            "with chunk 98, where there are ",
+        ),
+        ([&layout[..], &[0, 1, 7]].concat(), "what was split had "),
+        (same_size, "the merge has crc32c "),
+    ] {
+        let metadata = ChunkMetadata {
+            source_layout,
+            ..split.metadata.clone()
+        };
+        let merged = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new());
+        let error = merged.unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+#[test]
+fn a_split_that_has_to_be_byte_exact_is_refused_where_it_cannot_be() {
+    // Two fields in turns: each element is a run, and their list is longer than a chunk may be.
+    let turns = file(0, &[1]).encode_to_vec();
+    let turn = [&turns[2..], &[0x50, 1][..]].concat().repeat(200);
+    let source = Source::from_bytes(turn.clone(), FileDescriptorProto::default().descriptor());
+    let options = options(300).require_byte_exact(true);
+    let split = SizeSplitter.split_with(&source, &options).unwrap();
+    assert_eq!(merged(&split), turn);
+    let options = options.profile(Profile::TensorFlow);
+    let error = SizeSplitter.split_with(&source, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+    assert_eq!(
+        error.to_string(),
+        "a merge would be equal to the message, but not byte-exact: the list of where its bytes \
+         went would be over the maximum chunk size; the profile `extended` may hold it"
+    );
+    let split = SizeSplitter
+        .split_with(&source, &options.require_byte_exact(false))
+        .unwrap();
+    assert!(!split.byte_exact());
+}
+
+#[test]
 fn a_maximum_for_values_cuts_them_smaller_than_messages() {
     let message = file(250, &[]);
     let options = options(200).max_value_size(Some(90));

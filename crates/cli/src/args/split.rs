@@ -28,6 +28,12 @@ The input is never changed or removed. Files appear complete or not at all.
 A chunk of bytes or of a string can be larger than the maximum; TensorFlow reads it.
 In the profile `extended` it is cut too, and so is what else TensorFlow has no way to
 put together; TensorFlow refuses such a file, and only this program reads it.
+A merge is byte for byte what was split. There is one exception: where lengths take more
+bytes than they need, or elements of one field stand in many places, the file lists where
+every byte went. In the profile `tensorflow` that list must be within the maximum chunk
+size, in `extended` it may have 4 million entries; beyond that a merge is equal as a
+message. --require-byte-exact refuses that.
+
 A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
 
 Examples:
@@ -86,6 +92,9 @@ pub(crate) struct SplitArgs {
     /// Bring the schema along, so that no command that reads the file needs --proto
     #[arg(long)]
     pub(crate) embed_schema: bool,
+    /// Fail if a merge would be equal as a message, but not byte for byte
+    #[arg(long)]
+    pub(crate) require_byte_exact: bool,
     /// Leave a SavedModel's fingerprint.pb as it is
     #[arg(long)]
     pub(crate) keep_fingerprint: bool,

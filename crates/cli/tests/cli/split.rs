@@ -1,6 +1,7 @@
 //! `protosplit split` of files.
 
 use std::fs;
+use std::path::Path;
 
 use protosplit_cli::Exit;
 
@@ -12,6 +13,48 @@ const SIZES: [(&str, u64); 4] = [
     ("100KiB", 100 << 10),
     ("1GiB", 1 << 30),
 ];
+
+#[test]
+fn concatenated_messages_come_back_byte_for_byte_and_what_cannot_is_refused_if_asked() {
+    let dir = Dir::new();
+    let node = |name: &str| [&[0x0a, 40, 0x0a, 38][..], name.repeat(38).as_bytes()].concat();
+    // Nodes, a version, and nodes again, as `cat a b` gives them.
+    let graph = |name: &str| [node(name).repeat(40), vec![0x22, 2, 0x08, 27]].concat();
+    let trace = dir.file("trace.pb", [graph("a"), graph("b")].concat());
+    let turns = [node("c"), vec![0x18, 1]].concat().repeat(400);
+    let turns = dir.file("turns.pb", turns);
+    let out = dir.path("out");
+    let split = |file: &Path, profile: &str| {
+        run([
+            &"split",
+            &file,
+            &"-o",
+            &out,
+            &"--force",
+            &"--message",
+            &"tensorflow.GraphDef",
+            &"--max-chunk-size",
+            &"1KiB",
+            &"--profile",
+            &profile,
+            &"--require-byte-exact",
+        ])
+    };
+    for (file, profile) in [
+        (&trace, "tensorflow"),
+        (&trace, "extended"),
+        (&turns, "extended"),
+    ] {
+        split(file, profile).ok();
+        let back = dir.path("back.pb");
+        run([&"merge", &out, &"-o", &back, &"--force"]).ok();
+        assert!(fs::read(&back).unwrap() == fs::read(file).unwrap());
+        let against = run([&"verify", &out, &"--against", file, &"--json"]).json();
+        assert_eq!(against["against"]["result"], "byte-exact");
+    }
+    let error = split(&turns, "tensorflow").failed(Exit::Bad);
+    assert!(error.contains("but not byte-exact"), "{error}");
+}
 
 #[test]
 fn every_message_comes_back_as_it_was_at_every_size_in_every_compression() {

@@ -241,7 +241,19 @@ impl Trailer {
 
     /// Whether a merge gives the very bytes that were split.
     pub fn is_byte_exact(&self) -> bool {
-        self.metadata.splice_marker && self.metadata.byte_exact
+        let ChunkMetadata {
+            byte_exact,
+            source_layout,
+            ..
+        } = &self.metadata;
+        self.metadata.splice_marker && (*byte_exact || !source_layout.is_empty())
+    }
+
+    /// Where every byte of the source went, if a merge needs that to be byte-exact.
+    pub(crate) fn source_layout(&self) -> Option<&[u8]> {
+        let layout = &self.metadata.source_layout;
+        let counts = self.is_marked() && self.is_whole() && !layout.is_empty();
+        counts.then_some(layout)
     }
 
     /// The full name of the message's type, if the file says it.

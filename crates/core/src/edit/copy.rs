@@ -111,6 +111,10 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         writing.files.main().flush()?;
         drop(span);
         metadata.files = writing.files.named();
+        if changed.is_some() {
+            // Of the message as it was.
+            metadata.source_layout.clear();
+        }
         writing.check(&mut metadata, changed, &meter)?;
         let others: u64 = metadata.files.iter().map(|file| file.size).sum();
         let trailer = file.trailer().encode_changed(metadata, kept)?;

@@ -60,6 +60,7 @@ pub struct SplitOptions {
     progress: Progress,
     embed_schema: bool,
     always_chunked: bool,
+    require_byte_exact: bool,
 }
 
 impl Default for SplitOptions {
@@ -85,6 +86,7 @@ impl SplitOptions {
             progress: Progress::none(),
             embed_schema: false,
             always_chunked: false,
+            require_byte_exact: false,
         }
     }
 
@@ -170,6 +172,14 @@ impl SplitOptions {
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;
+        self
+    }
+
+    /// Whether a split fails, with [`ErrorKind::Uncuttable`], if a merge would give an equal message
+    /// but not the same bytes (no). See [`SplitPlan::byte_exact`](crate::split::SplitPlan::byte_exact).
+    #[must_use]
+    pub const fn require_byte_exact(mut self, require: bool) -> Self {
+        self.require_byte_exact = require;
         self
     }
 
@@ -277,6 +287,11 @@ impl SplitOptions {
     /// Whether a message in which nothing has to be cut is written as a file of one chunk.
     pub const fn get_always_chunked(&self) -> bool {
         self.always_chunked
+    }
+
+    /// Whether a split fails if a merge would not be byte-exact.
+    pub const fn get_require_byte_exact(&self) -> bool {
+        self.require_byte_exact
     }
 
     /// How many threads work; as many as there are cores if `None`.

@@ -10,5 +10,6 @@ pub(super) mod size;
 pub(super) mod size_requests;
 pub(super) mod size_splitter;
 pub(super) mod slice_requests;
+pub(super) mod source_layout;
 pub(super) mod split_plan;
 pub(super) mod splitter;

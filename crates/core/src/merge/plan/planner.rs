@@ -1,12 +1,12 @@
 //! From the chunks and where they belong to the layout of the merged message.
 
 use super::layout::Layout;
-use super::merge_plan::MergePlan;
+use super::merge_plan::{MergePlan, Segment, SegmentSource};
 use super::node_types::NodeTypes;
 use super::planning::Planner;
 use super::segment_list::{Pos, Rope};
 use super::{node_state, node_types};
-use crate::container::{NodeId, Trailer};
+use crate::container::{LayoutReader, NodeId, Run, Trailer};
 use crate::merge::options::MergeOptions;
 use crate::merge::read::chunk_store::{ChunkStore, damage_first};
 use crate::path::FieldPath;
@@ -30,7 +30,47 @@ pub fn plan<S: ChunkStore + ?Sized>(
         let stored = chunks.stored_len();
         options.limits.check_merged_size(bytes, stored)?;
     }
+    if let Some(layout) = trailer.source_layout() {
+        return plan_by_source(layout, chunks, options);
+    }
     plan_layout(chunks, Layout::of(trailer), options)
+}
+
+/// Plans the merge by where every byte of the source went.
+fn plan_by_source<S: ChunkStore + ?Sized>(
+    layout: &[u8],
+    store: &S,
+    options: &MergeOptions,
+) -> Result<MergePlan> {
+    let most = options.limits.max_trailer_memory;
+    let mut runs = LayoutReader::new(layout, store.len(), most);
+    let (mut segments, mut literals, mut offset) = (Vec::new(), Vec::new(), 0u64);
+    while let Some(run) = runs.next(|chunk| store.size(chunk))? {
+        let (source, len) = match run {
+            Run::Literal(bytes) => {
+                let start = literals.len();
+                literals.extend_from_slice(bytes);
+                (
+                    SegmentSource::Literal(start..literals.len()),
+                    bytes.len() as u64,
+                )
+            }
+            Run::Chunk { chunk, range } => {
+                let len = range.end - range.start;
+                (SegmentSource::Chunk { chunk, range }, len)
+            }
+        };
+        if len > 0 {
+            segments.push(Segment { offset, source });
+        }
+        offset = offset.checked_add(len).ok_or_else(|| {
+            let message = "a source layout of more bytes than can be counted";
+            Error::new(ErrorKind::LimitExceeded, message)
+        })?;
+    }
+    let limits = &options.limits;
+    limits.check_merged_size(offset, store.stored_len())?;
+    Ok(MergePlan::new(segments, literals, store.len()))
 }
 
 /// Plans a merge in which only what lies at `path` is sure to be right.

@@ -134,8 +134,12 @@ pub(in crate::split) fn metadata(
         source_size: marked.then_some(plan.source_size),
         source_crc32c: marked.then_some(source_crc32c),
         splice_marker: marked,
-        byte_exact: marked && plan.byte_exact,
+        byte_exact: marked && plan.byte_exact && plan.source_layout.is_empty(),
         message_type: plan.descriptor.full_name().to_owned(),
+        source_layout: match marked {
+            true => plan.source_layout.clone(),
+            false => Vec::new(),
+        },
         ..Default::default()
     }
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::chunk_layout::emit;
 use super::cuts::Marks;
-use super::decisions::Decisions;
+use super::decisions::{Added, Decisions};
 use super::readable::check_readable;
 use super::size_requests::Fits;
 use super::slice_requests::Slices;
+use super::source_layout::source_layout;
 use super::split_plan::{PlannedChunk, SplitPlan};
 use super::splitter::{ComposableSplitter, SplitContext, check_type};
 use crate::container::{ChunkKind, Profile};
@@ -55,6 +56,17 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         Profile::Extended => (BTreeSet::new(), options.get_max_value_size()),
     };
     let emitted = emit(source, &marks, most)?;
+    let layout = match emitted.byte_exact || !added.is_empty() {
+        true => None,
+        false => source_layout(source, &emitted.chunks, options)?,
+    };
+    let byte_exact = added.is_empty() && (emitted.byte_exact || layout.is_some());
+    if options.get_require_byte_exact() && !byte_exact {
+        return Err(Error::new(
+            ErrorKind::Uncuttable,
+            not_exact(&added, options),
+        ));
+    }
     let mut chunks = emitted.chunks;
     for added in added.into_iter().flat_map(|added| added.pieces(most)) {
         added.insert_into(&mut chunks);
@@ -69,13 +81,27 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         chunks,
         literals: emitted.literals,
         nested,
-        byte_exact: emitted.byte_exact,
+        byte_exact,
+        source_layout: layout.unwrap_or_default(),
         splitter_version: splitter.version(),
         profile,
         always_chunked: options.get_always_chunked(),
     };
     check_readable(&plan, options)?;
     Ok(plan)
+}
+
+/// Why a merge will not be byte-exact.
+#[cold]
+fn not_exact(added: &[Added], options: &SplitOptions) -> String {
+    let why = match (added.is_empty(), options.get_profile()) {
+        (false, _) => "the splitter makes chunks that are not parts of it",
+        (true, Profile::TensorFlow) => {
+            "the list of where its bytes went would be over the maximum chunk size; the profile `extended` may hold it"
+        }
+        (true, Profile::Extended) => "its bytes go to more places than a trailer can list",
+    };
+    format!("a merge would be equal to the message, but not byte-exact: {why}")
 }
 
 /// Fails if a chunk is larger than the options let it be.

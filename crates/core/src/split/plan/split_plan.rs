@@ -107,6 +107,8 @@ pub struct SplitPlan {
     pub(crate) literals: Vec<u8>,
     pub(crate) nested: std::collections::BTreeSet<FieldPath>,
     pub(crate) byte_exact: bool,
+    /// For the trailer: where every byte of the source went; empty where the placeholders tell.
+    pub(crate) source_layout: Vec<u8>,
     pub(crate) splitter_version: i32,
     pub(crate) profile: Profile,
     pub(crate) always_chunked: bool,

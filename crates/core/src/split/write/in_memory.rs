@@ -55,7 +55,7 @@ impl Split {
 
     /// Whether a merge gives the very bytes of the source, and not just an equal message.
     pub fn byte_exact(&self) -> bool {
-        self.metadata.byte_exact
+        self.metadata.byte_exact || !self.metadata.source_layout.is_empty()
     }
 }
 

@@ -1,0 +1,52 @@
+//! Where every byte of the source goes, for a trailer: what makes a merge byte-exact where lengths
+//! in the source take more bytes than they need, or elements of a sliced field stand apart, as in
+//! messages that were put together by concatenating them.
+
+use super::split_plan::{PlannedChunk, Segment};
+use crate::Result;
+use crate::container::{LayoutWriter, Profile};
+use crate::split::options::SplitOptions;
+use crate::split::read::source::Source;
+use crate::wire::WireCursor;
+
+/// The layout; none if it is too large for a trailer that readers take. In TensorFlow's profile it
+/// has to be within the maximum chunk size, since its Merger reads a trailer at once.
+pub(super) fn source_layout(
+    source: &Source,
+    chunks: &[PlannedChunk],
+    options: &SplitOptions,
+) -> Result<Option<Vec<u8>>> {
+    let mut runs = Vec::new();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let mut position = 0;
+        for segment in chunk.segments() {
+            if let Segment::Source(range) = segment {
+                runs.push((range.clone(), index, position));
+            }
+            position += segment.len();
+        }
+    }
+    runs.sort_unstable_by_key(|(range, ..)| range.start);
+    let mut cursor = WireCursor::new(source.input());
+    let mut layout = LayoutWriter::new(chunks.len());
+    let mut position = 0;
+    for (range, chunk, start) in runs {
+        if position < range.start {
+            layout.literal(cursor.bytes(position..range.start)?);
+        }
+        layout.chunk(chunk, start..start + (range.end - range.start));
+        if layout.is_too_large() {
+            return Ok(None);
+        }
+        position = range.end;
+    }
+    if position < source.size() {
+        layout.literal(cursor.bytes(position..source.size())?);
+    }
+    let layout = layout.finish();
+    let is_taken = match options.get_profile() {
+        Profile::TensorFlow => layout.len() as u64 <= options.get_max_chunk_size(),
+        Profile::Extended => true,
+    };
+    Ok(Some(layout).filter(|_| is_taken))
+}
