@@ -79,8 +79,8 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
     if old_options.get_descriptor().is_none() {
         old_options = old_options.descriptor(new_options.get_descriptor().cloned());
     }
-    let old_tree = measure(&old, &old_options, args, keep)?;
-    let new_tree = measure(&new, &new_options, args, keep)?;
+    let (old_tree, _) = measure(&old, &old_options, args, keep)?;
+    let (new_tree, _) = measure(&new, &new_options, args, keep)?;
     let diff = TreeDiff::of(&old_tree, &new_tree);
     let whole = old_tree.root.size.max(new_tree.root.size);
     let mut report = Report {
