@@ -71,6 +71,7 @@
   const enter = (node) => {
     if (!node.enters || node.fields) return node;
     node.own = inside[node.path].o;
+    node.members = [];
     fill(node, inside[node.path]);
     const found = all.splice(told);
     for (const one of found) if (!byPath.has(one.path)) byPath.set(one.path, one);
