@@ -67,7 +67,7 @@ fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
         assert_eq!(merged(&split), bytes, "{profile:?}");
         // By the placeholders alone it is an equal message, with the dependencies together.
         let metadata = ChunkMetadata {
-            source_layout: Vec::new(),
+            source_layout: Vec::new().into(),
             ..split.metadata.clone()
         };
         let equal = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new()).unwrap();
@@ -83,7 +83,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
     let source = Source::from_bytes(bytes.concat(), FileDescriptorProto::default().descriptor());
     let split = SizeSplitter.split_with(&source, &options(300)).unwrap();
     let layout = &split.metadata.source_layout;
-    let mut same_size = layout.clone();
+    let mut same_size = layout.to_vec();
     *same_size.last_mut().unwrap() -= 1;
     same_size.extend([0, 1, 7]);
     for (source_layout, expected) in [
@@ -97,7 +97,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
         (same_size, "the merge has crc32c "),
     ] {
         let metadata = ChunkMetadata {
-            source_layout,
+            source_layout: source_layout.into(),
             ..split.metadata.clone()
         };
         let merged = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new());

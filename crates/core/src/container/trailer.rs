@@ -253,7 +253,7 @@ impl Trailer {
     pub(crate) fn source_layout(&self) -> Option<&[u8]> {
         let layout = &self.metadata.source_layout;
         let counts = self.is_marked() && self.is_whole() && !layout.is_empty();
-        counts.then_some(layout)
+        counts.then_some(&layout[..])
     }
 
     /// The full name of the message's type, if the file says it.

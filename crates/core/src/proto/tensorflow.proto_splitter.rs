@@ -59,8 +59,8 @@ pub struct ChunkMetadata {
     /// Where every byte of the source went, if that can't be told from the paths: runs in the order of the source, each either
     /// the varints CHUNK + 1, bytes of the chunk to pass over, and LENGTH; or the varints 0 and LENGTH, and as many bytes. A
     /// merge by it is byte-exact; a merge by the paths is equal as a message.
-    #[prost(bytes = "vec", tag = "1009")]
-    pub source_layout: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "bytes", tag = "1009")]
+    pub source_layout: ::prost::bytes::Bytes,
 }
 /// Nested message and enum types in `ChunkMetadata`.
 pub mod chunk_metadata {

@@ -137,8 +137,8 @@ pub(in crate::split) fn metadata(
         byte_exact: marked && plan.byte_exact && plan.source_layout.is_empty(),
         message_type: plan.descriptor.full_name().to_owned(),
         source_layout: match marked {
-            true => plan.source_layout.clone(),
-            false => Vec::new(),
+            true => plan.source_layout.clone().into(),
+            false => bytes::Bytes::new(),
         },
         ..Default::default()
     }
