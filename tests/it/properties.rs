@@ -50,7 +50,8 @@ fn round_trips_in(profile: Profile, from: u64, habits: impl Fn(&mut Random) -> H
         // By the placeholders alone, as a reader of a part of the message has it.
         let mut metadata = split.metadata.clone();
         metadata.source_layout.clear();
-        let merged = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new())
+        let merged = Merger::new()
+            .merge(&split.bytes(), &metadata)
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let [merged, original] = [&merged[..], &bytes[..]]
             .map(|bytes| DynamicMessage::decode(descriptor.clone(), bytes).unwrap());

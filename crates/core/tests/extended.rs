@@ -70,7 +70,7 @@ fn messages_that_were_concatenated_come_back_byte_for_byte_in_both_profiles() {
             source_layout: Vec::new().into(),
             ..split.metadata.clone()
         };
-        let equal = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new()).unwrap();
+        let equal = Merger::new().merge(&split.bytes(), &metadata).unwrap();
         assert_ne!(equal, bytes);
         let decode = |bytes: &[u8]| FileDescriptorProto::decode(bytes).unwrap();
         assert_eq!(decode(&equal), decode(&bytes));
@@ -100,7 +100,7 @@ fn a_merge_by_a_wrong_list_of_places_is_refused() {
             source_layout: source_layout.into(),
             ..split.metadata.clone()
         };
-        let merged = Merger::merge(&split.bytes(), &metadata, &MergeOptions::new());
+        let merged = Merger::new().merge(&split.bytes(), &metadata);
         let error = merged.unwrap_err().to_string();
         assert!(error.contains(expected), "{expected}: {error}");
     }
