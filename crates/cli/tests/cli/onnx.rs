@@ -222,7 +222,7 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
             &"get",
             file,
             &"--tensor",
-            &"c",
+            &name,
             &"--format",
             &"npy",
             &"-o",
