@@ -3,13 +3,14 @@
 mod npz;
 mod safetensors;
 
+use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::progress::{Meter, Progress};
 use proto_splitter::tensor::TensorInfo;
-use proto_splitter::{Error, Opened};
+use proto_splitter::{Error, ErrorKind, Opened};
 use serde::Serialize;
 
 use crate::Exit;
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
             "{name}: there are no tensors to export; `protosplit tensors` lists what is known"
         )));
     }
+    check_names(&tensors).map_err(failed)?;
     let total = tensors.iter().map(|tensor| tensor.bytes).sum();
     let meter = output.writing("exporting").meter(total);
     let output_bytes = write(&opened, &tensors, format, args, &meter).map_err(failed)?;
@@ -74,6 +76,18 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     };
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
+}
+
+/// Fails if two tensors have one name: the formats find tensors by their names.
+fn check_names(tensors: &[TensorInfo]) -> Result<(), Error> {
+    let mut names = HashSet::new();
+    match tensors.iter().find(|tensor| !names.insert(&tensor.name)) {
+        None => Ok(()),
+        Some(tensor) => {
+            let message = format!("two tensors are called {:?}", tensor.name);
+            Err(Error::new(ErrorKind::InvalidMessage, message))
+        }
+    }
 }
 
 fn of_name(output: &Path) -> Result<ExportFormat, Failure> {

@@ -46,20 +46,18 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         let message = "--json: standard output is where the message goes";
         return Err(Failure::usage(message));
     }
-    if let Some(opened) = source::special(
-        &input,
-        &args.reading.schema,
-        args.reading.limits(),
-        output.writing("merging"),
-    )? {
+    // What goes to a pipe leaves nothing to clean up, and may wait for ever.
+    let progress = match streams {
+        true => output.reading("merging"),
+        false => output.writing("merging"),
+    };
+    let (schema, limits) = (&args.reading.schema, args.reading.limits());
+    if let Some(opened) = source::special(&input, schema, limits, progress.clone())? {
         return several::run(&input, &opened, args, output);
     }
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
-        .progress(match streams {
-            true => output.reading("merging"),
-            false => output.writing("merging"),
-        });
+        .progress(progress);
     if streams {
         return to_standard_output(&input, &options, output);
     }

@@ -25,6 +25,7 @@ mod options;
 mod plan;
 mod read;
 mod split_ext;
+mod split_input;
 mod write;
 
 pub use compression::{AUTO_LEAST_SAVING, ChunkCompression, DEFAULT_CHUNK_COMPRESSION};
@@ -42,8 +43,8 @@ pub use plan::splitter::{ComposableSplitter, SplitContext};
 pub use read::source::Source;
 pub use read::source_view::elements::{Elements, Entries};
 pub use read::source_view::{View, ViewKind};
-pub use read::split_input::SplitInput;
 pub use split_ext::SplitExt;
+pub use split_input::SplitInput;
 pub(crate) use write::commit::Commit;
 pub use write::in_memory::{Chunk, Split};
 pub use write::multi_file::parts_beside;

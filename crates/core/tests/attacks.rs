@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use merge_support::file::cpb;
 use merge_support::schema::descriptor;
 use merge_support::{Chunked, cat, int, len};
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, MergeOptions};
 use proto_splitter_core::proto::ChunkedField;
 use proto_splitter_core::split::{
     ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source, SplitExt, SplitOptions,
@@ -76,7 +76,7 @@ fn nothing_is_written_that_readers_would_refuse() {
     let folder = tempfile::tempdir().unwrap();
     // More files than are opened at a time.
     let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
-    let many: Vec<u8> = (0..4400).flat_map(element).collect();
+    let many: Vec<u8> = (0..700).flat_map(element).collect();
     let options = SplitOptions::new()
         .max_chunk_size(3100)
         .profile(Profile::Extended)
@@ -84,7 +84,8 @@ fn nothing_is_written_that_readers_would_refuse() {
         .compression(ChunkCompression::Fixed(Compression::None));
     let error = split(many, &folder.path().join("m"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
-    assert!(error.to_string().contains("readers open 4096"), "{error}");
+    let most = format!("readers open {DEFAULT_MAX_FILES}");
+    assert!(error.to_string().contains(&most), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

@@ -10,7 +10,7 @@ use proto_splitter_testkit::bombs::{Scale, write};
 use crate::support::Dir;
 
 /// The most memory that a command may map, in KiB: its code, its threads' stacks and what it reads.
-const MOST: u64 = 512 << 10;
+const MOST: u64 = 1 << 20;
 
 #[test]
 fn each_command_ends_on_each_bomb_with_an_answer_or_one_line_in_little_memory() {

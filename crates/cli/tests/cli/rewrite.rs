@@ -238,7 +238,7 @@ fn nothing_is_overwritten_and_what_cannot_be_done_says_why() {
         &how,
     ])
     .failed(Exit::Usage);
-    assert!(line.contains("protosplit split"), "{line}");
+    assert!(line.contains("`protosplit convert -o NAME.cpb`"), "{line}");
 }
 
 #[test]

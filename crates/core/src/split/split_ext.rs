@@ -9,7 +9,7 @@ use super::write::{file, in_memory, stream};
 use crate::Result;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::plan::splitter::ComposableSplitter;
-use crate::split::read::split_input::SplitInput;
+use crate::split::split_input::SplitInput;
 use crate::split::write::in_memory::Split;
 use crate::split::write::stream::WrittenStream;
 use crate::split::write::written::Written;

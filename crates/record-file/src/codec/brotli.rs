@@ -5,8 +5,7 @@ use brotlic::decode::{BrotliDecoder, BrotliDecoderOptions, DecoderInfo};
 use brotlic::encode::{BrotliEncoder, BrotliEncoderOptions, BrotliOperation};
 use brotlic::{LargeWindowSize, Quality, WindowSize};
 
-use super::bad_stream;
-use super::stream::Progress;
+use super::step::{Progress, bad_stream};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Base-2 logarithm of the window, if none is asked for.

@@ -1,13 +1,8 @@
 //! The compressors that have streams: zstd and brotli.
+use super::step::{Each, STEP};
 use super::{brotli, zstd};
 use crate::compression::Compression;
 use crate::error::{Error, Result};
-
-/// The most that output grows by at once; a block of zstd's is as large.
-pub(super) const STEP: usize = 128 << 10;
-
-/// Is given the output whenever there is more of it, a [`STEP`] or so, to take it away or not.
-pub(crate) type Each<'a> = dyn FnMut(&mut Vec<u8>) -> Result<()> + 'a;
 
 /// What compresses one stream.
 pub(super) enum Compressor {

@@ -1,7 +1,8 @@
 //! Decompressing. Sizes are those the file claims: never more than that is put out, and less is an
 //! error.
-use super::stream::{GROWTH, StreamDecoder, size_differs};
-use super::{Memory, TRUSTED_SIZE, bad_stream, no_memory, snappy, zstd};
+use super::step::{bad_stream, no_memory, size_differs};
+use super::stream::{GROWTH, StreamDecoder};
+use super::{Memory, TRUSTED_SIZE, snappy, zstd};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::options::ReaderOptions;

@@ -1,6 +1,7 @@
 //! Compressing.
-use super::compressor::{Compressor, Each};
-use super::{SNAPPY_FRAGMENT, snappy, zstd};
+use super::compressor::Compressor;
+use super::step::{Each, SNAPPY_FRAGMENT};
+use super::{snappy, zstd};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;

@@ -1,7 +1,8 @@
 //! Compressing what is given up piece by piece.
 use super::compressor::Compressor;
 use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
-use super::{SNAPPY_FRAGMENT, snappy};
+use super::snappy;
+use super::step::SNAPPY_FRAGMENT;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::pieces::{Blocks, Piece, Pieces};

@@ -1,5 +1,5 @@
 //! Snappy, which has no streams: a stream is its size, and what becomes of each fragment by itself.
-use super::{SNAPPY_FRAGMENT, bad_stream};
+use super::step::{SNAPPY_FRAGMENT, bad_stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::varint;
 

@@ -1,7 +1,8 @@
 //! Decompressing a stream piece by piece, through a window that is limited.
-use super::{bad_stream, brotli, zstd};
+use super::step::{Progress, bad_stream, size_differs, window_too_large};
+use super::{brotli, zstd};
 use crate::compression::CompressionKind;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// The least that memory grows by.
 pub(super) const GROWTH: usize = 1 << 20;
@@ -21,13 +22,6 @@ pub(crate) enum StreamDecoder {
         start: Vec<u8>,
         max_window_log: u32,
     },
-}
-
-/// How far one step of decoding came.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Progress {
-    pub(crate) read: usize,
-    pub(crate) written: usize,
 }
 
 impl StreamDecoder {
@@ -197,17 +191,4 @@ fn check_brotli_window(start: &[u8], max_window_log: u32) -> Result<()> {
         }
     }
     Ok(())
-}
-
-pub(super) fn window_too_large() -> Error {
-    Error::plain(
-        ErrorKind::LimitExceeded,
-        "compressed with a window larger than max_window_log allows",
-    )
-}
-
-pub(super) fn size_differs(size: u64) -> Error {
-    bad_stream(format!(
-        "compressed stream doesn't decode to the {size} bytes it claims"
-    ))
 }

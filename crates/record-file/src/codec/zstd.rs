@@ -8,9 +8,7 @@ use ::zstd::zstd_safe::{
 };
 
 pub(super) use self::frame::{most_content, window};
-use super::compressor::{Each, STEP};
-use super::stream::{Progress, size_differs, window_too_large};
-use super::{bad_stream, no_memory};
+use super::step::{Each, Progress, STEP, bad_stream, no_memory, size_differs, window_too_large};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What compresses one stream, and then another one.

@@ -51,9 +51,11 @@ fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// In a folder that may not be listed, none are found: they stay, and nothing refers to them.
+///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if the folder can't be read.
+/// [`ErrorKind::Io`] if reading the folder fails.
 pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     let main = main.as_ref();
     let Some(stem) = stem(main) else {
@@ -61,7 +63,11 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     };
     let failed = |error: std::io::Error| Error::from(error).context(folder(main).display());
     let mut parts = Vec::new();
-    for entry in fs::read_dir(folder(main)).map_err(failed)? {
+    let entries = match fs::read_dir(folder(main)) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(parts),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
         let name = entry.map_err(failed)?.file_name();
         let tag = name
             .to_str()

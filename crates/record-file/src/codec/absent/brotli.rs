@@ -1,6 +1,5 @@
 //! What stands in for brotli in a build without it: nothing can be made, and so nothing else happens.
-use super::missing;
-use super::stream::Progress;
+use super::step::{Progress, missing};
 use crate::compression::CompressionKind;
 use crate::error::Result;
 

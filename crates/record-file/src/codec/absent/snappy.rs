@@ -1,5 +1,5 @@
 //! What stands in for snappy in a build without it: nothing can be made, and so nothing else happens.
-use super::missing;
+use super::step::missing;
 use crate::compression::CompressionKind;
 use crate::error::Result;
 

@@ -1,7 +1,5 @@
 //! What stands in for zstd in a build without it: nothing can be made, and so nothing else happens.
-use super::compressor::Each;
-use super::missing;
-use super::stream::Progress;
+use super::step::{Each, Progress, missing};
 use crate::compression::CompressionKind;
 use crate::error::Result;
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use prost_reflect::ReflectMessage;
 
-use super::source::Source;
-use crate::split::plan::splitter::ComposableSplitter;
+use super::plan::splitter::ComposableSplitter;
+use super::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
 /// What a splitter is given: a [`Source`], a message, or the path of a file, if the splitter
@@ -31,7 +31,7 @@ enum Input {
 
 impl SplitInput {
     /// The source that a splitter reads.
-    pub(in crate::split) fn open<S>(self, splitter: &S) -> Result<Source>
+    pub(super) fn open<S>(self, splitter: &S) -> Result<Source>
     where
         S: ComposableSplitter + ?Sized,
     {
