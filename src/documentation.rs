@@ -15,6 +15,9 @@ pub mod paddle {}
 #[doc = include_str!("../docs/samediff.md")]
 pub mod samediff {}
 
+#[doc = include_str!("../docs/python.md")]
+pub mod python {}
+
 #[doc = include_str!("../docs/size-splitter.md")]
 pub mod size_splitter {}
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import proto_splitter as ps
@@ -68,7 +69,15 @@ def test_a_value_that_cant_be_cut_is_an_error_with_its_path(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_ends_the_work_and_leaves_nothing(tmp_path: Path) -> None:
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises, also where the tests run in the background of a shell, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_the_work_and_leaves_nothing(tmp_path: Path, ctrl_c: None) -> None:
     def interrupt(done: int, total: int) -> None:
         signal.raise_signal(signal.SIGINT)
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::ValueParser;
-use proto_splitter::merge::Limits;
+use proto_splitter::merge::{DEFAULT_MAX_FILES, Limits};
 
 use super::depth::DepthArgs;
 use super::schema::SchemaArgs;
@@ -32,7 +32,7 @@ impl ReadingArgs {
 }
 
 /// Where the other files of one whose chunks are in several may be.
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct PartsArgs {
     /// Read chunks from files outside of FILE's folder too, if FILE names them
     #[arg(long)]
@@ -40,6 +40,9 @@ pub(crate) struct PartsArgs {
     /// The largest message to merge; 8 GiB or 4096 times the size of FILE if not given
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
     pub(crate) max_merged_size: Option<u64>,
+    /// How many other files of FILE may be open at once
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_FILES)]
+    pub(crate) max_files: usize,
 }
 
 impl PartsArgs {
@@ -48,5 +51,6 @@ impl PartsArgs {
         Limits::new()
             .allow_outside(self.allow_outside)
             .max_merged_size(self.max_merged_size)
+            .max_files(self.max_files)
     }
 }

@@ -198,8 +198,8 @@ fn one_signal_ends_what_waits_for_its_input() {
             .spawn()
             .unwrap();
         // Once it has read that much of what it waits for the rest of, which fills the pipe.
-        let pipe = child.stdin.as_mut().unwrap();
-        std::io::Write::write_all(pipe, &[8; 200_000]).unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        std::io::Write::write_all(&mut pipe, &[8; 200_000]).unwrap();
         let pid = child.id().to_string();
         assert!(
             Command::new("kill")
@@ -210,6 +210,7 @@ fn one_signal_ends_what_waits_for_its_input() {
         );
         // One that waits on would wait for ever: its input stays open until here.
         assert_eq!(child.wait().unwrap().signal(), Some(15), "{command}");
+        drop(pipe);
         assert_eq!(dir.files(), before, "{command}");
     }
 }
