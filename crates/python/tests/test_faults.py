@@ -10,8 +10,8 @@ import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import proto_splitter as ps
