@@ -12,6 +12,9 @@ from typing import Any
 #: Bytes that are compared or hashed at once: 4 MiB.
 _STEP = 4 << 20
 
+#: Bytes that TensorFlow aligns tensors to; what isn't, it copies.
+_ALIGNMENT = 64
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -98,6 +101,21 @@ def _is_same(first: Any, second: Any) -> bool:
     return all(one[at : at + _STEP] == two[at : at + _STEP] for at in steps)
 
 
+def _tensor_of(array: Any) -> Any:
+    """A tensor with a copy of an array."""
+    import numpy as np
+    import tensorflow as tf
+
+    if array.dtype.kind not in "fiu" or not array.dtype.isnative:
+        return tf.constant(array)
+    # By itself TensorFlow makes two copies, one after the other. It takes over one that is aligned.
+    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    np.copyto(copy, array)
+    return tf.experimental.dlpack.from_dlpack(copy.__dlpack__())
+
+
 class _Made:
     """Tensors that were made of arrays, so that tracing again doesn't make them again."""
 
@@ -105,17 +123,12 @@ class _Made:
         self._made: dict[int, tuple[Any, Any]] = {}
 
     def tensor(self, array: Any) -> Any:
-        import tensorflow as tf
-        from tensorflow.python.framework import constant_op
-
         array_of, tensor_of = self._made.get(id(array), (lambda: None, lambda: None))
         tensor = tensor_of()
         # An array may have been changed since; then it is another constant.
         if array_of() is array and tensor is not None and _is_same(array, tensor._numpy()):
             return tensor
-        tensor = constant_op.constant(array)
-        # TensorFlow holds on to the array until the next operation.
-        tf.raw_ops.Identity(input=tf.constant(0))
+        tensor = _tensor_of(array)
         self._forget()
         self._made[id(array)] = (weakref.ref(array), weakref.ref(tensor))
         return tensor
