@@ -197,7 +197,11 @@ fn pick_unquoted(token: &str, field: Option<&FieldRef>) -> Result<Pick> {
         None if token == "true" || token == "false" => {
             one(Select::Key(MapKey::Bool(token == "true")))
         }
-        None if token.starts_with('-') => one(Select::Key(MapKey::I64(number(token)?))),
+        None if token.starts_with('-') => match number(token)? {
+            // It would be written as the index 0.
+            0 => Err(invalid("-0 is neither an index nor a key")),
+            key => one(Select::Key(MapKey::I64(key))),
+        },
         None => one(Select::Index(number(token)?)),
         Some(field) if field.is_list() => match place(token)? {
             Some(Place::FromEnd(back)) => Ok(Pick::FromEnd(back)),
