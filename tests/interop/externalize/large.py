@@ -68,7 +68,9 @@ def check_large(checks, example, mib, name):
         ran = subprocess.run([sys.executable, "-c", RUN, out], stdout=subprocess.PIPE, text=True, check=True, env=env)
         in_python = ran.stdout.strip()
         in_cpp = loaders.run_c(out, ["serve"])["results"]["serving_default"]["y"]
-        assert in_python == in_cpp, (in_python, in_cpp)
-        value = np.frombuffer(bytes.fromhex(in_cpp), np.float32)[0]
-        assert np.isclose(value, expected(os.path.join(out, name)), rtol=1e-5), value
+        wanted = expected(os.path.join(out, name))
+        for found in (in_python, in_cpp):
+            # The two loaders optimize a graph differently, and add its four numbers in another order.
+            value = np.frombuffer(bytes.fromhex(found), np.float32)[0]
+            assert np.isclose(value, wanted, rtol=1e-6), (value, wanted)
     shutil.rmtree(out, ignore_errors=True)
