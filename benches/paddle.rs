@@ -46,7 +46,9 @@ fn main() -> Outcome<()> {
     if let Some(at) = args.iter().position(|arg| arg == "--child") {
         return child(&args[at + 1..]);
     }
-    println!("| work | median s | min s | reference | median s | min s | ratio | anonymous MiB |");
+    println!(
+        "| work | median s | min s | reference | median s | min s | ratio of minima | anonymous MiB |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     listing()?;
     conversions()?;
@@ -61,7 +63,9 @@ fn child(args: &[String]) -> Outcome<()> {
             ModelSplitter.write_with(
                 source,
                 prefix,
-                &SplitOptions::new().compression(proto_splitter::record_file::Compression::None),
+                &SplitOptions::new()
+                    .compression(proto_splitter::record_file::Compression::None)
+                    .always_chunked(true),
             )?;
         }
         ["back", message, folder, ..] => {
@@ -246,7 +250,7 @@ fn line(what: &str, ours: &Times, reference: &Times, memory: &str) {
         reference.name,
         reference.median(),
         reference.best(),
-        ours.median() / reference.median(),
+        ours.best() / reference.best(),
     );
 }
 

@@ -69,7 +69,7 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
     }))
 }
 
-/// Writing and reading large parameters, beside `cp` and `sync` of as many bytes.
+/// Writing and reading large parameters, beside `cp`, `sync` and `mv` of as many bytes.
 fn large(folder: &Path, len: u64) -> Outcome<()> {
     let data = folder.join("data");
     let mut out = BufWriter::with_capacity(1 << 20, File::create(&data)?);
@@ -97,32 +97,34 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
         Ok(())
     };
     write()?;
+    // All three put a new file in the place of an old one, since writers of models do.
+    let fresh = folder.join("fresh");
     let read = || -> Outcome<()> {
         let opened = Model::open(&model)?;
         let parameters = opened.default_tag().parameters()?;
+        let mut out = BufWriter::with_capacity(1 << 20, File::create(&fresh)?);
         for (_, files) in parameters.iter() {
-            let mut values = parameters.open(&files[0])?.values()?;
-            let mut out = BufWriter::with_capacity(1 << 20, File::create(&copy)?);
-            io::copy(&mut values, &mut out)?;
-            out.into_inner()?.sync_all()?;
+            io::copy(&mut parameters.open(&files[0])?.values()?, &mut out)?;
         }
-        Ok(())
+        out.into_inner()?.sync_all()?;
+        Ok(std::fs::rename(&fresh, &copy)?)
     };
     let cp = || -> Outcome<()> {
-        let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\"";
+        let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\" && mv \"$1\" \"$2\"";
         let done = Command::new("sh")
             .args(["-c", script])
-            .args([&data, &copy])
+            .args([&data, &fresh, &copy])
             .status()?;
         done.success()
             .then_some(())
             .ok_or_else(|| "cp failed".into())
     };
+    cp()?;
     MEMORY.reset_peak_usage();
     let mut turns = [
-        Contestant::new("cp and sync", cp),
+        Contestant::new("cp, sync and mv", cp),
         Contestant::new("write a model", write),
-        Contestant::new("read each parameter to a file", read),
+        Contestant::new("read all parameters to a file", read),
     ];
     let times = in_turns(ROUNDS, &mut turns)?;
     let peak = MEMORY.peak_usage_as_mb();
@@ -133,10 +135,10 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     if peak > MOST_MIB {
         return Err(format!("more than {MOST_MIB} MiB of heap").into());
     }
-    println!("| work | best s | median s | times cp |");
+    println!("| work | best s | median s | of cp's best |");
     println!("| --- | --- | --- | --- |");
     for time in &times {
-        let ratio = time.median() / times[0].median();
+        let ratio = time.best() / times[0].best();
         println!(
             "| {} | {:.2} | {:.2} | {ratio:.2} |",
             time.name,

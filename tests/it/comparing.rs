@@ -1,6 +1,6 @@
 use prost::Message;
 use prost_reflect::DynamicMessage;
-use proto_splitter::compare::{Comparison, How, compare};
+use proto_splitter::compare::{Comparison, DifferenceKind, compare};
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::edit::replace_plain;
 use proto_splitter::merge::{Limits, MergeOptions};
@@ -196,7 +196,7 @@ fn large_values_are_compared_to_their_last_byte() {
         panic!("they differ")
     };
     assert_eq!(found.len(), 2);
-    let how = How::Bytes {
+    let how = DifferenceKind::Bytes {
         first: 3_000_000,
         second: 3_000_000,
         at: 2_999_999,

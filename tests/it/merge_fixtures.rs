@@ -322,7 +322,7 @@ fn the_many_fields_by_google_merge() {
     metadata.message.as_mut().unwrap().chunked_fields.clear();
     let options = MergeOptions::new().descriptor(descriptor.clone());
     let source = std::fs::read(folder.join("many-field.cpb")).unwrap();
-    let part = ChunkedFile::with_metadata(source, metadata, options.get_limits()).unwrap();
+    let part = ChunkedFile::with_metadata(source, metadata, &options.limits).unwrap();
     let part = message(&descriptor, &part.merge_to_bytes(&options).unwrap());
     assert_eq!(
         part.to_string(),

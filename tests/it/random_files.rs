@@ -97,7 +97,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         Ok(written) => written,
         Err(error) => {
             // So small may files be that their trailer, which has to be in one, is larger.
-            let limited = options.get_max_file_size().is_some();
+            let limited = options.max_file_size.is_some();
             let refused = match error.kind() {
                 ErrorKind::Uncuttable => true,
                 ErrorKind::LimitExceeded => limited,
@@ -117,7 +117,7 @@ fn round_trip(schema: &Schema, random: &mut Random, tally: &mut Tally) {
         .write_with(&source, one.path().join("message"), &alone)
         .unwrap();
     assert!(contents(one.path()) == files, "{}", about());
-    if options.get_max_file_size().is_none() {
+    if options.max_file_size.is_none() {
         let mut stream = Vec::new();
         let streamed = SizeSplitter.write_to_with(&source, &mut stream, &options);
         assert_eq!(streamed.unwrap().is_split, written.is_split);

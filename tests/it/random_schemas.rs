@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
 use proto_splitter::merge::{MergeOptions, Merger};
 use proto_splitter::split::{
-    ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
-    View,
+    ComposableSplitter, Profile, SizeSplitter, Source, SourceView, Split, SplitContext, SplitExt,
+    SplitOptions,
 };
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, cases, message};
@@ -122,7 +122,7 @@ impl Whimsical<'_> {
 }
 
 /// The values in a message that can be looked at.
-fn values<'a>(message: &'a View<'a>) -> Result<Vec<View<'a>>> {
+fn values<'a>(message: &'a SourceView<'a>) -> Result<Vec<SourceView<'a>>> {
     let mut found = Vec::new();
     let has_value = |kind| matches!(kind, Kind::Message(_) | Kind::Bytes | Kind::String);
     let fields = message.descriptor().into_iter().flat_map(|d| d.fields());

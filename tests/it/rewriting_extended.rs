@@ -108,7 +108,7 @@ fn chunks_in_several_files_come_to_one() {
     assert!(open(&target).trailer().metadata().files.is_empty());
 
     for place in [0, 7, 39].map(|at| format!("message_type[{at}]")) {
-        let path = FieldPath::parse(&place, reading().get_descriptor().unwrap()).unwrap();
+        let path = FieldPath::parse(&place, reading().descriptor.as_ref().unwrap()).unwrap();
         let target = tempfile::tempfile().unwrap();
         let rewritten = replace(&file, &path, b"", &target, &reading(), &options).unwrap();
         assert!(rewritten.copied > 0);
@@ -163,7 +163,7 @@ fn a_value_is_replaced_in_several_files_with_the_others_copied() {
     let model = model(40);
     let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &options);
-    let path = FieldPath::parse("message_type[7]", reading().get_descriptor().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[7]", reading().descriptor.as_ref().unwrap()).unwrap();
     let target = folder.path().join("new.cpb");
     let options = several(LEAST_MAX_FILE_SIZE, Compression::None);
     let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
@@ -290,7 +290,7 @@ fn chunks_that_share_a_record_need_room_once() {
     assert_eq!(rewritten.files.len(), 0);
     assert!(made(&ChunkedFile::open(&target).unwrap()) == model.encode_to_vec());
 
-    let path = FieldPath::parse("message_type[7]", reading().get_descriptor().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[7]", reading().descriptor.as_ref().unwrap()).unwrap();
     let target = folder.path().join("new.cpb");
     let rewritten = replace_to_file(&file, &path, b"", &target, &reading(), &options).unwrap();
     assert_eq!(rewritten.files.len(), 0);
@@ -454,7 +454,7 @@ fn what_a_trailer_says_that_is_not_known_is_kept() {
     recompress(&file, &target, &RewriteOptions::new()).unwrap();
     assert!(check(&target) == model.encode_to_vec());
 
-    let path = FieldPath::parse("message_type[3]", reading().get_descriptor().unwrap()).unwrap();
+    let path = FieldPath::parse("message_type[3]", reading().descriptor.as_ref().unwrap()).unwrap();
     let target = tempfile::tempfile().unwrap();
     let options = RewriteOptions::new();
     replace(&file, &path, b"", &target, &reading(), &options).unwrap();

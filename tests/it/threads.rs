@@ -13,7 +13,7 @@ use proto_splitter::merge::{ChunkStore, MergeOptions, MergePlan, Merger};
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{RecordReader, RecordWriter};
 use proto_splitter::split::{
-    ChunkCompression, SizeSplitter, Source, Split, SplitExt, SplitOptions, SplitPlan, View,
+    ChunkCompression, SizeSplitter, Source, SourceView, Split, SplitExt, SplitOptions, SplitPlan,
     Written, WrittenStream,
 };
 use proto_splitter::view::MessageView;
@@ -84,7 +84,7 @@ fn plans_files_and_options_go_from_thread_to_thread() {
     check::<Split>();
     check::<Written>();
     check::<WrittenStream>();
-    check::<View>();
+    check::<SourceView>();
     check::<MergeOptions>();
     check::<MergePlan>();
     check::<Progress>();

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         options(&inputs[1], &args.reading)?,
     ];
     let name = |message: &MessageDescriptor| message.full_name().to_owned();
-    let names = [0, 1].map(|side| known[side].get_descriptor().map(name));
+    let names = [0, 1].map(|side| known[side].descriptor.as_ref().map(name));
     if let [Some(a), Some(b)] = &names
         && a != b
     {
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     }
     // What one says goes for both.
     let [a, b] = known;
-    let message = a.get_descriptor().or(b.get_descriptor()).cloned();
+    let message = a.descriptor.as_ref().or(b.descriptor.as_ref()).cloned();
     let [a, b] = [a, b].map(|options| options.descriptor(message.clone()));
     let sources = [Source::open(&inputs[0], &a)?, Source::open(&inputs[1], &b)?];
     // Of the two only the first is followed.

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         Some(_) => output.writing("reading"),
     });
     let failed = |error: &Error| failure(&input.file, text, &options, error);
-    let query = PathQuery::parse(text, options.get_descriptor());
+    let query = PathQuery::parse(text, options.descriptor.as_ref());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     let source = Source::open(&input, &options)?;
     if let Some(target) = target(args) {
@@ -150,7 +150,7 @@ fn with_meant(view: &MessageView<'_, File>, query: &PathQuery, error: Error) -> 
 /// What went wrong with a path in a file, and what was meant, if that can be guessed.
 pub(crate) fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
-    match (error.kind(), options.get_descriptor()) {
+    match (error.kind(), options.descriptor.as_ref()) {
         (ErrorKind::InvalidPath, None) => untyped(file, &failure),
         (ErrorKind::InvalidPath, Some(root)) => match suggest::path(path, root) {
             Some(meant) => Failure::bad(format!("{}; did you mean `{meant}`?", failure.message())),

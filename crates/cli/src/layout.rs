@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{
-    Chunk, ChunkKind, ChunkLayout, ChunkPart, PartKind, ReaderOptions, RecordFile,
+    Chunk, ChunkLayout, ChunkPart, ChunkType, PartKind, ReaderOptions, RecordFile,
 };
 use serde::Serialize;
 
@@ -331,11 +331,11 @@ impl Region {
             end: chunk.end().0,
             what: match chunk.header.kind {
                 _ if has_trailer => What::Trailer,
-                ChunkKind::Signature => What::Signature,
-                ChunkKind::Metadata => What::FileMetadata,
-                ChunkKind::Padding => What::Padding,
-                ChunkKind::Simple => What::Records,
-                ChunkKind::Transposed => What::TransposedRecords,
+                ChunkType::Signature => What::Signature,
+                ChunkType::Metadata => What::FileMetadata,
+                ChunkType::Padding => What::Padding,
+                ChunkType::Simple => What::Records,
+                ChunkType::Transposed => What::TransposedRecords,
                 _ => What::Unknown,
             },
             chunks: Vec::new(),

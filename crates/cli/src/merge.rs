@@ -109,7 +109,7 @@ fn to_standard_output(
 ) -> Result<Exit, Failure> {
     let failed = |error: &Error| Failure::of(&input.file, error);
     match input.form {
-        Form::Chunked => source::chunked(input, options.get_limits())?
+        Form::Chunked => source::chunked(input, &options.limits)?
             .merge_to(output, options)
             .map(drop)
             .map_err(|error| failed(&error))?,
@@ -132,7 +132,7 @@ pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions,
     if input.form == Form::Plain || (known.is_some() && types.asked().is_none()) {
         return Ok(options.descriptor(known));
     }
-    let file = source::chunked(input, options.get_limits())?;
+    let file = source::chunked(input, &options.limits)?;
     let said = file.trailer().message_type();
     if let (Some(known), Some(said)) = (&known, said)
         && known.full_name() != said
@@ -164,7 +164,8 @@ fn warning(target: &Path, bytes: u64) -> Option<String> {
 impl Report {
     fn new(target: &Path, input: &Input, merged: Merged, options: &MergeOptions) -> Self {
         let known = options
-            .get_descriptor()
+            .descriptor
+            .as_ref()
             .map(|known| known.full_name().to_owned());
         Report {
             output: target.display().to_string(),

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &PiecesArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let options = merge::options(&input, &args.reading)?.progress(output.writing("writing"));
     let failed = |error: &Error| Failure::of(&input.file, error);
-    let field = match options.get_descriptor() {
+    let field = match options.descriptor.as_ref() {
         Some(root) => FieldPath::parse(&args.field, root),
         None => args.field.parse(),
     };

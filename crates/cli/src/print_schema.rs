@@ -38,7 +38,7 @@ struct ProtoFile {
 pub(crate) fn run(args: &PrintSchemaArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     let options = merge::options(&input, &args.reading)?;
-    let Some(message) = options.get_descriptor() else {
+    let Some(message) = options.descriptor.as_ref() else {
         let name = crate::input::shown(&input.file);
         return Err(Failure::usage(match said_by(&input.file) {
             Some(said) => format!("{name}: holds {said}: {SCHEMA_NEEDED}"),

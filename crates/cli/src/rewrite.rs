@@ -89,7 +89,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     check_several(&args.out, &input)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
-    let query = PathQuery::parse(&args.path, reading.get_descriptor());
+    let query = PathQuery::parse(&args.path, reading.descriptor.as_ref());
     let query = query.map_err(|error| failed(&error).into_usage())?;
     let value = value(&args.with)?;
     let source = Source::open(&input, &reading)?;

@@ -26,12 +26,12 @@ pub(crate) enum Source {
 impl Source {
     pub(crate) fn open(input: &Input, options: &MergeOptions) -> Result<Self, Failure> {
         if input.form == Form::Chunked {
-            let file = chunked(input, options.get_limits())?;
+            let file = chunked(input, &options.limits)?;
             return Ok(Source::Chunked(Box::new(file)));
         }
         let open = OpenOptions::new()
-            .descriptor(options.get_descriptor().cloned())
-            .limits(options.get_limits().clone())
+            .descriptor(options.descriptor.as_ref().cloned())
+            .limits(options.limits.clone())
             .companion(input.companion.clone());
         if let Some(opened) = assembled(input, &open)? {
             if opened.plain().is_none() {

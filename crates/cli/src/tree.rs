@@ -151,7 +151,7 @@ fn measure(
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<(SizeTree, Entered), Failure> {
     let text = args.path.as_deref().unwrap_or_default();
-    let root = options.get_descriptor();
+    let root = options.descriptor.as_ref();
     let failed = |error: &Error| failure(&input.file, text, root, error);
     let query = PathQuery::parse(text, root).ok();
     let query = query.filter(|query| query.singular().0.as_path().is_none());

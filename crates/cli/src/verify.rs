@@ -88,7 +88,7 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
         .progress(output.reading("verifying"));
-    let known = options.get_descriptor();
+    let known = options.descriptor.as_ref();
     let deep = match (args.deep, known) {
         (true, None) => {
             let name = crate::input::shown(&input.file);
@@ -193,7 +193,7 @@ impl Report {
             return Ok(malformed.into_iter().collect());
         }
         let failed = |error: &_| Failure::of(&input.file, error);
-        let file = source::chunked(input, options.get_limits())?;
+        let file = source::chunked(input, &options.limits)?;
         if self.message.is_none() {
             self.message = file.trailer().message_type().map(str::to_owned);
         }
@@ -301,7 +301,7 @@ impl Against {
         let merged = merged.view(options.clone());
         let merged = merged.map_err(|error| Failure::of(&input.file, &error))?;
         let file = File::open(original).map_err(|error| Failure::io(original, &error))?;
-        let known = options.get_descriptor();
+        let known = options.descriptor.as_ref();
         let reading = match known {
             Some(known) => MergeOptions::new().descriptor(known.clone()),
             None => MergeOptions::new(),

@@ -35,7 +35,7 @@ use record_file::ReadAt;
 use crate::Result;
 use crate::view::MessageView;
 use crate::wire::{Input, WireCursor};
-pub use difference::{Comparison, Difference, How};
+pub use difference::{Comparison, Difference, DifferenceKind};
 use walk::{Sides, Walk, first_byte};
 
 /// Compares two messages, and tells at most `limit` differences, at least one; the type is that of

@@ -26,7 +26,7 @@ pub(crate) use open::{
     no_way_to_others, open_path, open_path_with, open_sources, open_sources_with,
 };
 pub use options::MergeOptions;
-pub use plan::merge_plan::{MergePlan, Segment, SegmentSource};
+pub use plan::merge_plan::{MergePlan, MergeSegment, SegmentSource};
 pub use plan::planner::plan;
 pub(crate) use plan::planner::plan_part;
 pub use read::chunk_store::{ChunkStore, Places};

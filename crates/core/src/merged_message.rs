@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
-use record_file::{Chunk, ChunkKind, CompressionKind, ReadAt};
+use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 
 use crate::chunked_file::ChunkedFile;
 use crate::io::threads;
 use crate::merge::{
-    ChunkStore, FilePlace, MergeOptions, MergePlan, Segment, SegmentSource, scatter,
+    ChunkStore, FilePlace, MergeOptions, MergePlan, MergeSegment, SegmentSource, scatter,
 };
 use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result};
@@ -202,7 +202,7 @@ impl<S: ReadAt> MergedMessage<S> {
             let stored = records.stored(position)?;
             let header = stored.chunk.header;
             let plain = stored.compression == CompressionKind::None
-                && header.kind == ChunkKind::Simple
+                && header.kind == ChunkType::Simple
                 && header.num_records == 1;
             // The record's bytes are the last of its chunk's data.
             let front = header.data_size.checked_sub(header.decoded_data_size);
@@ -256,7 +256,7 @@ impl<S: ReadAt> ReadAt for MergedMessage<S> {
         let segments = self.plan.segments();
         let behind = segments.partition_point(|segment| segment.offset <= offset);
         let segment = behind.checked_sub(1).and_then(|at| segments.get(at));
-        let is_inside = |segment: &&Segment| offset - segment.offset < segment.len();
+        let is_inside = |segment: &&MergeSegment| offset - segment.offset < segment.len();
         let Some(segment) = segment.filter(is_inside) else {
             return Ok(0);
         };
@@ -342,7 +342,7 @@ mod tests {
 
     /// The start of chunk `chunk`'s value in the merged message.
     fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
-        let at = |segment: &&Segment| {
+        let at = |segment: &&MergeSegment| {
             matches!(&segment.source, SegmentSource::Chunk { chunk: of, range }
                 if *of == chunk && range.end - range.start == CHUNK as u64)
         };

@@ -38,15 +38,15 @@ pub use options::{
 pub use plan::decisions::AddedChunk;
 pub(crate) use plan::readable::check_file_count;
 pub use plan::size_splitter::SizeSplitter;
-pub use plan::split_plan::{PlannedChunk, Segment, SplitPlan};
+pub use plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
 pub use plan::splitter::{ComposableSplitter, SplitContext};
 pub use read::source::Source;
 pub use read::source_view::elements::{Elements, Entries};
-pub use read::source_view::{View, ViewKind};
+pub use read::source_view::{SourceView, ViewKind};
 pub use split_ext::SplitExt;
 pub use split_input::SplitInput;
 pub(crate) use write::commit::Commit;
-pub use write::in_memory::{Chunk, Split};
+pub use write::in_memory::{ChunkBytes, Split};
 pub use write::multi_file::parts_beside;
 pub(crate) use write::multi_file::{DonePart, check_size, complete_part, stem_beside};
 pub(crate) use write::probe::decide_stream;

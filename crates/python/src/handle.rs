@@ -230,7 +230,7 @@ fn open_reader(
 fn descriptor(open: &Open) -> Option<&MessageDescriptor> {
     match open {
         Open::Path(opened) => opened.descriptor(),
-        Open::Chunks(_, options) => options.get_descriptor(),
+        Open::Chunks(_, options) => options.descriptor.as_ref(),
     }
 }
 

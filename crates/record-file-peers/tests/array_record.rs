@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Once;
 
-use record_file::{ChunkKind, ReaderOptions, RecordFile};
+use record_file::{ChunkType, ReaderOptions, RecordFile};
 use record_file_peers::{read_ours, records};
 
 /// Has array_record write a file; `None` if it isn't installed.
@@ -83,9 +83,9 @@ fn groups_are_chunks_and_an_index_follows_them() {
             let transposed = options.contains("transpose");
             for chunk in with_records.take(groups) {
                 let expected = if transposed {
-                    ChunkKind::Transposed
+                    ChunkType::Transposed
                 } else {
-                    ChunkKind::Simple
+                    ChunkType::Simple
                 };
                 assert_eq!(chunk.header.kind, expected, "{what}");
                 if options.contains("pad_to_block_boundary:true") {

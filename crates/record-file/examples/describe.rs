@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fs::File;
 
 use record_file::{
-    ChunkKind, Compression, ReadAt, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
+    ChunkType, Compression, ReadAt, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +26,7 @@ fn describe(source: impl ReadAt) -> Result<(), Box<dyn Error>> {
         let chunk = chunk?;
         let header = chunk.header;
         let compression = match header.kind {
-            ChunkKind::Simple | ChunkKind::Transposed | ChunkKind::Metadata => {
+            ChunkType::Simple | ChunkType::Transposed | ChunkType::Metadata => {
                 file.compression(&chunk)?.to_string()
             }
             _ => String::new(),

@@ -12,7 +12,7 @@ pub(crate) const MAX_RECORDS: u64 = (1 << 56) - 1;
 /// What a chunk is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ChunkKind {
+pub enum ChunkType {
     /// `s`: the first 64 bytes of a file.
     Signature,
     /// `m`: a `RecordsMetadata` message about the file.
@@ -27,15 +27,15 @@ pub enum ChunkKind {
     Unknown(u8),
 }
 
-impl ChunkKind {
+impl ChunkType {
     pub(crate) fn from_byte(byte: u8) -> Self {
         match byte {
-            b's' => ChunkKind::Signature,
-            b'm' => ChunkKind::Metadata,
-            b'p' => ChunkKind::Padding,
-            b'r' => ChunkKind::Simple,
-            b't' => ChunkKind::Transposed,
-            other => ChunkKind::Unknown(other),
+            b's' => ChunkType::Signature,
+            b'm' => ChunkType::Metadata,
+            b'p' => ChunkType::Padding,
+            b'r' => ChunkType::Simple,
+            b't' => ChunkType::Transposed,
+            other => ChunkType::Unknown(other),
         }
     }
 
@@ -43,12 +43,12 @@ impl ChunkKind {
     #[must_use]
     pub const fn byte(self) -> u8 {
         match self {
-            ChunkKind::Signature => b's',
-            ChunkKind::Metadata => b'm',
-            ChunkKind::Padding => b'p',
-            ChunkKind::Simple => b'r',
-            ChunkKind::Transposed => b't',
-            ChunkKind::Unknown(byte) => byte,
+            ChunkType::Signature => b's',
+            ChunkType::Metadata => b'm',
+            ChunkType::Padding => b'p',
+            ChunkType::Simple => b'r',
+            ChunkType::Transposed => b't',
+            ChunkType::Unknown(byte) => byte,
         }
     }
 }
@@ -67,7 +67,7 @@ impl ChunkKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// What the chunk is for.
-    pub kind: ChunkKind,
+    pub kind: ChunkType,
     /// Bytes of data as stored.
     pub data_size: u64,
     /// The hash of the data as stored.
@@ -80,7 +80,7 @@ pub struct ChunkHeader {
 
 impl ChunkHeader {
     pub(crate) const SIGNATURE: ChunkHeader = ChunkHeader {
-        kind: ChunkKind::Signature,
+        kind: ChunkType::Signature,
         data_size: 0,
         // Of no bytes; a test compares.
         data_hash: 0x72c3_b1e9_c013_9fe1,
@@ -114,7 +114,7 @@ impl ChunkHeader {
             return Err(Error::hash(begin, "chunk header", stored, computed));
         }
         Ok(ChunkHeader {
-            kind: ChunkKind::from_byte(bytes[24]),
+            kind: ChunkType::from_byte(bytes[24]),
             data_size,
             data_hash,
             num_records: typed >> 8,
@@ -134,18 +134,18 @@ impl ChunkHeader {
     /// Refuses claims that the kind of chunk can't make.
     pub(crate) fn check_claims(&self, begin: u64) -> Result<()> {
         let (no_data, no_records, no_decoded) = match self.kind {
-            ChunkKind::Signature => (true, true, true),
-            ChunkKind::Padding => (false, true, true),
-            ChunkKind::Metadata => (false, true, false),
-            ChunkKind::Simple | ChunkKind::Transposed => return Ok(()),
-            ChunkKind::Unknown(byte) if self.num_records > 0 => {
+            ChunkType::Signature => (true, true, true),
+            ChunkType::Padding => (false, true, true),
+            ChunkType::Metadata => (false, true, false),
+            ChunkType::Simple | ChunkType::Transposed => return Ok(()),
+            ChunkType::Unknown(byte) if self.num_records > 0 => {
                 return Err(Error::at(
                     ErrorKind::Unsupported,
                     begin,
                     format!("records in a chunk of unknown type {byte:#04x}"),
                 ));
             }
-            ChunkKind::Unknown(_) => return Ok(()),
+            ChunkType::Unknown(_) => return Ok(()),
         };
         let claim = if no_data && self.data_size > 0 {
             "data"
@@ -164,12 +164,12 @@ impl ChunkHeader {
 
     fn name(&self) -> &'static str {
         match self.kind {
-            ChunkKind::Signature => "signature",
-            ChunkKind::Metadata => "metadata",
-            ChunkKind::Padding => "padding",
-            ChunkKind::Simple => "simple",
-            ChunkKind::Transposed => "transposed",
-            ChunkKind::Unknown(_) => "unknown",
+            ChunkType::Signature => "signature",
+            ChunkType::Metadata => "metadata",
+            ChunkType::Padding => "padding",
+            ChunkType::Simple => "simple",
+            ChunkType::Transposed => "transposed",
+            ChunkType::Unknown(_) => "unknown",
         }
     }
 }
@@ -187,7 +187,7 @@ impl Chunk {
     /// How many records a reader finds in it.
     pub(crate) fn records(&self) -> u64 {
         match self.header.kind {
-            ChunkKind::Simple | ChunkKind::Transposed => self.header.num_records,
+            ChunkType::Simple | ChunkType::Transposed => self.header.num_records,
             _ => 0,
         }
     }
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn round_trip_and_damage() {
         let header = ChunkHeader {
-            kind: ChunkKind::Simple,
+            kind: ChunkType::Simple,
             data_size: 5,
             data_hash: 77,
             num_records: MAX_RECORDS,
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn end_leaves_a_position_for_each_record() {
         let mut header = ChunkHeader::SIGNATURE;
-        header.kind = ChunkKind::Simple;
+        header.kind = ChunkType::Simple;
         header.data_size = 34;
         header.num_records = 70_000;
         assert_eq!(header.end(64), 70_064);

@@ -1,6 +1,6 @@
 //! From the data of a chunk, of whatever kind, to its records.
 
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkType};
 use crate::codec::Decoders;
 use crate::decoded::DecodedChunk;
 use crate::error::Result;
@@ -18,8 +18,8 @@ pub(crate) fn decode_chunk(
     projection: &FieldProjection,
 ) -> Result<DecodedChunk> {
     match chunk.header.kind {
-        ChunkKind::Simple => simple::decode(chunk, data.into_vec(), decoders, options),
-        ChunkKind::Transposed => transpose::decode(
+        ChunkType::Simple => simple::decode(chunk, data.into_vec(), decoders, options),
+        ChunkType::Transposed => transpose::decode(
             chunk,
             chunk.header.num_records,
             data,
@@ -28,7 +28,7 @@ pub(crate) fn decode_chunk(
             projection,
         ),
         // Of one record, which isn't counted as one: the serialized metadata.
-        ChunkKind::Metadata => {
+        ChunkType::Metadata => {
             transpose::decode(chunk, 1, data, decoders, options, &FieldProjection::all())
         }
         _ => Ok(DecodedChunk::default()),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 pub use walk::Chunks;
 
 use crate::block::is_chunk_boundary;
-use crate::chunk::{Chunk, ChunkKind, file_start};
+use crate::chunk::{Chunk, ChunkType, file_start};
 use crate::codec::Decoders;
 use crate::compression::CompressionKind;
 use crate::decode_chunk::decode_chunk;
@@ -156,7 +156,7 @@ impl<S: ReadAt> RecordFile<S> {
             return Ok(None);
         }
         let chunk = self.chunk_header_at(signature.end())?;
-        if chunk.header.kind != ChunkKind::Metadata {
+        if chunk.header.kind != ChunkType::Metadata {
             return Ok(None);
         }
         Ok(self.decode(&chunk)?.record_bytes(0))
@@ -229,7 +229,7 @@ impl<S: ReadAt> RecordFile<S> {
     /// ```
     pub fn read_chunk(&self, begin: ChunkOffset) -> Result<DecodedChunk> {
         let chunk = self.chunk_header_at(begin)?;
-        if chunk.header.kind == ChunkKind::Metadata {
+        if chunk.header.kind == ChunkType::Metadata {
             return Ok(DecodedChunk::default());
         }
         self.decode(&chunk)
@@ -432,7 +432,7 @@ impl<S: ReadAt> RecordFile<S> {
         if position.record_index() >= chunk.header.num_records {
             return Err(Error::no_record_at(position.numeric()));
         }
-        if chunk.header.kind == ChunkKind::Simple && chunk.header.num_records == 1 {
+        if chunk.header.kind == ChunkType::Simple && chunk.header.num_records == 1 {
             return RecordStream::open(self, payload);
         }
         let record = self.decode(&chunk)?.record_at(position)?;

@@ -112,7 +112,7 @@ mod transpose;
 mod varint;
 mod writer;
 
-pub use chunk::{Chunk, ChunkHeader, ChunkKind};
+pub use chunk::{Chunk, ChunkHeader, ChunkType};
 pub use compression::{Compression, CompressionKind, DEFAULT_BROTLI_LEVEL, DEFAULT_ZSTD_LEVEL};
 pub use decoded::DecodedChunk;
 pub use describe::{ChunkLayout, ChunkPart, PartKind};

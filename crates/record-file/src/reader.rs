@@ -17,7 +17,7 @@ pub use recover::SkippedRegion;
 pub use search::{Found, Guide};
 use two::Verified;
 
-use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
+use crate::chunk::{Chunk, ChunkHeader, ChunkType};
 use crate::codec::Decoders;
 use crate::decode_chunk::decode_chunk;
 use crate::decoded::DecodedChunk;
@@ -375,7 +375,7 @@ impl<I: Input> RecordReader<I> {
             return Ok(false);
         };
         let records = match chunk.header.kind {
-            ChunkKind::Simple | ChunkKind::Transposed => self.decode(&chunk)?,
+            ChunkType::Simple | ChunkType::Transposed => self.decode(&chunk)?,
             // Metadata, padding: verified, though nothing in it is of use here.
             _ => {
                 self.check_data(chunk)?;
@@ -401,7 +401,7 @@ impl<I: Input> RecordReader<I> {
             return Ok(None);
         };
         let claims = chunk.header.check_claims(begin).and_then(|()| {
-            if begin == 0 && chunk.header.kind != ChunkKind::Signature {
+            if begin == 0 && chunk.header.kind != ChunkType::Signature {
                 return Err(Error::not_ours());
             }
             Ok(())
@@ -421,7 +421,7 @@ impl<I: Input> RecordReader<I> {
     }
 
     fn decode(&mut self, chunk: &Chunk) -> Result<DecodedChunk, Fault> {
-        if chunk.header.kind == ChunkKind::Simple
+        if chunk.header.kind == ChunkType::Simple
             && chunk.header.data_size > self.options.stream_from
         {
             self.check_room(chunk)?;
@@ -489,7 +489,7 @@ impl<I: Input> RecordReader<I> {
         let size = match kind {
             // Said now, a plain stream can still be read in another way. What can't be is found
             // when it is decoded.
-            ChunkKind::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
+            ChunkType::Simple if decoded_data_size <= data_size.saturating_mul(MOST_EXPANDED) => {
                 data_size.max(decoded_data_size)
             }
             _ => data_size,

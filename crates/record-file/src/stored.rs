@@ -1,5 +1,5 @@
 //! The data of a chunk, in memory that may have room for more.
-use crate::chunk::{Chunk, ChunkHeader, ChunkKind};
+use crate::chunk::{Chunk, ChunkHeader, ChunkType};
 use crate::codec::{Decoders, TRUSTED_SIZE, resize};
 use crate::compression::CompressionKind;
 use crate::fault::Fault;
@@ -77,7 +77,7 @@ impl Stored {
         let Ok(len) = usize::try_from(chunk.header.data_size) else {
             return Ok(None);
         };
-        let is_transposed = chunk.header.kind == ChunkKind::Transposed;
+        let is_transposed = chunk.header.kind == ChunkType::Transposed;
         let room = transposed_room(&chunk.header, known, options).filter(|_| is_transposed);
         let Some(room) = room else {
             return Ok(None);

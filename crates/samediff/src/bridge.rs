@@ -57,7 +57,7 @@ pub fn import(path: impl AsRef<Path>) -> Result<TagContent> {
 /// As [`import`].
 pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<TagContent> {
     let path = path.as_ref();
-    let limits = options.get_limits();
+    let limits = &options.limits;
     import_any(path, limits).map_err(|error| error.in_file(path.display()))
 }
 

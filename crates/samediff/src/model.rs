@@ -22,7 +22,7 @@ use crate::{Array, Error, ErrorKind, Graph, Result, Tag, graph, text};
 /// How a model is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelOptions {
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 impl ModelOptions {
@@ -32,10 +32,6 @@ impl ModelOptions {
         ModelOptions {
             limits: Limits::new(),
         }
-    }
-
-    pub(crate) const fn get_limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// What the reader puts up with ([`Limits::new`]).
@@ -72,7 +68,7 @@ impl ModelOptions {
 #[derive(Clone, Debug)]
 pub struct Model {
     archive: Archive,
-    limits: Limits,
+    pub(crate) limits: Limits,
     path: Option<PathBuf>,
     /// At least one, oldest first.
     tags: Vec<Folder>,

@@ -154,13 +154,13 @@ impl<'a> Canonical<'a> {
         let meter = self.progress.meter(plan.len());
         for segment in plan.segments() {
             let range = match segment {
-                plan::Segment::Literal(range) => {
+                plan::ChunkSegment::Literal(range) => {
                     let bytes = plan.literal(range);
                     sink.write_all(bytes)?;
                     meter.advance(bytes.len() as u64)?;
                     continue;
                 }
-                plan::Segment::Source(range) => range,
+                plan::ChunkSegment::Source(range) => range,
             };
             let mut position = range.start;
             while position < range.end {

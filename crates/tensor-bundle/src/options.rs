@@ -19,8 +19,8 @@ pub const MAX_SHARDS: u32 = 99_999;
 #[derive(Clone, Debug, Default)]
 pub struct BundleOptions {
     threads: Option<NonZeroUsize>,
-    force: bool,
-    progress: Progress,
+    pub(crate) force: bool,
+    pub(crate) progress: Progress,
 }
 
 impl BundleOptions {
@@ -58,13 +58,5 @@ impl BundleOptions {
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         self.threads.unwrap_or_else(cores)
-    }
-
-    pub(crate) fn get_force(&self) -> bool {
-        self.force
-    }
-
-    pub(crate) fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }

@@ -173,11 +173,11 @@ impl<'a> BundlePlan<'a> {
     ) -> Result<WrittenBundle> {
         let prefix = prefix.as_ref();
         let num_shards = u32::try_from(self.shards.len()).unwrap_or(MAX_SHARDS);
-        let mut index = AtomicFile::create(index_path(prefix), options.get_force())?;
+        let mut index = AtomicFile::create(index_path(prefix), options.force)?;
         let mut shards = Vec::with_capacity(self.shards.len());
         for (shard, len) in (0..num_shards).zip(&self.shards) {
             let path = data_path(prefix, shard, num_shards);
-            let file = AtomicFile::create(&path, options.get_force())?;
+            let file = AtomicFile::create(&path, options.force)?;
             file.as_file()
                 .set_len(*len)
                 .map_err(|error| Error::from(error).context(path.display()))?;
@@ -199,7 +199,7 @@ impl<'a> BundlePlan<'a> {
 
     /// Copies all tensors, and gives the crc32c of each.
     fn write_tensors(&self, shards: &[AtomicFile], options: &BundleOptions) -> Result<Vec<u32>> {
-        let meter = options.get_progress().meter(self.size());
+        let meter = options.progress.meter(self.size());
         let jobs: Vec<(usize, u64, u64)> = self
             .tensors
             .iter()

@@ -40,7 +40,7 @@ impl Bundle {
     /// aren't stored as they should be, [`ErrorKind::Io`] if a data file can't be read.
     pub fn verify(&self, options: &BundleOptions) -> Result<VerifiedBundle> {
         let bytes = self.tensors().iter().map(Tensor::size).sum();
-        let meter = options.get_progress().meter(bytes);
+        let meter = options.progress.meter(bytes);
         let jobs: Vec<Job<'_>> = self.tensors().iter().flat_map(jobs).collect();
         let made = work::map(options.thread_count(), jobs.len(), |at, buffer| {
             let job = &jobs[at];

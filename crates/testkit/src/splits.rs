@@ -45,7 +45,7 @@ pub fn check<S: ComposableSplitter>(
     for (chunk, planned) in chunks.iter().zip(plan.chunks()) {
         assert_eq!(chunk.len() as u64, planned.size(), "a plan knows its sizes");
     }
-    if options.get_profile() == Profile::Extended {
+    if options.profile == Profile::Extended {
         // TensorFlow's ways don't hold for it: what it gives is compared by bytes.
         return Outcome::Split(Box::new(split));
     }
@@ -87,19 +87,19 @@ fn check_refusal(error: &Error, options: &SplitOptions) {
     let (found, allowed) = (next(), next());
     assert!(found > allowed && allowed > Some(0), "{text}");
     let max = [
-        Some(options.get_max_chunk_size()),
-        options.get_max_value_size(),
+        Some(options.effective_max_chunk_size()),
+        options.effective_max_value_size(),
     ];
     assert!(max.contains(&allowed), "{text}");
 }
 
 fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
-    let max = options.get_max_chunk_size();
+    let max = options.effective_max_chunk_size();
     for chunk in plan.chunks() {
         let bounded = match chunk.kind() {
             ChunkKind::Message => chunk.size() <= max,
             ChunkKind::Bytes => options
-                .get_max_value_size()
+                .effective_max_value_size()
                 .is_none_or(|most| chunk.size() <= most),
         };
         assert!(
@@ -119,7 +119,7 @@ fn check_bounds(plan: &SplitPlan, options: &SplitOptions) {
 /// that only hold others at a map key.
 fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
     const LENGTHS: u64 = 40;
-    let max = options.get_max_chunk_size();
+    let max = options.effective_max_chunk_size();
     let chunks = plan.chunks();
     for (index, chunk) in chunks.iter().enumerate() {
         let Some(parent) = chunk.parent() else {
@@ -127,7 +127,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
         };
         let always = chunk.kind() == ChunkKind::Bytes
             && options
-                .get_value_chunk_size()
+                .value_chunk_size
                 .is_some_and(|size| chunk.size() >= size);
         let holder = chunks.iter().any(|other| other.parent() == Some(index));
         // Of a value in several chunks none goes back by itself.

@@ -76,8 +76,8 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
     };
     let (new_options, mut old_options) = (options(&new)?, options(&old)?);
     // A name that doesn't tell the type is no reason to compare names with numbers.
-    if old_options.get_descriptor().is_none() {
-        old_options = old_options.descriptor(new_options.get_descriptor().cloned());
+    if old_options.descriptor.as_ref().is_none() {
+        old_options = old_options.descriptor(new_options.descriptor.as_ref().cloned());
     }
     let (old_tree, _) = measure(&old, &old_options, args, keep)?;
     let (new_tree, _) = measure(&new, &new_options, args, keep)?;

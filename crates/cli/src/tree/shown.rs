@@ -134,7 +134,7 @@ impl Report {
         entered: &Entered,
         limits: Limits,
     ) -> Report {
-        let message = options.get_descriptor();
+        let message = options.descriptor.as_ref();
         let cut = Cut {
             limits,
             whole: tree.root.size,

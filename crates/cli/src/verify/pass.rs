@@ -71,7 +71,7 @@ pub(super) fn go(
             None
         }
         Some(descriptor) => Some(thread::scope(|scope| {
-            let depth = options.get_limits().get_max_message_depth();
+            let depth = options.limits.max_message_depth;
             let (sender, receiver) = sync_channel(QUEUE);
             let pieces = Pieces {
                 receiver,
@@ -114,7 +114,7 @@ fn produce(whole: &Whole<'_>, options: &MergeOptions, sink: &mut Tee<'_>) -> Res
     };
     match input.form {
         Form::Chunked => {
-            let file = ChunkedFile::open_with(&input.file, options.get_limits()).map_err(failed)?;
+            let file = ChunkedFile::open_with(&input.file, &options.limits).map_err(failed)?;
             file.merge_to(sink, options).map_err(failed)?;
         }
         Form::Plain => {

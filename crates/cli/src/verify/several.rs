@@ -93,7 +93,7 @@ impl Report {
     ) -> Result<Vec<Failure>, Failure> {
         let options = options(input, &args.reading)?.descriptor(opened.descriptor().cloned());
         let size = opened.plain().map_or(0, |(_, size)| size);
-        let deep = options.get_descriptor().filter(|_| args.deep);
+        let deep = options.descriptor.as_ref().filter(|_| args.deep);
         let found = pass::go(
             &Whole::Several(input, opened),
             &options,

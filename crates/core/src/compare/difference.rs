@@ -22,13 +22,13 @@ pub struct Difference {
     /// The place.
     pub path: FieldPath,
     /// What is different.
-    pub how: How,
+    pub how: DifferenceKind,
 }
 
 /// What is different about two values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum How {
+pub enum DifferenceKind {
     /// Only the first message has one.
     OnlyInFirst,
     /// Only the second message has one.
@@ -48,7 +48,7 @@ pub enum How {
     },
 }
 
-impl How {
+impl DifferenceKind {
     /// What is different, in words that call the two messages so.
     pub fn said<'a>(&'a self, first: &'a str, second: &'a str) -> impl fmt::Display + 'a {
         Said {
@@ -68,7 +68,7 @@ pub(super) fn is_implicit(field: &FieldRef) -> bool {
 }
 
 struct Said<'a> {
-    how: &'a How,
+    how: &'a DifferenceKind,
     first: &'a str,
     second: &'a str,
 }
@@ -77,11 +77,11 @@ impl fmt::Display for Said<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (a, b) = (self.first, self.second);
         match self.how {
-            How::OnlyInFirst => write!(f, "only in {a}"),
-            How::OnlyInSecond => write!(f, "only in {b}"),
-            How::Counts(x, y) => write!(f, "{x} elements in {a}, {y} in {b}"),
-            How::Values(x, y) => write!(f, "{x} in {a}, {y} in {b}"),
-            How::Bytes { first, second, at } => write!(
+            DifferenceKind::OnlyInFirst => write!(f, "only in {a}"),
+            DifferenceKind::OnlyInSecond => write!(f, "only in {b}"),
+            DifferenceKind::Counts(x, y) => write!(f, "{x} elements in {a}, {y} in {b}"),
+            DifferenceKind::Values(x, y) => write!(f, "{x} in {a}, {y} in {b}"),
+            DifferenceKind::Bytes { first, second, at } => write!(
                 f,
                 "{first} byte{} in {a}, {second} in {b}, different from byte {at} on",
                 if *first == 1 { "" } else { "s" }

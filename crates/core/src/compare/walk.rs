@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
-use super::difference::{Difference, How, is_implicit};
+use super::difference::{Difference, DifferenceKind, is_implicit};
 use super::elements::{Numbers, Occurrences, Runs, Slot, index, number, shown};
 use crate::path::{FieldPath, FieldRef, KeyForm, MapKey, Step, key_codec, with_key};
 use crate::progress::Meter;
@@ -57,7 +57,7 @@ impl<'a> Walk<'a> {
         self.found.len() >= self.limit
     }
 
-    fn add(&mut self, step: Step, how: How) {
+    fn add(&mut self, step: Step, how: DifferenceKind) {
         if !self.is_full() {
             let path = self.path.join(step);
             self.found.push(Difference { path, how });
@@ -213,7 +213,7 @@ impl<'a> Walk<'a> {
         let said = |bits: Option<u64>| bits.filter(|&bits| !(is_implicit && bits == 0));
         match (said(a), said(b)) {
             (Some(a), Some(b)) if a != b => {
-                self.add(step, How::Values(shown(a, kind), shown(b, kind)));
+                self.add(step, DifferenceKind::Values(shown(a, kind), shown(b, kind)));
             }
             (a, b) => self.presence(step, a.is_some(), b.is_some()),
         }
@@ -228,8 +228,8 @@ impl<'a> Walk<'a> {
 
     fn presence(&mut self, step: Step, a: bool, b: bool) {
         match (a, b) {
-            (true, false) => self.add(step, How::OnlyInFirst),
-            (false, true) => self.add(step, How::OnlyInSecond),
+            (true, false) => self.add(step, DifferenceKind::OnlyInFirst),
+            (false, true) => self.add(step, DifferenceKind::OnlyInSecond),
             _ => {}
         }
     }
@@ -280,7 +280,7 @@ impl<'a> Walk<'a> {
             |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
         self.in_pairs(sides, field, next, |walk, _, step, a, b| {
             if a != b {
-                walk.add(step, How::Values(shown(a, kind), shown(b, kind)));
+                walk.add(step, DifferenceKind::Values(shown(a, kind), shown(b, kind)));
             }
             Ok(())
         })
@@ -306,7 +306,10 @@ impl<'a> Walk<'a> {
                 }
                 (None, None) => {
                     if of_a != of_b {
-                        self.add(Step::field(field.number()), How::Counts(of_a, of_b));
+                        self.add(
+                            Step::field(field.number()),
+                            DifferenceKind::Counts(of_a, of_b),
+                        );
                     }
                     return Ok(());
                 }
@@ -425,7 +428,7 @@ impl<'a> Walk<'a> {
         let b = sides.b.bytes(b.clone())?;
         if a != b {
             let [a, b] = [a, b].map(|text| format!("{:?}", String::from_utf8_lossy(text)));
-            self.add(step, How::Values(a, b));
+            self.add(step, DifferenceKind::Values(a, b));
         }
         Ok(())
     }
@@ -438,7 +441,7 @@ impl<'a> Walk<'a> {
         b: &Range<u64>,
     ) -> Result<()> {
         if let Some(at) = first_byte(sides, a, b, self.meter)? {
-            let how = How::Bytes {
+            let how = DifferenceKind::Bytes {
                 first: a.end - a.start,
                 second: b.end - b.start,
                 at,

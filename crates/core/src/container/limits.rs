@@ -49,20 +49,31 @@ pub const LARGEST_DEPTH_LIMIT: u32 = 200;
 ///
 /// const LIMITS: Limits = Limits::new().max_message_size(4 << 30); // 4 GiB
 /// let options = MergeOptions::new().limits(LIMITS);
-/// assert_eq!(options.get_limits().get_max_message_depth(), DEFAULT_MAX_MESSAGE_DEPTH);
+/// assert_eq!(options.limits.max_message_depth, DEFAULT_MAX_MESSAGE_DEPTH);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Limits {
-    pub(crate) max_message_depth: usize,
-    pub(crate) max_nesting: usize,
-    pub(crate) max_trailer_size: u64,
-    pub(crate) max_trailer_memory: u64,
-    pub(crate) max_trailer_levels: u32,
-    pub(crate) max_files: usize,
-    pub(crate) allow_outside: bool,
-    pub(crate) max_cached_size: u64,
-    pub(crate) max_message_size: u64,
-    pub(crate) max_merged_size: Option<u64>,
+    /// How many messages deep a path may lead.
+    pub max_message_depth: usize,
+    /// How deep `ChunkedMessage`s may nest.
+    pub max_nesting: usize,
+    /// How large a trailer may be, in bytes.
+    pub max_trailer_size: u64,
+    /// How much memory a trailer may take, in bytes.
+    pub max_trailer_memory: u64,
+    /// How often a trailer may itself be chunked.
+    pub max_trailer_levels: u32,
+    /// How many other files chunks may be in.
+    pub max_files: usize,
+    /// Whether other files may lie outside of the folder.
+    pub allow_outside: bool,
+    /// How large a shared record chunk may be to be kept, in bytes.
+    pub max_cached_size: u64,
+    /// How large the message may be, in bytes.
+    pub max_message_size: u64,
+    /// How large the merged message may be, in bytes.
+    pub max_merged_size: Option<u64>,
     pub(crate) threads: Option<NonZeroUsize>,
 }
 
@@ -190,11 +201,6 @@ impl Limits {
             "the merged message would have {merged} bytes, made of {stored} that are stored: more than the {most} that `max-merged-size` allows"
         );
         Err(Error::new(ErrorKind::LimitExceeded, message))
-    }
-
-    /// How many messages deep a path may lead.
-    pub const fn get_max_message_depth(&self) -> usize {
-        self.max_message_depth
     }
 
     /// Depth limit for walks that recurse once per nested message.

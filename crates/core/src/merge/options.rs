@@ -13,14 +13,23 @@ use crate::progress::Progress;
 /// Files with our marker need none of it. For others the type decides what the bytes alone can't:
 /// whether a value is bytes or a number written as text, how a map's integer keys are encoded,
 /// whether a message is a group, which fields share a oneof.
+///
+/// Each field is read by its name and set by the method of the same name.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct MergeOptions {
-    pub(crate) descriptor: Option<MessageDescriptor>,
-    pub(crate) assume_plain: bool,
-    pub(crate) limits: Limits,
-    threads: Option<NonZeroUsize>,
-    pub(crate) progress: Progress,
-    pub(crate) force: bool,
+    /// The message's type.
+    pub descriptor: Option<MessageDescriptor>,
+    /// Whether the plain reading is taken where the type would decide.
+    pub assume_plain: bool,
+    /// What is accepted of the file.
+    pub limits: Limits,
+    /// How many threads copy; as many as there are cores if `None`.
+    pub threads: Option<NonZeroUsize>,
+    /// Who is told how far it is.
+    pub progress: Progress,
+    /// Whether a file that is in the way is replaced.
+    pub force: bool,
 }
 
 impl MergeOptions {
@@ -92,16 +101,6 @@ impl MergeOptions {
         self.limits = limits;
         self.limits.threads = self.limits.threads.or(self.threads);
         self
-    }
-
-    /// The message's type.
-    pub const fn get_descriptor(&self) -> Option<&MessageDescriptor> {
-        self.descriptor.as_ref()
-    }
-
-    /// What is accepted of the file.
-    pub const fn get_limits(&self) -> &Limits {
-        &self.limits
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io;
 
-use record_file::{Chunk, ChunkKind as RecordChunkKind, ReadAt, RecordFile, RecordPosition};
+use record_file::{Chunk, ChunkType, ReadAt, RecordFile, RecordPosition};
 
 use super::options::MergeOptions;
 use super::read::chunk_store::ChunkStore;
@@ -208,9 +208,9 @@ impl Verification {
 fn check_unnamed<S: ReadAt>(file: &RecordFile<S>, chunk: &Chunk) -> Result<(), Error> {
     match (chunk.header.kind, chunk.header.num_records) {
         // Its 64 bytes were compared when the file was opened.
-        (RecordChunkKind::Signature, _) => {}
-        (RecordChunkKind::Metadata, _) => drop(file.metadata()?),
-        (RecordChunkKind::Simple, 1) => {
+        (ChunkType::Signature, _) => {}
+        (ChunkType::Metadata, _) => drop(file.metadata()?),
+        (ChunkType::Simple, 1) => {
             let record = RecordPosition::new(chunk.begin().0, 0);
             io::copy(&mut file.record_stream(record)?, &mut io::sink())?;
         }

@@ -37,30 +37,46 @@ pub(crate) fn check_max_file_size(bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// How a message is split and written. What can't be is said, as
-/// [`InvalidConfig`](ErrorKind::InvalidConfig), once it is used.
+/// How a message is split and written.
+///
+/// Each field is read by its name and set by the method of the same name. Invalid values are
+/// reported as [`InvalidConfig`](ErrorKind::InvalidConfig) when the options are used.
 ///
 /// ```
 /// use proto_splitter_core::split::{DEFAULT_MAX_CHUNK_SIZE, SplitOptions};
 /// const OPTIONS: SplitOptions = SplitOptions::new().max_chunk_size(64 << 20);
-/// assert_eq!(OPTIONS.get_max_chunk_size(), 64 << 20);
-/// assert_eq!(SplitOptions::default().get_max_chunk_size(), DEFAULT_MAX_CHUNK_SIZE);
+/// assert_eq!(OPTIONS.max_chunk_size, 64 << 20);
+/// assert_eq!(SplitOptions::default().max_chunk_size, DEFAULT_MAX_CHUNK_SIZE);
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SplitOptions {
-    max_chunk_size: u64,
-    value_chunk_size: Option<u64>,
-    max_value_size: Option<u64>,
-    profile: Profile,
-    max_file_size: Option<u64>,
-    depth_limit: u32,
-    compression: ChunkCompression,
-    force: bool,
-    threads: Option<NonZeroUsize>,
-    progress: Progress,
-    embed_schema: bool,
-    always_chunked: bool,
-    require_byte_exact: bool,
+    /// The most bytes a MESSAGE chunk may have.
+    pub max_chunk_size: u64,
+    /// The size from which a bytes or string value becomes a chunk of its own.
+    pub value_chunk_size: Option<u64>,
+    /// The most bytes a BYTES chunk may have.
+    pub max_value_size: Option<u64>,
+    /// Which readers the file is for.
+    pub profile: Profile,
+    /// The most bytes that a file may have.
+    pub max_file_size: Option<u64>,
+    /// How many messages deep the split looks.
+    pub depth_limit: u32,
+    /// How the records are compressed.
+    pub compression: ChunkCompression,
+    /// Whether files that are in the way are replaced.
+    pub force: bool,
+    /// How many threads work; as many as there are cores if `None`.
+    pub threads: Option<NonZeroUsize>,
+    /// Who is told how far it is.
+    pub progress: Progress,
+    /// Whether the file brings along the schema of its message.
+    pub embed_schema: bool,
+    /// Whether a message in which nothing has to be cut is written as a file of one chunk.
+    pub always_chunked: bool,
+    /// Whether a split fails if a merge would not be byte-exact.
+    pub require_byte_exact: bool,
 }
 
 impl Default for SplitOptions {
@@ -232,76 +248,29 @@ impl SplitOptions {
         }
     }
 
-    /// The most bytes a MESSAGE chunk may have.
-    pub fn get_max_chunk_size(&self) -> u64 {
+    /// The most bytes that a MESSAGE chunk gets: no more than has room in a file.
+    #[must_use]
+    pub fn effective_max_chunk_size(&self) -> u64 {
         let most = self.max_file_size.map_or(u64::MAX, largest_chunk);
         self.max_chunk_size.min(most)
     }
 
-    /// The most bytes that a file may have.
-    pub const fn get_max_file_size(&self) -> Option<u64> {
-        self.max_file_size
-    }
-
-    /// From which size on a bytes or string value becomes a chunk of its own.
-    pub const fn get_value_chunk_size(&self) -> Option<u64> {
-        self.value_chunk_size
-    }
-
-    /// The most bytes a BYTES chunk may have; `None`: any number.
-    pub fn get_max_value_size(&self) -> Option<u64> {
+    /// The most bytes that a BYTES chunk gets; `None`: any number.
+    #[must_use]
+    pub fn effective_max_value_size(&self) -> Option<u64> {
         match self.profile {
             Profile::TensorFlow => self.max_value_size,
             Profile::Extended => {
-                let max = self.get_max_chunk_size();
+                let max = self.effective_max_chunk_size();
                 Some(self.max_value_size.map_or(max, |value| value.min(max)))
             }
         }
     }
 
-    /// Which readers the file is for.
-    pub const fn get_profile(&self) -> Profile {
-        self.profile
-    }
-
-    /// How many messages deep the split looks.
-    pub fn get_depth_limit(&self) -> u32 {
+    /// How many messages deep the split looks: no deeper than [`LARGEST_DEPTH_LIMIT`].
+    #[must_use]
+    pub fn effective_depth_limit(&self) -> u32 {
         self.depth_limit.min(LARGEST_DEPTH_LIMIT)
-    }
-
-    /// How the records are compressed.
-    pub const fn get_compression(&self) -> ChunkCompression {
-        self.compression
-    }
-
-    /// Whether files that are in the way are replaced.
-    pub const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    /// Whether the file brings along the schema of its message.
-    pub const fn get_embed_schema(&self) -> bool {
-        self.embed_schema
-    }
-
-    /// Whether a message in which nothing has to be cut is written as a file of one chunk.
-    pub const fn get_always_chunked(&self) -> bool {
-        self.always_chunked
-    }
-
-    /// Whether a split fails if a merge would not be byte-exact.
-    pub const fn get_require_byte_exact(&self) -> bool {
-        self.require_byte_exact
-    }
-
-    /// How many threads work; as many as there are cores if `None`.
-    pub const fn get_threads(&self) -> Option<NonZeroUsize> {
-        self.threads
-    }
-
-    /// Who is told how far it is.
-    pub const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 }
 

@@ -12,14 +12,14 @@ impl<S: ReadAt> RecordFile<S> {
     /// # Examples
     ///
     /// ```
-    /// use record_file::{ChunkKind, ReaderOptions, RecordFile, RecordWriter};
+    /// use record_file::{ChunkType, ReaderOptions, RecordFile, RecordWriter};
     ///
     /// let mut writer = RecordWriter::with_defaults(Vec::new());
     /// writer.write_record(b"one")?;
     /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new())?;
     /// let kinds = file.chunks().map(|chunk| Ok(chunk?.header.kind));
     /// let kinds = kinds.collect::<Result<Vec<_>, record_file::Error>>()?;
-    /// assert_eq!(kinds, [ChunkKind::Signature, ChunkKind::Simple]);
+    /// assert_eq!(kinds, [ChunkType::Signature, ChunkType::Simple]);
     /// # Ok::<(), record_file::Error>(())
     /// ```
     pub fn chunks(&self) -> Chunks<'_, S> {

@@ -2,7 +2,7 @@
 use std::collections::VecDeque;
 
 use super::{Loaded, RecordReader};
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkType};
 use crate::codec::Decoders;
 use crate::decode_chunk::decode_chunk;
 use crate::decoded::DecodedChunk;
@@ -154,7 +154,7 @@ impl<I: Input> RecordReader<I> {
             return Ok(false);
         }
         let data = match chunk.header.kind {
-            ChunkKind::Simple | ChunkKind::Transposed => {
+            ChunkType::Simple | ChunkType::Transposed => {
                 Some(self.read_data(Payload::unhashed(chunk))?)
             }
             _ => {

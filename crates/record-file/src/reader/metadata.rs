@@ -2,7 +2,7 @@
 use bytes::Bytes;
 
 use super::RecordReader;
-use crate::chunk::ChunkKind;
+use crate::chunk::ChunkType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::Fault;
 use crate::input::Input;
@@ -59,7 +59,7 @@ impl<I: Input> RecordReader<I> {
         let Some(chunk) = self.header_at(self.begin)? else {
             return Ok(None);
         };
-        if chunk.header.kind != ChunkKind::Metadata {
+        if chunk.header.kind != ChunkType::Metadata {
             return Ok(None);
         }
         let metadata = self.decode(&chunk)?.record_bytes(0);

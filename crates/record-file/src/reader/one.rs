@@ -3,7 +3,7 @@ use std::io::{self, Read};
 
 use super::ahead::AtHand;
 use super::{Loaded, RecordReader};
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkType};
 use crate::codec::Decoders;
 use crate::decode_chunk::decode_chunk;
 use crate::error::{ErrorKind, Result};
@@ -242,7 +242,7 @@ impl<I: Input> RecordReader<I> {
         }
         // A plain stream that failed is behind the data, unless it was too large to be read at all.
         let failed = self.failed.as_ref();
-        header.kind == ChunkKind::Simple
+        header.kind == ChunkType::Simple
             && header.num_records == 1
             && size > at_once
             && failed.is_none_or(|failed| failed.error.kind() == ErrorKind::LimitExceeded)

@@ -5,7 +5,7 @@
 //! and both chunks are small. Nothing is known of it until the reader gets there: if anything is
 //! wrong with it, it is read again then, and what is wrong said as of any chunk.
 use super::RecordReader;
-use crate::chunk::{Chunk, ChunkKind};
+use crate::chunk::{Chunk, ChunkType};
 use crate::codec::{Decoders, SMALL_CHUNK};
 use crate::fault::Fault;
 use crate::hash::{Hasher, InStep, hash_in_step, take};
@@ -75,7 +75,7 @@ impl<I: Input> RecordReader<I> {
     /// The data, with a list for the ends of records where they come to it as they are decoded.
     fn with_ends(&mut self, verified: Verified) -> Stored {
         let Verified { chunk, mut data } = verified;
-        if chunk.header.kind == ChunkKind::Transposed && self.projection.is_all() {
+        if chunk.header.kind == ChunkType::Transposed && self.projection.is_all() {
             data.ends = self.decoders.memory.take_ends();
         }
         data
@@ -88,7 +88,7 @@ impl<I: Input> RecordReader<I> {
         let most = SMALL_CHUNK
             .min(self.options.stream_from)
             .min(self.options.max_chunk_memory);
-        matches!(header.kind, ChunkKind::Simple | ChunkKind::Transposed)
+        matches!(header.kind, ChunkType::Simple | ChunkType::Transposed)
             && header.data_size > 0
             && header.data_size.max(header.decoded_data_size) <= most
             && chunk.end <= all.len() as u64

@@ -1,6 +1,6 @@
 //! Making a chunk of records.
 use super::WriterOptions;
-use crate::chunk::{ChunkHeader, ChunkKind};
+use crate::chunk::{ChunkHeader, ChunkType};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
@@ -97,7 +97,7 @@ impl Encoder {
         }
         data_size += out.len() as u64;
         Ok(ChunkHeader {
-            kind: ChunkKind::Simple,
+            kind: ChunkType::Simple,
             data_size,
             data_hash: hasher.finish(),
             num_records,
@@ -123,7 +123,7 @@ impl Encoder {
             .values()
             .for_each(|piece| out.extend_from_slice(piece));
         Ok(ChunkHeader {
-            kind: ChunkKind::Metadata,
+            kind: ChunkType::Metadata,
             num_records: 0,
             ..header
         })
@@ -151,7 +151,7 @@ impl Encoder {
         hasher.update(out);
         stored.slices().for_each(|piece| hasher.update(piece));
         Ok(ChunkHeader {
-            kind: ChunkKind::Transposed,
+            kind: ChunkType::Transposed,
             data_size: out.len() as u64 + stored.len(),
             data_hash: hasher.finish(),
             num_records: *num_records,

@@ -5,7 +5,7 @@ use crate::block::{
     BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, is_boundary, is_chunk_boundary,
     next_boundary, padded_end, payload_between, payload_end, payload_position,
 };
-use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, ChunkHeader, ChunkKind, file_start};
+use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, ChunkHeader, ChunkType, file_start};
 use crate::hash::Hasher;
 
 /// What is smaller is gathered in a buffer; what is not goes to the writer from where it is.
@@ -130,7 +130,7 @@ impl<W: Write> BlockSink<W> {
             left -= n as u64;
         }
         let header = ChunkHeader {
-            kind: ChunkKind::Padding,
+            kind: ChunkType::Padding,
             data_size,
             data_hash: hasher.finish(),
             num_records: 0,

@@ -3,7 +3,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::RecordWriter;
 use super::sink::{BlockSink, Frame, Patch};
-use crate::chunk::{ChunkHeader, ChunkKind};
+use crate::chunk::{ChunkHeader, ChunkType};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
@@ -251,7 +251,7 @@ impl<W: Write> RecordWriter<W> {
 /// The header of a chunk with one record of `len` bytes, before its data is known.
 fn unfilled_header(len: u64) -> ChunkHeader {
     ChunkHeader {
-        kind: ChunkKind::Simple,
+        kind: ChunkType::Simple,
         data_size: 0,
         data_hash: 0,
         num_records: 1,

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use record_file::{
-    ChunkKind, Compression, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    ChunkType, Compression, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader,
     RecordWriter, WriterOptions,
 };
 
@@ -329,7 +329,7 @@ fn damage_in_a_chunk_costs_that_chunk_only() {
     for subject in small_files() {
         let file = RecordFile::open(&subject.bytes, ReaderOptions::new()).unwrap();
         for chunk in file.chunks().map(Result::unwrap) {
-            if chunk.header.data_size == 0 || chunk.header.kind == ChunkKind::Padding {
+            if chunk.header.data_size == 0 || chunk.header.kind == ChunkType::Padding {
                 continue;
             }
             let mut bad = subject.bytes.clone();

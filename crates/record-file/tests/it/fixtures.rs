@@ -1,7 +1,7 @@
 //! Files by other writers.
 use std::fs;
 
-use record_file::{ChunkKind, ErrorKind, PartKind, ReaderOptions, RecordFile, RecordWriter};
+use record_file::{ChunkType, ErrorKind, PartKind, ReaderOptions, RecordFile, RecordWriter};
 
 use crate::support::{Fixture, all, dir, sha256, valid};
 
@@ -151,7 +151,7 @@ fn check_records(fixture: &Fixture) {
     for chunk in file.chunks() {
         let chunk = chunk.unwrap();
         let decoded = match chunk.header.kind {
-            ChunkKind::Simple | ChunkKind::Transposed => file.read_chunk(chunk.begin()).unwrap(),
+            ChunkType::Simple | ChunkType::Transposed => file.read_chunk(chunk.begin()).unwrap(),
             _ => continue,
         };
         assert_eq!(decoded.len() as u64, chunk.header.num_records);

@@ -2,7 +2,7 @@
 use std::io::Cursor;
 
 use record_file::{
-    Chunk, ChunkKind, Compression, ErrorKind, ReaderOptions, RecordFile, RecordReader,
+    Chunk, ChunkType, Compression, ErrorKind, ReaderOptions, RecordFile, RecordReader,
     RecordWriter, RecordsMetadata, WriterOptions,
 };
 
@@ -82,9 +82,9 @@ fn metadata_is_no_record() {
     assert_eq!(
         kinds,
         [
-            (ChunkKind::Signature, 0),
-            (ChunkKind::Metadata, 0),
-            (ChunkKind::Simple, 2)
+            (ChunkType::Signature, 0),
+            (ChunkType::Metadata, 0),
+            (ChunkType::Simple, 2)
         ]
     );
     let mut reader = RecordReader::new(&written[..], ReaderOptions::new());
@@ -171,7 +171,7 @@ fn metadata_is_written_at_the_beginning_of_a_file_only() {
         file = writer.finish().unwrap().into_inner();
     }
     let opened = RecordFile::open(&file, ReaderOptions::new()).unwrap();
-    let is_metadata = |chunk: &Chunk| chunk.header.kind == ChunkKind::Metadata;
+    let is_metadata = |chunk: &Chunk| chunk.header.kind == ChunkType::Metadata;
     let chunks: Vec<_> = opened.chunks().map(|chunk| chunk.unwrap()).collect();
     assert_eq!(chunks.iter().filter(|chunk| is_metadata(chunk)).count(), 1);
 

@@ -1,6 +1,6 @@
 //! Padding at the end of a file, and at each flush.
 use record_file::{
-    ChunkKind, Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
+    ChunkType, Compression, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
 };
 
 use crate::support::noise;
@@ -74,7 +74,7 @@ fn every_alignment_ends_at_a_multiple_with_room_for_a_chunk_header() {
             let [chunk] = chunks[..] else {
                 panic!("{len} padded to {padding}: {chunks:?}");
             };
-            assert_eq!(chunk.header.kind, ChunkKind::Padding);
+            assert_eq!(chunk.header.kind, ChunkType::Padding);
             assert_eq!((chunk.begin().0, chunk.end().0), (len, end));
             // No end nearer would have done.
             let shorter = (len + 1..end).filter(|nearer| nearer % padding == 0);
@@ -97,7 +97,7 @@ fn a_gap_of_exactly_a_chunk_header_is_padded_without_data() {
         let (file, _) = file_of(len, plain().final_padding(padding));
         let open = RecordFile::open(&file, ReaderOptions::new()).unwrap();
         let last = open.chunks().last().unwrap().unwrap();
-        assert_eq!(last.header.kind, ChunkKind::Padding);
+        assert_eq!(last.header.kind, ChunkType::Padding);
         assert_eq!(last.header.data_size, 0);
         assert_eq!(file.len() as u64, padding);
     }

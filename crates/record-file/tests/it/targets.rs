@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use record_file::{
-    ChunkKind, ChunkOffset, Compression, ErrorKind, FieldProjection, Found, Input, ReaderOptions,
+    ChunkOffset, ChunkType, Compression, ErrorKind, FieldProjection, Found, Input, ReaderOptions,
     RecordFile, RecordPosition, RecordReader, RecordWriter, RecordsMetadata, WriterOptions,
 };
 
@@ -191,7 +191,7 @@ pub(crate) fn positioned(data: &[u8]) {
         let Ok(decoded) = file.read_chunk(begin) else {
             continue;
         };
-        if matches!(chunk.header.kind, ChunkKind::Simple | ChunkKind::Transposed) {
+        if matches!(chunk.header.kind, ChunkType::Simple | ChunkType::Transposed) {
             assert_eq!(decoded.len() as u64, chunk.header.num_records);
             assert_eq!(decoded.decoded_size(), chunk.header.decoded_data_size);
         }
@@ -412,12 +412,12 @@ fn chunks(target: &str, file: &[u8]) -> Vec<Vec<u8>> {
     for chunk in records.chunks().map_while(Result::ok) {
         let header = chunk.header;
         let claims = match (target, header.kind) {
-            ("simple_chunk", ChunkKind::Simple) | ("transposed_chunk", ChunkKind::Transposed) => [
+            ("simple_chunk", ChunkType::Simple) | ("transposed_chunk", ChunkType::Transposed) => [
                 &header.num_records.to_be_bytes()[6..],
                 &header.decoded_data_size.to_be_bytes()[5..],
             ]
             .concat(),
-            ("metadata", ChunkKind::Metadata) => {
+            ("metadata", ChunkType::Metadata) => {
                 header.decoded_data_size.to_be_bytes()[5..].to_vec()
             }
             _ => continue,

@@ -196,7 +196,7 @@ impl Array {
     /// The width of its elements, if their bytes have to be swapped.
     fn swapped_width(&self) -> Option<usize> {
         let width = self.info.dtype().width()?;
-        let swapped = self.info.get_byte_order() == ByteOrder::Big && width > 1;
+        let swapped = self.info.byte_order() == ByteOrder::Big && width > 1;
         swapped.then_some(width.into())
     }
 
@@ -208,7 +208,7 @@ impl Array {
     /// As [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for texts in Fortran's order.
     pub fn values(&self) -> Result<Elements> {
         let dims = self.info.shape().iter().filter(|&&dim| dim != 1).count();
-        if self.info.get_order() == Order::C || dims < 2 {
+        if self.info.order() == Order::C || dims < 2 {
             return self.little_endian();
         }
         let Some(width) = self.info.dtype().width() else {
@@ -260,7 +260,7 @@ impl Array {
         if !alike {
             return Ok(false);
         }
-        let same_order = a.get_order() == b.get_order();
+        let same_order = a.order() == b.order();
         let (a, b) = match same_order {
             true => (self.little_endian()?, other.little_endian()?),
             false => (self.values()?, other.values()?),
@@ -270,7 +270,7 @@ impl Array {
 
     /// What a file of ours says of it: the lowest bytes first, the order of elements as it is.
     pub(crate) fn written_info(&self) -> ArrayInfo {
-        self.info.clone().byte_order(ByteOrder::Little)
+        self.info.clone().with_byte_order(ByteOrder::Little)
     }
 
     /// Where its data begins in its source.
@@ -482,7 +482,7 @@ pub(crate) fn header(info: &ArrayInfo, data_len: u64) -> Result<Vec<u8>> {
     bytes.extend(narrow(SHAPE as u64 - 24)?.to_le_bytes());
     bytes.extend(narrow(data as u64 - 4 - 28)?.to_le_bytes());
     bytes.extend(info.dtype().code().to_le_bytes());
-    bytes.extend(info.get_byte_order().code().to_le_bytes());
+    bytes.extend(info.byte_order().code().to_le_bytes());
     bytes.extend([0; 2]);
     bytes.extend(narrow(shape.len() as u64)?.to_le_bytes());
     bytes.extend(shape.iter().flat_map(|number| number.to_le_bytes()));

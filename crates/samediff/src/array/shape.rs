@@ -133,14 +133,14 @@ impl ArrayInfo {
 
     /// The same, but in this order of elements.
     #[must_use]
-    pub const fn order(mut self, order: Order) -> ArrayInfo {
+    pub const fn with_order(mut self, order: Order) -> ArrayInfo {
         self.order = order;
         self
     }
 
     /// The same, but in this order of bytes.
     #[must_use]
-    pub const fn byte_order(mut self, byte_order: ByteOrder) -> ArrayInfo {
+    pub const fn with_byte_order(mut self, byte_order: ByteOrder) -> ArrayInfo {
         self.byte_order = byte_order;
         self
     }
@@ -159,13 +159,13 @@ impl ArrayInfo {
 
     /// In what order the elements come.
     #[must_use]
-    pub fn get_order(&self) -> Order {
+    pub fn order(&self) -> Order {
         self.order
     }
 
     /// In what order the bytes of an element come.
     #[must_use]
-    pub fn get_byte_order(&self) -> ByteOrder {
+    pub fn byte_order(&self) -> ByteOrder {
         self.byte_order
     }
 
@@ -257,7 +257,7 @@ impl ArrayInfo {
             .map(|&dim| u64::try_from(dim))
             .collect::<Result<Vec<_>, _>>();
         let shape = shape.map_err(|_| invalid(format!("a negative dimension in {dims:?}")))?;
-        let mut array = ArrayInfo::new(dtype, shape)?.byte_order(byte_order);
+        let mut array = ArrayInfo::new(dtype, shape)?.with_byte_order(byte_order);
         array.order = match u8::try_from(order) {
             Ok(b'c') => Order::C,
             Ok(b'f') => Order::F,
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(info.to_shape_info(), [0, 131_080, 1, 99]);
         let info = ArrayInfo::new(DType::Float, [2, 3])
             .unwrap()
-            .order(Order::F);
+            .with_order(Order::F);
         assert_eq!(info.to_shape_info(), [2, 2, 3, 1, 2, 8192, 1, 102]);
     }
 
@@ -369,7 +369,9 @@ mod tests {
                 vec![1; 32],
             ] {
                 for order in [Order::C, Order::F] {
-                    let info = ArrayInfo::new(dtype, shape.clone()).unwrap().order(order);
+                    let info = ArrayInfo::new(dtype, shape.clone())
+                        .unwrap()
+                        .with_order(order);
                     assert_eq!(read(&info.to_shape_info(), dtype).unwrap(), info);
                 }
             }

@@ -37,11 +37,11 @@ pub fn write_classic(
     let path = path.as_ref();
     let write = || {
         let (mut bytes, payloads) = lay_out(tag)?;
-        let mut file = AtomicFile::create(path, options.get_force())?;
+        let mut file = AtomicFile::create(path, options.force)?;
         let total = payloads.last().map_or(bytes.len() as u64, |last| {
             last.start + last.array.data_len()
         });
-        let meter = options.get_progress().meter(total);
+        let meter = options.progress.meter(total);
         let mut output = BufWriter::with_capacity(1 << 20, file.as_file_mut());
         output.write_all(&bytes)?;
         let mut at = bytes.len() as u64;
@@ -177,10 +177,7 @@ impl Export {
             table.set(flat_array::BUFFER, Value::Deferred(number));
         }
         table.set(flat_array::DTYPE, Value::I8(info.dtype().code()));
-        table.set(
-            flat_array::BYTE_ORDER,
-            Value::I8(info.get_byte_order().code()),
-        );
+        table.set(flat_array::BYTE_ORDER, Value::I8(info.byte_order().code()));
         Ok(table)
     }
 

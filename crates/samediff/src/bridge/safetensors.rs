@@ -144,8 +144,8 @@ pub fn write_safetensors(
     let write = || {
         let arrays = arrays(tag)?;
         let (header, total) = header(&arrays)?;
-        let mut file = AtomicFile::create(path, options.get_force())?;
-        let meter = options.get_progress().meter(total);
+        let mut file = AtomicFile::create(path, options.force)?;
+        let meter = options.progress.meter(total);
         let mut output = BufWriter::with_capacity(1 << 20, file.as_file_mut());
         output.write_all(&(header.len() as u64).to_le_bytes())?;
         output.write_all(&header)?;

@@ -209,7 +209,7 @@ impl Part {
         {
             (offset, len) = (HEADER_LEN + at, inline);
         }
-        let info = ArrayInfo::new(dtype, shape)?.order(order);
+        let info = ArrayInfo::new(dtype, shape)?.with_order(order);
         Array::from_source(info, Arc::clone(&self.source), offset, len)
     }
 }

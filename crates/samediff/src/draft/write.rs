@@ -17,9 +17,9 @@ use crate::{Array, Error, Result, layout, text};
 /// How a model is written.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
-    force: bool,
+    pub(crate) force: bool,
     compression: Compression,
-    progress: Progress,
+    pub(crate) progress: Progress,
 }
 
 impl WriteOptions {
@@ -38,14 +38,6 @@ impl WriteOptions {
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
-    }
-
-    pub(crate) const fn get_force(&self) -> bool {
-        self.force
-    }
-
-    pub(crate) const fn get_progress(&self) -> &Progress {
-        &self.progress
     }
 
     /// How entries are stored ([`Compression::Keep`]).

@@ -229,7 +229,7 @@ proptest! {
         prop_assume!(dtype != DType::Utf8);
         let order = if fortran { Order::F } else { Order::C };
         let byte_order = if big { ByteOrder::Big } else { ByteOrder::Little };
-        let info = ArrayInfo::new(dtype, shape.clone()).unwrap().order(order).byte_order(byte_order);
+        let info = ArrayInfo::new(dtype, shape.clone()).unwrap().with_order(order).with_byte_order(byte_order);
         let len = info.data_len().unwrap();
         let stored: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(31) ^ seed).collect();
         let original = Array::from_bytes(info, stored).unwrap();
@@ -242,7 +242,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let model = save(&draft, &folder.path().join("x.zip"), Compression::Keep);
         let read = model.default_tag().parameter("x").unwrap();
-        prop_assert_eq!(read.info().get_byte_order(), ByteOrder::Little);
+        prop_assert_eq!(read.info().byte_order(), ByteOrder::Little);
         prop_assert_eq!(values(&read), values(&original));
         prop_assert!(read.equals(&original).unwrap());
     }

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-pub(crate) use proto_splitter_core::split::Segment;
+pub(crate) use proto_splitter_core::split::ChunkSegment;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
 
 /// What a message, or a part of one, is to be written as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
-    segments: Vec<Segment>,
+    segments: Vec<ChunkSegment>,
     literals: Vec<u8>,
     len: u64,
 }
@@ -26,7 +26,7 @@ impl Plan {
         self.len
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
+    pub(crate) fn segments(&self) -> &[ChunkSegment] {
         &self.segments
     }
 
@@ -41,8 +41,8 @@ impl Plan {
         }
         self.len += range.end - range.start;
         match self.segments.last_mut() {
-            Some(Segment::Source(last)) if last.end == range.start => last.end = range.end,
-            _ => self.segments.push(Segment::Source(range)),
+            Some(ChunkSegment::Source(last)) if last.end == range.start => last.end = range.end,
+            _ => self.segments.push(ChunkSegment::Source(range)),
         }
     }
 
@@ -56,8 +56,8 @@ impl Plan {
         self.literals.extend_from_slice(bytes);
         let end = self.literals.len();
         match self.segments.last_mut() {
-            Some(Segment::Literal(last)) => last.end = end,
-            _ => self.segments.push(Segment::Literal(start..end)),
+            Some(ChunkSegment::Literal(last)) => last.end = end,
+            _ => self.segments.push(ChunkSegment::Literal(start..end)),
         }
     }
 
@@ -76,8 +76,8 @@ impl Plan {
     pub(crate) fn append(&mut self, other: &Plan) {
         for segment in &other.segments {
             match segment {
-                Segment::Source(range) => self.put_source(range.clone()),
-                Segment::Literal(range) => self.put_bytes(other.literal(range)),
+                ChunkSegment::Source(range) => self.put_source(range.clone()),
+                ChunkSegment::Literal(range) => self.put_bytes(other.literal(range)),
             }
         }
     }
@@ -126,7 +126,7 @@ pub(crate) enum Kept {
 impl From<Plan> for Kept {
     fn from(plan: Plan) -> Kept {
         match plan.segments.as_slice() {
-            [Segment::Source(range)] => Kept::Span(range.clone()),
+            [ChunkSegment::Source(range)] => Kept::Span(range.clone()),
             _ => Kept::Plan(Box::new(plan)),
         }
     }

@@ -125,7 +125,7 @@ impl SavedModelDir {
                 let prefix = self.path().join(MODEL_STEM);
                 let merging = MergeOptions::new()
                     .descriptor(descriptor(SAVED_MODEL)?)
-                    .progress(options.split.get_progress().clone());
+                    .progress(options.split.progress.clone());
                 Merger::new()
                     .options(&merging)
                     .merge_to_file(prefix, &target)?;

@@ -20,14 +20,14 @@ pub enum SegmentSource {
 /// A run of the output's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Segment {
+pub struct MergeSegment {
     /// Where in the output it starts.
     pub offset: u64,
     /// Where its bytes come from.
     pub source: SegmentSource,
 }
 
-impl Segment {
+impl MergeSegment {
     /// How many bytes it has.
     #[allow(clippy::len_without_is_empty, reason = "none is empty")]
     pub fn len(&self) -> u64 {
@@ -59,7 +59,7 @@ impl Segment {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergePlan {
-    segments: Vec<Segment>,
+    segments: Vec<MergeSegment>,
     literals: Vec<u8>,
     total: u64,
     /// Indices of the segments that copy from chunks, by chunk and then by place in it.
@@ -69,7 +69,11 @@ pub struct MergePlan {
 }
 
 impl MergePlan {
-    pub(in crate::merge) fn new(segments: Vec<Segment>, literals: Vec<u8>, chunks: usize) -> Self {
+    pub(in crate::merge) fn new(
+        segments: Vec<MergeSegment>,
+        literals: Vec<u8>,
+        chunks: usize,
+    ) -> Self {
         let total = segments.last().map_or(0, |last| last.offset + last.len());
         let of_chunk = segments.iter().enumerate();
         let of_chunk = of_chunk.filter_map(|(at, segment)| Some((segment.chunk()?.0, at)));
@@ -101,7 +105,7 @@ impl MergePlan {
 
     /// The plan of a message that is all of one chunk.
     pub(crate) fn of_chunk(chunk: usize, size: u64, chunks: usize) -> MergePlan {
-        let all = Segment {
+        let all = MergeSegment {
             offset: 0,
             source: SegmentSource::Chunk {
                 chunk,
@@ -139,7 +143,7 @@ impl MergePlan {
                         range: range.start + start..range.start + start + len,
                     },
                 };
-                segments.push(Segment { offset, source });
+                segments.push(MergeSegment { offset, source });
                 offset += len;
             }
         }
@@ -152,7 +156,7 @@ impl MergePlan {
     }
 
     /// All segments, in the order of the output.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[MergeSegment] {
         &self.segments
     }
 
@@ -163,7 +167,7 @@ impl MergePlan {
 
     /// The segments that copy from this chunk, in the order of its bytes: what has to be written
     /// once it is read.
-    pub fn chunk_segments(&self, chunk: usize) -> impl DoubleEndedIterator<Item = &Segment> {
+    pub fn chunk_segments(&self, chunk: usize) -> impl DoubleEndedIterator<Item = &MergeSegment> {
         let segments = self.segments_of_chunk(chunk).iter();
         segments.map(|&at| &self.segments[at])
     }

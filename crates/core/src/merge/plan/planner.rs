@@ -1,7 +1,7 @@
 //! From the chunks and where they belong to the layout of the merged message.
 
 use super::layout::Layout;
-use super::merge_plan::{MergePlan, Segment, SegmentSource};
+use super::merge_plan::{MergePlan, MergeSegment, SegmentSource};
 use super::node_types::NodeTypes;
 use super::planning::Planner;
 use super::segment_list::{Pos, Rope};
@@ -61,7 +61,7 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
             }
         };
         if len > 0 {
-            segments.push(Segment { offset, source });
+            segments.push(MergeSegment { offset, source });
         }
         offset = offset.checked_add(len).ok_or_else(|| {
             let message = "a source layout of more bytes than can be counted";

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::merge_plan::{Segment, SegmentSource};
+use super::merge_plan::{MergeSegment, SegmentSource};
 use crate::wire::{FieldNumber, WireType, encode_varint, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
@@ -181,7 +181,7 @@ impl Rope {
     }
 
     /// Computes every length and lays `root` out.
-    pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<(Vec<Segment>, Vec<u8>)> {
+    pub(in crate::merge) fn lay_out(mut self, root: UseId) -> Result<(Vec<MergeSegment>, Vec<u8>)> {
         let mut totals = vec![0u64; self.uses.len()];
         // From the root downwards; backwards, the total of what is put into a use is there when the
         // use's is computed.
@@ -363,7 +363,7 @@ fn to_len(len: i128) -> Result<u64> {
 
 #[derive(Default)]
 struct Layout {
-    segments: Vec<Segment>,
+    segments: Vec<MergeSegment>,
     literals: Vec<u8>,
     offset: u64,
 }
@@ -377,7 +377,7 @@ impl Layout {
         self.literals.extend_from_slice(bytes);
         let len = bytes.len() as u64;
         match self.segments.last_mut() {
-            Some(Segment {
+            Some(MergeSegment {
                 source: SegmentSource::Literal(last),
                 ..
             }) => last.end = range.end,
@@ -400,7 +400,7 @@ impl Layout {
         }
         let len = range.end - range.start;
         match self.segments.last_mut() {
-            Some(Segment {
+            Some(MergeSegment {
                 source:
                     SegmentSource::Chunk {
                         chunk: last,
@@ -419,7 +419,7 @@ impl Layout {
     }
 
     fn push(&mut self, source: SegmentSource) {
-        self.segments.push(Segment {
+        self.segments.push(MergeSegment {
             offset: self.offset,
             source,
         });

@@ -1,7 +1,7 @@
 //! The schema that a file brings along, as it is read.
 
 use prost_reflect::DescriptorPool;
-use record_file::{ChunkKind as RecordChunkKind, ReadAt, RecordFile};
+use record_file::{ChunkType, ReadAt, RecordFile};
 
 use crate::container::schema_in;
 use crate::{Error, ErrorKind, Result};
@@ -15,7 +15,7 @@ pub(crate) fn read_schema<S: ReadAt>(records: &RecordFile<S>) -> Result<Option<D
     let Some(chunk) = chunks.next().transpose()? else {
         return Ok(None);
     };
-    if chunk.header.kind != RecordChunkKind::Metadata {
+    if chunk.header.kind != ChunkType::Metadata {
         return Ok(None);
     }
     let size = chunk.header.decoded_data_size;

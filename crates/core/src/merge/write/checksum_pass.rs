@@ -248,14 +248,14 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::merge::plan::merge_plan::Segment;
+    use crate::merge::plan::merge_plan::MergeSegment;
     use crate::progress::{CancelToken, Progress};
 
     #[test]
     fn segments_are_summed_up_wherever_pieces_end_and_segments_overlap() {
         let bytes: Vec<u8> = (0..3000u32).map(|at| (at * 7).to_le_bytes()[0]).collect();
         let ranges = [0..0, 0..700, 0..3000, 5..6, 700..2900, 800..900, 2999..3000];
-        let segment = |range| Segment {
+        let segment = |range| MergeSegment {
             offset: 0,
             source: SegmentSource::Chunk { chunk: 0, range },
         };

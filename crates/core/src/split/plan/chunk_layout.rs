@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::cuts::{ChunkId, Decided, Mark, Marks};
-use super::split_plan::{Content, PlannedChunk, Segment};
+use super::split_plan::{ChunkSegment, Content, PlannedChunk};
 use crate::Result;
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
@@ -62,7 +62,7 @@ struct Draft {
     decided: Decided,
     parent: Option<usize>,
     size: u64,
-    segments: Vec<Segment>,
+    segments: Vec<ChunkSegment>,
 }
 
 impl Draft {
@@ -185,13 +185,13 @@ impl Emitter<'_> {
         self.check_length(field);
         // The length is known once the content is; its place is kept by an empty literal.
         let place = self.chunks[to].segments.len();
-        self.chunks[to].segments.push(Segment::Literal(0..0));
+        self.chunks[to].segments.push(ChunkSegment::Literal(0..0));
         let before = self.chunks[to].size;
         self.content(field.value.clone(), to)?;
         let length = self.chunks[to].size - before;
         let at = self.literals.len();
         put_varint(&mut self.literals, length);
-        let literal = Segment::Literal(at..self.literals.len());
+        let literal = ChunkSegment::Literal(at..self.literals.len());
         self.chunks[to].size += varint_len(length) as u64;
         self.chunks[to].segments[place] = literal;
         Ok(())
@@ -226,14 +226,16 @@ impl Emitter<'_> {
     fn literal(&mut self, from: usize, to: usize) {
         let end = self.literals.len();
         self.chunks[to].size += (end - from) as u64;
-        if let Some(Segment::Literal(last)) = self.chunks[to].segments.last_mut()
+        if let Some(ChunkSegment::Literal(last)) = self.chunks[to].segments.last_mut()
             && last.end == from
             && last.start != last.end
         {
             last.end = end;
             return;
         }
-        self.chunks[to].segments.push(Segment::Literal(from..end));
+        self.chunks[to]
+            .segments
+            .push(ChunkSegment::Literal(from..end));
     }
 
     fn copy(&mut self, range: Range<u64>, to: usize) {
@@ -241,12 +243,12 @@ impl Emitter<'_> {
             return;
         }
         self.chunks[to].size += range.end - range.start;
-        if let Some(Segment::Source(last)) = self.chunks[to].segments.last_mut()
+        if let Some(ChunkSegment::Source(last)) = self.chunks[to].segments.last_mut()
             && last.end == range.start
         {
             last.end = range.end;
             return;
         }
-        self.chunks[to].segments.push(Segment::Source(range));
+        self.chunks[to].segments.push(ChunkSegment::Source(range));
     }
 }

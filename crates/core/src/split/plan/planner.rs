@@ -14,7 +14,7 @@ use super::splitter::{ComposableSplitter, SplitContext, check_type};
 use crate::container::{ChunkKind, Profile};
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
-use crate::split::read::source_view::View;
+use crate::split::read::source_view::SourceView;
 use crate::{Error, ErrorKind, Result};
 
 /// Runs a splitter over a source, and makes the plan of what it decided.
@@ -33,7 +33,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         slices: Slices::default(),
         added: Vec::new(),
     };
-    let view = View::root(source, options.get_profile());
+    let view = SourceView::root(source, options.profile);
     check_type(splitter, &view)?;
     splitter.build_chunks(&mut SplitContext {
         decisions: &mut decisions,
@@ -49,11 +49,11 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
     fits.run(source, options, &mut marks)?;
-    let profile = options.get_profile();
+    let profile = options.profile;
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
         // TensorFlow's sorting of keys is no matter here.
-        Profile::Extended => (BTreeSet::new(), options.get_max_value_size()),
+        Profile::Extended => (BTreeSet::new(), options.effective_max_value_size()),
     };
     let emitted = emit(source, &marks, most)?;
     let layout = match emitted.byte_exact || !added.is_empty() {
@@ -61,7 +61,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         false => source_layout(source, &emitted.chunks, options)?,
     };
     let byte_exact = added.is_empty() && (emitted.byte_exact || layout.is_some());
-    if options.get_require_byte_exact() && !byte_exact {
+    if options.require_byte_exact && !byte_exact {
         return Err(Error::new(
             ErrorKind::Uncuttable,
             not_exact(&added, options),
@@ -85,7 +85,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
         source_layout: layout.unwrap_or_default(),
         splitter_version: splitter.version(),
         profile,
-        always_chunked: options.get_always_chunked(),
+        always_chunked: options.always_chunked,
     };
     check_readable(&plan, options)?;
     Ok(plan)
@@ -94,7 +94,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
 /// Why a merge will not be byte-exact.
 #[cold]
 fn not_exact(added: &[Added], options: &SplitOptions) -> String {
-    let why = match (added.is_empty(), options.get_profile()) {
+    let why = match (added.is_empty(), options.profile) {
         (false, _) => "the splitter makes chunks that are not parts of it",
         (true, Profile::TensorFlow) => {
             "the list of where its bytes went would be over the maximum chunk size; the profile `extended` may hold it"
@@ -107,8 +107,8 @@ fn not_exact(added: &[Added], options: &SplitOptions) -> String {
 /// Fails if a chunk is larger than the options let it be.
 fn check_size(chunk: &PlannedChunk, options: &SplitOptions) -> Result<()> {
     let PlannedChunk { kind, size, .. } = *chunk;
-    let max = options.get_max_chunk_size();
-    let message = match (kind, options.get_max_value_size()) {
+    let max = options.effective_max_chunk_size();
+    let message = match (kind, options.effective_max_value_size()) {
         (ChunkKind::Message, _) if size > max => format!(
             "the splitter leaves {size} bytes here, over the maximum chunk size of {max} bytes"
         ),

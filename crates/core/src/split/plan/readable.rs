@@ -18,7 +18,7 @@ const FEW_STEPS: usize = 100_000;
 /// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of what
 /// is planned, but for a [depth](SplitOptions::depth_limit) that was asked for.
 pub(super) fn check_readable(plan: &SplitPlan, options: &SplitOptions) -> Result<()> {
-    let most = DEFAULT_MAX_MESSAGE_DEPTH.max(options.get_depth_limit() as usize);
+    let most = DEFAULT_MAX_MESSAGE_DEPTH.max(options.effective_depth_limit() as usize);
     let mut steps = plan.chunks.len();
     for chunk in &plan.chunks {
         let depth = chunk.path.steps().len();

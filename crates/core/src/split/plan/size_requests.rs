@@ -9,7 +9,7 @@ use super::cuts::Marks;
 use super::size::Engine;
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::read::source::Source;
-use crate::split::read::source_view::{Located, View};
+use crate::split::read::source_view::{Located, SourceView};
 use crate::{Error, ErrorKind, Result};
 
 /// A message that is to be within the maximum.
@@ -26,7 +26,7 @@ pub(in crate::split) struct Fits {
 }
 
 impl Fits {
-    pub(in crate::split) fn add(&mut self, message: &View<'_>, rules: &SizeRules) {
+    pub(in crate::split) fn add(&mut self, message: &SourceView<'_>, rules: &SizeRules) {
         self.fits.push(Fit {
             message: message.located(),
             rules: rules.clone(),
@@ -97,7 +97,7 @@ impl Fit {
         let Some(descriptor) = &self.message.descriptor else {
             return Ok(None);
         };
-        if self.message.size() <= options.get_max_chunk_size() {
+        if self.message.size() <= options.effective_max_chunk_size() {
             // Nothing leaves. Still, what is no message, or one of another type, is refused.
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
@@ -108,7 +108,7 @@ impl Fit {
             let message = format!(
                 "{} bytes of a message that is written in several pieces and can't be cut, over the maximum chunk size of {} bytes",
                 self.message.size(),
-                options.get_max_chunk_size()
+                options.effective_max_chunk_size()
             );
             let path = self.message.path.display(Some(source.descriptor()));
             return Err(Error::new(ErrorKind::Uncuttable, message).at_path(path));

@@ -7,7 +7,7 @@ use super::cuts::Marks;
 use super::size_requests::Fits;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
-use crate::split::read::source_view::{Located, View};
+use crate::split::read::source_view::{Located, SourceView};
 use crate::wire::{Field, FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
@@ -34,7 +34,7 @@ struct Beginnings {
 
 impl Slices {
     /// Begins a slice at an element of a message that stands in one piece.
-    pub(in crate::split) fn begin(&mut self, message: &View<'_>, element: &Field) {
+    pub(in crate::split) fn begin(&mut self, message: &SourceView<'_>, element: &Field) {
         let Range { start, end } = message.content(0);
         let key = (start, end, element.number);
         let field = self.fields.entry(key).or_insert_with(|| Beginnings {
@@ -53,7 +53,7 @@ impl Slices {
         options: &SplitOptions,
     ) -> Result<()> {
         for field in self.fields.values() {
-            let size = options.get_max_chunk_size();
+            let size = options.effective_max_chunk_size();
             if fits.reaches(&field.message, size) {
                 let message = "slices of one's own, and a fit that would make others";
                 let path = field.message.path.display(Some(source.descriptor()));
@@ -83,7 +83,7 @@ impl Slices {
             while let Some(met) = cursor.next()? {
                 steps = steps.wrapping_add(1);
                 if steps % CHECK_EVERY == 1 {
-                    options.get_progress().check()?;
+                    options.progress.check()?;
                 }
                 if met.number != number || met.wire_type != field.wire_type {
                     continue;

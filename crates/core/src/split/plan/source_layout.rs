@@ -2,7 +2,7 @@
 //! in the source take more bytes than they need, or elements of a sliced field stand apart, as in
 //! messages that were put together by concatenating them.
 
-use super::split_plan::{PlannedChunk, Segment};
+use super::split_plan::{ChunkSegment, PlannedChunk};
 use crate::Result;
 use crate::container::{LayoutWriter, Profile};
 use crate::split::options::SplitOptions;
@@ -20,7 +20,7 @@ pub(super) fn source_layout(
     for (index, chunk) in chunks.iter().enumerate() {
         let mut position = 0;
         for segment in chunk.segments() {
-            if let Segment::Source(range) = segment {
+            if let ChunkSegment::Source(range) = segment {
                 runs.push((range.clone(), index, position));
             }
             position += segment.len();
@@ -44,8 +44,8 @@ pub(super) fn source_layout(
         layout.literal(cursor.bytes(position..source.size())?);
     }
     let layout = layout.finish();
-    let is_taken = match options.get_profile() {
-        Profile::TensorFlow => layout.len() as u64 <= options.get_max_chunk_size(),
+    let is_taken = match options.profile {
+        Profile::TensorFlow => layout.len() as u64 <= options.effective_max_chunk_size(),
         Profile::Extended => true,
     };
     Ok(Some(layout).filter(|_| is_taken))

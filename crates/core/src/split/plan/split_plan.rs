@@ -11,19 +11,19 @@ use crate::wire::FieldNumber;
 
 /// A piece of a chunk's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Segment {
+pub enum ChunkSegment {
     /// These bytes of the source.
     Source(Range<u64>),
     /// These bytes of the plan's own: tags and lengths that were written anew.
     Literal(Range<usize>),
 }
 
-impl Segment {
+impl ChunkSegment {
     /// How many bytes it is.
     pub(crate) fn len(&self) -> u64 {
         match self {
-            Segment::Source(range) => range.end - range.start,
-            Segment::Literal(range) => range.len() as u64,
+            ChunkSegment::Source(range) => range.end - range.start,
+            ChunkSegment::Literal(range) => range.len() as u64,
         }
     }
 }
@@ -42,7 +42,7 @@ pub struct PlannedChunk {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
-    Segments(Vec<Segment>),
+    Segments(Vec<ChunkSegment>),
     /// A chunk that is no span of the source: from
     /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
     Added(bytes::Bytes),
@@ -82,7 +82,7 @@ impl PlannedChunk {
 
     /// The source's bytes in it and the plan's own, in order; none for a chunk that a splitter
     /// added.
-    pub fn segments(&self) -> &[Segment] {
+    pub fn segments(&self) -> &[ChunkSegment] {
         match &self.content {
             Content::Segments(segments) => segments,
             Content::Added(_) => &[],

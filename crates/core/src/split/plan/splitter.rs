@@ -7,7 +7,7 @@ use super::split_plan::{Content, PlannedChunk};
 use crate::container::{ChunkKind, Profile};
 use crate::path::FieldPath;
 use crate::split::options::{SizeRules, SplitOptions};
-use crate::split::read::source_view::{Like, Pieces, View};
+use crate::split::read::source_view::{Like, Pieces, SourceView};
 use crate::{Error, ErrorKind, Result};
 
 /// Decides what of a message becomes a chunk of its own.
@@ -83,7 +83,7 @@ impl<T: ComposableSplitter + ?Sized> ComposableSplitter for Box<T> {
 }
 
 /// Fails if the splitter is for messages of another type.
-pub(in crate::split) fn check_type<S>(splitter: &S, message: &View<'_>) -> Result<()>
+pub(in crate::split) fn check_type<S>(splitter: &S, message: &SourceView<'_>) -> Result<()>
 where
     S: ComposableSplitter + ?Sized,
 {
@@ -105,12 +105,12 @@ where
 #[derive(Debug)]
 pub struct SplitContext<'a> {
     pub(in crate::split) decisions: &'a mut Decisions,
-    pub(in crate::split) view: View<'a>,
+    pub(in crate::split) view: SourceView<'a>,
 }
 
 impl<'a> SplitContext<'a> {
     /// The message to be split.
-    pub fn message(&self) -> View<'a> {
+    pub fn message(&self) -> SourceView<'a> {
         self.view.clone()
     }
 
@@ -125,7 +125,11 @@ impl<'a> SplitContext<'a> {
     ///
     /// What the child reports; [`ErrorKind::InvalidPath`] if `message` is not a message;
     /// [`ErrorKind::InvalidConfig`] if it is not of the child's [type](ComposableSplitter::message_type).
-    pub fn compose(&mut self, child: &dyn ComposableSplitter, message: &View<'_>) -> Result<()> {
+    pub fn compose(
+        &mut self,
+        child: &dyn ComposableSplitter,
+        message: &SourceView<'_>,
+    ) -> Result<()> {
         if message.descriptor().is_none() {
             return Err(
                 Error::new(ErrorKind::InvalidPath, "a splitter for what is no message")
@@ -148,14 +152,14 @@ impl<'a> SplitContext<'a> {
     /// [`ErrorKind::Uncuttable`] for what no path can name: a message written in several pieces; a
     /// value of a oneof that another member supersedes; and, in TensorFlow's profile, an
     /// element of a repeated bytes or string field, or such a value in a map.
-    pub fn cut(&mut self, value: &View<'_>) -> Result<()> {
+    pub fn cut(&mut self, value: &SourceView<'_>) -> Result<()> {
         let uncuttable = |message: &str| {
             Err(Error::new(ErrorKind::Uncuttable, message).at_path(value.display_path()))
         };
         let kind = match value.like() {
             Like::Message => ChunkKind::Message,
             Like::Bytes => ChunkKind::Bytes,
-            Like::Element if self.decisions.options.get_profile() == Profile::Extended => {
+            Like::Element if self.decisions.options.profile == Profile::Extended => {
                 ChunkKind::Bytes
             }
             Like::Element => {
@@ -219,7 +223,7 @@ impl<'a> SplitContext<'a> {
     /// [`ErrorKind::InvalidPath`] if it is no element of a repeated field;
     /// [`ErrorKind::Uncuttable`] for what no path can name, as by [`cut`](Self::cut), and if the
     /// message around the field is [fitted](Self::fit) as well: that makes slices of its own.
-    pub fn slice_at(&mut self, element: &View<'_>) -> Result<()> {
+    pub fn slice_at(&mut self, element: &SourceView<'_>) -> Result<()> {
         let fail =
             |kind, message: &str| Err(Error::new(kind, message).at_path(element.display_path()));
         let (Some(message), Some(index), Pieces::One(_, field)) =

@@ -44,10 +44,10 @@ pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
 /// message that it is in, and takes no memory but its own: path and type are made when they are
 /// asked for.
 #[derive(Clone, Debug)]
-pub struct View<'a> {
+pub struct SourceView<'a> {
     pub(in crate::split) source: &'a Source,
     /// The message that it is a value of; none for the root.
-    parent: Option<&'a View<'a>>,
+    parent: Option<&'a SourceView<'a>>,
     /// From there to here.
     step: Step,
     pub(in crate::split) pieces: Pieces,
@@ -80,7 +80,7 @@ pub(in crate::split) enum Like {
     Element,
 }
 
-/// What a [`View`] shows.
+/// What a [`SourceView`] shows.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ViewKind {
@@ -149,9 +149,9 @@ impl Located {
     }
 }
 
-impl<'a> View<'a> {
-    pub(in crate::split) fn root(source: &'a Source, profile: Profile) -> View<'a> {
-        View {
+impl<'a> SourceView<'a> {
+    pub(in crate::split) fn root(source: &'a Source, profile: Profile) -> SourceView<'a> {
+        SourceView {
             source,
             parent: None,
             step: Step::field(0),
@@ -171,7 +171,7 @@ impl<'a> View<'a> {
         like: Like,
         addressable: bool,
     ) -> Self {
-        View {
+        SourceView {
             source: self.source,
             parent: Some(self),
             step,
@@ -192,7 +192,7 @@ impl<'a> View<'a> {
     }
 
     /// The message that it is a value of; `None` for the message being split.
-    pub fn parent(&self) -> Option<&View<'a>> {
+    pub fn parent(&self) -> Option<&SourceView<'a>> {
         self.parent
     }
 
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
 
     /// The fields around the value, piece by piece.
     pub(in crate::split) fn chains(&self) -> Vec<Chain> {
-        let above = self.parent.map(View::chains).unwrap_or_default();
+        let above = self.parent.map(SourceView::chains).unwrap_or_default();
         let around = |piece: usize| above.get(piece).cloned().flatten();
         match &self.pieces {
             Pieces::All => vec![None],
@@ -325,7 +325,7 @@ impl<'a> View<'a> {
     ///
     /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar;
     /// [`ErrorKind::InvalidMessage`] if the source is malformed.
-    pub fn get(&self, name: &str) -> Result<Option<View<'_>>> {
+    pub fn get(&self, name: &str) -> Result<Option<SourceView<'_>>> {
         let field = self.field(name)?;
         if field.is_list() || field.is_map() {
             return Err(self.misused(name, "is repeated"));

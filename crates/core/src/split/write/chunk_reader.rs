@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use crate::io::combine;
 use crate::progress::Meter;
-use crate::split::plan::split_plan::{Content, PlannedChunk, Segment, SplitPlan};
+use crate::split::plan::split_plan::{ChunkSegment, Content, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
@@ -42,7 +42,7 @@ impl<'a> ChunkReader<'a> {
         source: &'a Source,
     ) -> Self {
         let is_span = match &chunk.content {
-            Content::Segments(segments) => matches!(segments[..], [Segment::Source(_)]),
+            Content::Segments(segments) => matches!(segments[..], [ChunkSegment::Source(_)]),
             Content::Added(_) => false,
         };
         ChunkReader {
@@ -120,13 +120,13 @@ impl<'a> ChunkReader<'a> {
             Content::Segments(segments) => segments,
         };
         match &segments[self.at] {
-            Segment::Literal(range) => {
+            ChunkSegment::Literal(range) => {
                 let n = take(range.len() as u64, self.read);
                 let from = range.start + usize::try_from(self.read).unwrap_or(usize::MAX);
                 buf[..n].copy_from_slice(&self.plan.literals[from..from + n]);
                 Ok(n)
             }
-            Segment::Source(range) => {
+            ChunkSegment::Source(range) => {
                 let n = take(range.end - range.start, self.read);
                 if n == 0 {
                     return Ok(0);

@@ -30,7 +30,7 @@ pub(in crate::split) fn write(
         (&plain, &chunked)
     };
     let is_source = |path: &Path| source.path().is_some_and(|source| same_file(source, path));
-    let force = options.get_force();
+    let force = options.force;
     let mut written = Written {
         path: path.clone(),
         is_split: plan.is_split(),
@@ -62,7 +62,7 @@ pub(in crate::split) fn write(
     }
     let mut file = AtomicFile::create(path, force)?;
     let main = written_through(&chunked)?;
-    if plan.is_split() && options.get_max_file_size().is_some() {
+    if plan.is_split() && options.max_file_size.is_some() {
         stem_beside(&main)?;
     }
     for path in parts_beside(&main)? {
@@ -73,7 +73,7 @@ pub(in crate::split) fn write(
     if let (Some(source), false) = (source.path(), path.exists()) {
         file.restrict_to(&fs::metadata(source)?.permissions())?;
     }
-    if options.get_compression() == Compression::None.into() {
+    if options.compression == Compression::None.into() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     let mut parts = Vec::new();
@@ -83,13 +83,13 @@ pub(in crate::split) fn write(
         let others: u64 = parts.iter().map(|part| part.named.size).sum();
         written.output_size = file.as_file().metadata()?.len() + others;
     } else {
-        let meter = options.get_progress().meter(source.size());
+        let meter = options.progress.meter(source.size());
         let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
         let copied = io::copy(&mut chunk, file.as_file_mut());
         copied.map_err(|error| at_target(error.into(), path))?;
     }
     source.check_unchanged()?;
-    options.get_progress().check()?;
+    options.progress.check()?;
     written.files = parts.iter().map(WrittenFile::from).collect();
     let sibling = Sibling {
         path: sibling,
@@ -101,7 +101,7 @@ pub(in crate::split) fn write(
         chunked: &main,
         sibling: Some(sibling).filter(|_| !written.source_stays),
         force,
-        progress: options.get_progress(),
+        progress: &options.progress,
     };
     let removed = commit.run(is_source)?;
     written.removed = removed.sibling;

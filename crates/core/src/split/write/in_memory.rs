@@ -11,13 +11,13 @@ use crate::path::FieldPath;
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::{WrittenInfo, metadata};
-use crate::split::plan::split_plan::{PlannedChunk, Segment, SplitPlan};
+use crate::split::plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
 use crate::split::read::source::Source;
 
 /// A chunk in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Chunk {
+pub struct ChunkBytes {
     /// Whether it holds a message or a bytes value.
     pub kind: ChunkKind,
     /// Where it belongs.
@@ -31,7 +31,7 @@ pub struct Chunk {
 #[non_exhaustive]
 pub struct Split {
     /// The chunks in the order of their indices.
-    pub chunks: Vec<Chunk>,
+    pub chunks: Vec<ChunkBytes>,
     /// What a file would have as its trailer: where each chunk belongs, sizes and checksums. The
     /// offsets are 0.
     pub metadata: ChunkMetadata,
@@ -65,7 +65,7 @@ pub(in crate::split) fn split(
     options: &SplitOptions,
 ) -> Result<Split> {
     let sizes = plan.chunks.iter().map(|chunk| chunk.size);
-    let meter = options.get_progress().meter(sizes.sum());
+    let meter = options.progress.meter(sizes.sum());
     let mut chunks = Vec::with_capacity(plan.chunks.len());
     let mut infos = Vec::with_capacity(plan.chunks.len());
     let mut spans = Vec::new();
@@ -90,7 +90,7 @@ pub(in crate::split) fn split(
             offset: 0,
             crc32c,
         });
-        chunks.push(Chunk {
+        chunks.push(ChunkBytes {
             kind: chunk.kind,
             path: chunk.path.clone(),
             bytes,
@@ -103,7 +103,7 @@ pub(in crate::split) fn split(
 
 /// The bytes of a chunk that is one span of a source in memory.
 fn shared(chunk: &PlannedChunk, source: &Source) -> Option<(Bytes, Span)> {
-    let [Segment::Source(range)] = chunk.segments() else {
+    let [ChunkSegment::Source(range)] = chunk.segments() else {
         return None;
     };
     let bytes = source.shared(range)?;

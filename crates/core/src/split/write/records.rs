@@ -55,20 +55,20 @@ pub(in crate::split) fn write_records(
     main: &mut AtomicFile,
     options: &SplitOptions,
 ) -> Result<(Vec<WrittenChunk>, Vec<DonePart>)> {
-    let threads = threads::count(options.get_threads());
-    let described = describe_type(&plan.descriptor, options.get_embed_schema());
+    let threads = threads::count(options.threads);
+    let described = describe_type(&plan.descriptor, options.embed_schema);
     let front = front(&described, options);
-    let same = duplicates(plan, source, threads, options.get_progress())?;
+    let same = duplicates(plan, source, threads, &options.progress)?;
     let chunks = distinct(&same);
     let bytes = chunks.iter().map(|&index| plan.chunks[index].size).sum();
-    let meter = options.get_progress().meter(bytes);
+    let meter = options.progress.meter(bytes);
     let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
     let fill_file = |file: &mut AtomicFile, front: WriterOptions, chunks: &[usize]| {
         let begin = begin(file.as_file_mut(), front)?;
         let job = Job {
             plan,
             source,
-            compression: options.get_compression(),
+            compression: options.compression,
             chunks,
             file: file.as_file(),
             folder: file.folder(),
@@ -77,7 +77,7 @@ pub(in crate::split) fn write_records(
         fill(job, begin, threads)
     };
     let beside = most_of_trailer(plan) + described.serialize().len() as u64;
-    let groups = match options.get_max_file_size() {
+    let groups = match options.max_file_size {
         Some(max) if !fit_in_one(plan, &chunks, beside, max) => assign(plan, &chunks, max),
         _ => Vec::new(),
     };
@@ -104,7 +104,7 @@ pub(in crate::split) fn write_records(
             filled.end,
             infos.collect(),
         )?;
-        check_size(part.file.as_file(), filled.end, options.get_max_file_size())?;
+        check_size(part.file.as_file(), filled.end, options.max_file_size)?;
         written.extend(records(number, &filled.stored));
         parts.push(part);
     }
@@ -116,7 +116,7 @@ pub(in crate::split) fn write_records(
     let mut writer = RecordWriter::starting_at(&mut *file, end)?.seekable();
     write_trailer(&mut writer, trailer, options)?;
     writer.finish()?;
-    check_size(file, end, options.get_max_file_size())?;
+    check_size(file, end, options.max_file_size)?;
     let others = parts.iter().map(|part| part.file.as_file());
     let files = std::iter::once(&*file)
         .chain(others)
@@ -135,7 +135,7 @@ pub(in crate::split) fn front(
     options: &SplitOptions,
 ) -> WriterOptions {
     WriterOptions::new()
-        .compression(options.get_compression().for_trailer())
+        .compression(options.compression.for_trailer())
         .metadata(described)
 }
 

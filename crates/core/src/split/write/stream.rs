@@ -57,7 +57,7 @@ pub struct WrittenStream {
 
 /// Fails if the options ask for more than one file.
 pub(in crate::split) fn check(options: &SplitOptions) -> Result<()> {
-    match options.get_max_file_size() {
+    match options.max_file_size {
         Some(_) => Err(Error::new(
             ErrorKind::InvalidConfig,
             "a stream is one file: there can be no maximum file size",
@@ -76,7 +76,7 @@ pub(in crate::split) fn write(
     let (chunks, output_size) = if plan.is_split() {
         write_records(plan, source, sink, options)?
     } else {
-        let meter = options.get_progress().meter(source.size());
+        let meter = options.progress.meter(source.size());
         let mut chunk = ChunkReader::new(plan, &plan.chunks[0], source).metered(&meter);
         let copied = io::copy(&mut chunk, sink)?;
         source.check_unchanged()?;
@@ -98,8 +98,8 @@ fn write_records(
     sink: &mut dyn Write,
     options: &SplitOptions,
 ) -> Result<(Vec<WrittenChunk>, u64)> {
-    let progress = options.get_progress();
-    let threads = threads::count(options.get_threads());
+    let progress = &options.progress;
+    let threads = threads::count(options.threads);
     let same = duplicates(plan, source, threads, progress)?;
     let chunks = distinct(&same);
     let threads = NonZeroUsize::new(chunks.len()).map_or(threads, |most| threads.min(most));
@@ -114,11 +114,11 @@ fn write_records(
     let preparing = Preparing {
         plan,
         source,
-        compression: options.get_compression(),
+        compression: options.compression,
         meter: &meter,
         spill_above: SPILL_ABOVE / ahead.count,
     };
-    let described = describe_type(&plan.descriptor, options.get_embed_schema());
+    let described = describe_type(&plan.descriptor, options.embed_schema);
     let mut sink = Heeding { sink, progress };
     let mut writer = RecordWriter::new(&mut sink as &mut dyn Write, front(&described, options))?;
     let mut spans = Vec::new();

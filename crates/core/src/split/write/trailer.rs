@@ -27,7 +27,7 @@ pub(in crate::split) fn write_trailer<W: Write>(
     mut trailer: ChunkMetadata,
     options: &SplitOptions,
 ) -> Result<()> {
-    let compression = options.get_compression().for_trailer();
+    let compression = options.compression.for_trailer();
     loop {
         let bytes = trailer.encode_to_vec();
         let max = largest(options);
@@ -65,14 +65,14 @@ pub(in crate::split) fn write_trailer<W: Write>(
 }
 
 fn largest(options: &SplitOptions) -> u64 {
-    match options.get_profile() {
+    match options.profile {
         Profile::TensorFlow => LARGEST_MAX_CHUNK_SIZE,
-        Profile::Extended => options.get_max_chunk_size().max(LEAST_CUT),
+        Profile::Extended => options.effective_max_chunk_size().max(LEAST_CUT),
     }
 }
 
 fn check_cuttable(size: u64, level: u32, options: &SplitOptions) -> Result<()> {
-    let message = match options.get_profile() {
+    let message = match options.profile {
         Profile::TensorFlow => format!(
             "a trailer of {size} bytes, over the {LARGEST_MAX_CHUNK_SIZE} that TensorFlow reads{}",
             options.hint()

@@ -2,7 +2,7 @@ use std::io::Cursor;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::merge::plan::merge_plan::Segment;
+use crate::merge::plan::merge_plan::MergeSegment;
 
 /// Equal chunks, each of which can only be read from its beginning on: one behind the other
 /// they are the message.
@@ -26,7 +26,7 @@ impl Store {
 
     fn input(&self) -> PlanInput<'_, Store> {
         let size = self.chunk.len() as u64;
-        let segments = (0..self.count).map(|chunk| Segment {
+        let segments = (0..self.count).map(|chunk| MergeSegment {
             offset: chunk as u64 * size,
             source: SegmentSource::Chunk {
                 chunk,

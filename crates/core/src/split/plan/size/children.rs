@@ -95,7 +95,7 @@ impl Engine<'_> {
                     return Ok(None);
                 };
                 let kind = entry.map_entry_key_field().kind();
-                let profile = self.options.get_profile();
+                let profile = self.options.profile;
                 child.chunkable &= (value.is_some() || self.cuts_elements())
                     && key_is_addressable(&key, &kind, profile)
                     && keys.get(&key) == Some(&ordinal);
@@ -116,7 +116,7 @@ impl Engine<'_> {
             // A path must be able to lead through it; that it may not leave as a whole is another
             // matter.
             child.message = true;
-            let reachable = group.addressable && node.depth < self.options.get_depth_limit();
+            let reachable = group.addressable && node.depth < self.options.effective_depth_limit();
             child.enterable = match &group.class {
                 Class::Map { .. } => child.chunkable && reachable,
                 _ => reachable,
@@ -128,7 +128,7 @@ impl Engine<'_> {
         } else if child.chunkable
             && self
                 .options
-                .get_value_chunk_size()
+                .value_chunk_size
                 .is_some_and(|size| child.content >= size.max(1))
         {
             child.cut = Cut::Always;

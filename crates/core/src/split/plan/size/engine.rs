@@ -57,7 +57,7 @@ impl<'a> Engine<'a> {
         // Whatever becomes of a root: what is a message of another type is refused.
         let check = path.is_root();
         let mut node = self.scan(chain, descriptor, path, depth, siblings, check)?;
-        let max = self.options.get_max_chunk_size();
+        let max = self.options.effective_max_chunk_size();
         self.reduce(&mut node, max)?;
         if node.size > max {
             return Err(self.uncuttable(&node));
@@ -70,11 +70,11 @@ impl<'a> Engine<'a> {
     /// Whether a value may be cut that only the extended profile has paths for: an element, or one
     /// in a map.
     pub(super) fn cuts_elements(&self) -> bool {
-        self.options.get_profile() == Profile::Extended
+        self.options.profile == Profile::Extended
     }
 
     pub(super) fn max(&self) -> u64 {
-        self.options.get_max_chunk_size()
+        self.options.effective_max_chunk_size()
     }
 
     /// Names the largest thing that stays in a node that is too large: by itself, or beside the

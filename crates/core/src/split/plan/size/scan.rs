@@ -93,7 +93,7 @@ impl Engine<'_> {
     /// From how many bytes on a field is held from the first.
     fn held_from(&self) -> u64 {
         let large = self.max().saturating_sub(HEADER);
-        let value = self.options.get_value_chunk_size();
+        let value = self.options.value_chunk_size;
         value.map_or(large, |value| value.min(large)).max(1)
     }
 
@@ -171,7 +171,7 @@ impl Engine<'_> {
         while let Some(field) = cursor.next().map_err(here)? {
             steps = steps.wrapping_add(1);
             if steps % CHECK_EVERY == 1 {
-                self.options.get_progress().check()?;
+                self.options.progress.check()?;
             }
             if previous != Some((field.number, field.wire_type)) {
                 previous = Some((field.number, field.wire_type));

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use prost_reflect::MessageDescriptor;
 use record_file::ReadAt;
 
-use super::{Like, Pieces, View};
+use super::{Like, Pieces, SourceView};
 use crate::Result;
 use crate::container::key_is_addressable;
 use crate::path::{FieldRef, MapEntry, MapKey, Step, parse_entry};
@@ -14,7 +14,7 @@ use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
 
 /// The appearances of a field in a message, with the piece of the message that each is in.
 pub(in crate::split) struct Occurrences<'a> {
-    message: &'a View<'a>,
+    message: &'a SourceView<'a>,
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     number: FieldNumber,
     wire_type: WireType,
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Occurrences<'_> {
 }
 
 impl<'a> Occurrences<'a> {
-    pub(in crate::split) fn new(message: &'a View<'a>, field: &FieldRef) -> Self {
+    pub(in crate::split) fn new(message: &'a SourceView<'a>, field: &FieldRef) -> Self {
         let mut cursor = WireCursor::new(message.source.input());
         cursor.set_range(0..0);
         Occurrences {
@@ -71,7 +71,7 @@ impl<'a> Occurrences<'a> {
     }
 }
 
-/// The elements of a repeated field; from [`View::repeated`]. After an error there are no more.
+/// The elements of a repeated field; from [`SourceView::repeated`]. After an error there are no more.
 #[derive(Debug)]
 pub struct Elements<'a> {
     occurrences: Occurrences<'a>,
@@ -80,7 +80,7 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    pub(in crate::split) fn new(message: &'a View<'a>, field: &FieldRef, like: Like) -> Self {
+    pub(in crate::split) fn new(message: &'a SourceView<'a>, field: &FieldRef, like: Like) -> Self {
         Elements {
             occurrences: Occurrences::new(message, field),
             like,
@@ -90,10 +90,10 @@ impl<'a> Elements<'a> {
 }
 
 impl<'a> Iterator for Elements<'a> {
-    type Item = Result<View<'a>>;
+    type Item = Result<SourceView<'a>>;
 
     #[inline]
-    fn next(&mut self) -> Option<Result<View<'a>>> {
+    fn next(&mut self) -> Option<Result<SourceView<'a>>> {
         match self.occurrences.next() {
             Ok(Some((piece, field))) => {
                 let step = Step::index(field.number.0, self.index);
@@ -117,7 +117,7 @@ impl<'a> Iterator for Elements<'a> {
 
 impl std::iter::FusedIterator for Elements<'_> {}
 
-/// The entries of a map, with their keys; from [`View::map`]. After an error there are no more.
+/// The entries of a map, with their keys; from [`SourceView::map`]. After an error there are no more.
 #[derive(Debug)]
 pub struct Entries<'a> {
     occurrences: Occurrences<'a>,
@@ -143,7 +143,7 @@ struct Repeated {
 
 impl<'a> Entries<'a> {
     pub(in crate::split) fn new(
-        message: &'a View<'a>,
+        message: &'a SourceView<'a>,
         field: &FieldRef,
         entry: MessageDescriptor,
         like: Like,
@@ -212,7 +212,7 @@ impl<'a> Entries<'a> {
         }
     }
 
-    fn advance(&mut self) -> Result<Option<(MapKey, View<'a>)>> {
+    fn advance(&mut self) -> Result<Option<(MapKey, SourceView<'a>)>> {
         while let Some((piece, entry, parsed)) = self.parse()? {
             let MapEntry { key, value } = parsed;
             let place = self.place;
@@ -238,7 +238,7 @@ impl<'a> Entries<'a> {
 }
 
 impl<'a> Iterator for Entries<'a> {
-    type Item = Result<(MapKey, View<'a>)>;
+    type Item = Result<(MapKey, SourceView<'a>)>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.advance();
