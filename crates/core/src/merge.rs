@@ -40,7 +40,7 @@ pub(crate) use write::buffer::Memory;
 pub(crate) use write::chunk_cache::with_plan;
 pub use write::execute::Merged;
 pub(crate) use write::execute::{execute_into, to_bytes};
-pub(crate) use write::in_order::write;
+pub(crate) use write::in_order::{write, write_around};
 pub use write::parallel::FilePlace;
 pub(crate) use write::parallel::{fill, scatter};
 pub(crate) use write::plan_reader::PlanInput;

@@ -1,7 +1,7 @@
 //! A chunked message, merged, that can be read anywhere without being merged first.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,6 +14,7 @@ use crate::chunked_file::ChunkedFile;
 use crate::io::threads;
 use crate::merge::{
     ChunkStore, FilePlace, MergeOptions, MergePlan, MergeSegment, SegmentSource, scatter,
+    write_around,
 };
 use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result};
@@ -153,6 +154,43 @@ impl<S: ReadAt> MergedMessage<S> {
     ) -> Result<()> {
         let threads = threads::count(threads);
         scatter(&self.plan, &*self.file, places, threads, meter)
+    }
+
+    /// Writes the message in order, but for whole chunks that `leave_out` takes, by their range in
+    /// the message: these are for [`copy_to_files`](Self::copy_to_files).
+    ///
+    /// Each chunk that is written is streamed, with all its checksums; nothing is kept. So whoever
+    /// takes a message apart looks at what is small, and has the large parts copied on threads.
+    ///
+    /// # Errors
+    ///
+    /// If a chunk can't be read, the sink fails, or `leave_out` does.
+    ///
+    /// ```
+    /// # use prost::Message;
+    /// # use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+    /// # use proto_splitter_core::{MergedMessage, container::ChunkedFile};
+    /// # use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    /// # let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+    /// # let folder = tempfile::tempdir()?;
+    /// # let options = SplitOptions::new().max_chunk_size(1000);
+    /// # let written = SizeSplitter.write_with(&message, folder.path().join("file"), &options)?;
+    /// let merged = MergedMessage::new(ChunkedFile::open(written.path)?, message.descriptor())?;
+    /// let (mut sink, mut left) = (Vec::new(), Vec::new());
+    /// merged.write_around(&mut sink, &mut |_, range| {
+    ///     left.push(range);
+    ///     Ok(true)
+    /// })?;
+    /// // The tag and the length of the name; the name is a chunk of its own.
+    /// assert_eq!((sink.len(), left), (3, vec![3..5003]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_around<W: Write + ?Sized>(
+        &self,
+        sink: &mut W,
+        leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<bool>,
+    ) -> Result<()> {
+        write_around(&self.plan, &*self.file, sink, leave_out)
     }
 
     fn read_chunk(&self, chunk: usize, offset: u64, buf: &mut [u8]) -> Result<usize> {

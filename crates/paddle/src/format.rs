@@ -200,8 +200,8 @@ impl Format for PaddleFormat {
             .arrangement(arrangement)
             .force(options.force)
             .progress(options.progress.clone());
-        let written = match (opened.chunked(), opened.plain()) {
-            (Some(file), _) => write_chunked(file, output, &writing)?,
+        let written = match (opened.merged()?, opened.plain()) {
+            (Some(merged), _) => write_chunked(&merged, output, &writing)?,
             (None, Some((bytes, size))) => write_plain(bytes, size, output, &writing)?,
             (None, None) => {
                 let message = "there is no message to make files of";

@@ -4,23 +4,23 @@ mod files;
 mod folder;
 mod parameter;
 mod receive;
+mod source;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::at_target;
 use proto_splitter_core::container::{ChunkedFile, is_chunked};
-use proto_splitter_core::merge::MergeOptions;
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 use record_file::ReadAt;
 
 use self::files::Files;
 use self::folder::Staging;
 use self::receive::Receiver;
+use self::source::MessageSource;
 use crate::model::{MODEL, PaddleModel};
 use crate::part::FilePart;
-use crate::stream::{Layout, copy_range};
+use crate::stream::Layout;
 
 /// Which files parameters go to, and how streams are laid out there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,8 +105,8 @@ pub fn convert(
     options: &WriteOptions,
 ) -> Result<WrittenModel> {
     let message = model.rope()?;
-    write_with(folder.as_ref(), options, |sink| {
-        copy_message(&message, message.total_size(), sink, &options.progress)?;
+    let source = MessageSource::Positioned(&message, message.total_size());
+    write_with(folder.as_ref(), options, &source, || {
         message.check_unchanged()
     })
 }
@@ -127,7 +127,8 @@ pub fn write_model(
     let (message, folder) = (message.as_ref(), folder.as_ref());
     let write = || {
         if is_chunked(message)? {
-            return write_chunked(&ChunkedFile::open(message)?, folder, options);
+            let merged = MergedMessage::new(ChunkedFile::open(message)?, None)?;
+            return write_chunked(&merged, folder, options);
         }
         let part = FilePart::open(message)?;
         write_plain(&part, part.len(), folder, options)
@@ -140,22 +141,18 @@ pub fn write_model(
 
 /// As [`write_model`], from a file in chunks that is open.
 pub(crate) fn write_chunked(
-    file: &ChunkedFile,
+    merged: &MergedMessage,
     folder: &Path,
     options: &WriteOptions,
 ) -> Result<WrittenModel> {
-    match file.trailer().message_type() {
+    match merged.file().trailer().message_type() {
         None | Some(MODEL) => {}
         Some(other) => {
             let message = format!("the message is a {other}, and not a {MODEL}");
             return Err(Error::new(ErrorKind::InvalidMessage, message));
         }
     }
-    let merging = MergeOptions::new().progress(options.progress.clone());
-    write_with(folder, options, |mut sink| {
-        file.merge_to(&mut sink, &merging)?;
-        Ok(())
-    })
+    write_with(folder, options, &MessageSource::Chunked(merged), || Ok(()))
 }
 
 /// As [`write_model`], from a message that is read by position.
@@ -165,34 +162,27 @@ pub(crate) fn write_plain(
     folder: &Path,
     options: &WriteOptions,
 ) -> Result<WrittenModel> {
-    write_with(folder, options, |sink| {
-        copy_message(message, size, sink, &options.progress)
-    })
+    let source = MessageSource::Positioned(message, size);
+    write_with(folder, options, &source, || Ok(()))
 }
 
-fn copy_message(
-    message: &dyn ReadAt,
-    size: u64,
-    sink: &mut dyn Write,
-    progress: &Progress,
-) -> Result<()> {
-    let meter = progress.meter(size);
-    copy_range(message, &(0..size), sink, &mut Vec::new(), &meter)
-}
-
-/// Writes the files of the message that `send` writes to a sink.
+/// Writes the files of a message, and calls `check` when all bytes were read.
 fn write_with(
     folder: &Path,
     options: &WriteOptions,
-    send: impl FnOnce(&mut dyn Write) -> Result<()>,
+    source: &MessageSource<'_>,
+    check: impl FnOnce() -> Result<()>,
 ) -> Result<WrittenModel> {
     let staging = Staging::create(folder, options.force)?;
-    let mut files = Files::new(staging, options.arrangement);
-    let mut receiver = Receiver::new(&mut files);
-    send(&mut receiver).map_err(|error| at_target(error, folder))?;
-    receiver
-        .finish()
-        .map_err(|error| at_target(error, folder))?;
+    let meter = options.progress.meter(source.size());
+    let mut files = Files::new(staging, options.arrangement, source, &meter);
+    let write = || {
+        let mut receiver = Receiver::new(&mut files, &meter);
+        source.send(&mut receiver)?;
+        receiver.finish()?;
+        check()
+    };
+    write().map_err(|error| at_target(error, folder))?;
     options.progress.check()?;
     Ok(WrittenModel {
         folder: folder.to_owned(),

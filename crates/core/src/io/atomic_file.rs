@@ -34,6 +34,12 @@ pub struct AtomicFile {
     force: bool,
 }
 
+/// Writes from `offset` on, without moving the file's own position: for several threads at once.
+#[doc(hidden)]
+pub fn writer_at(file: &File, offset: u64) -> impl Write + '_ {
+    FileAt::new(file, offset)
+}
+
 impl AtomicFile {
     /// Starts a file that is to become `target`. A target that is a symlink is written through.
     ///
@@ -137,7 +143,7 @@ impl AtomicFile {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn writer_at(&self, offset: u64) -> impl Write + '_ {
-        FileAt::new(self.as_file(), offset)
+        writer_at(self.as_file(), offset)
     }
 
     /// Takes away what `permissions` don't give, so that a new file isn't more readable than the

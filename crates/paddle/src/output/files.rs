@@ -1,24 +1,37 @@
 //! The files of a model that is being written, in the arrangement that was asked for.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use super::Arrangement;
 use super::folder::Staging;
 use super::parameter::Incoming;
+use super::source::{Gap, LEAST_GAP, MessageSource};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::Layout;
 
 /// How much is collected before it is written: 256 KiB.
 const BUFFER_LEN: usize = 256 << 10;
 
-/// Writes the files of a model, one after the other.
-#[derive(Debug)]
-pub(super) struct Files {
+/// How many files may wait for large parts: 64, since all of them are open.
+const MAX_WAITING: usize = 64;
+
+/// Writes the files of a model, one after the other. Large parts are copied on threads, once the
+/// files are as far as they can be without.
+pub(super) struct Files<'m> {
     staging: Staging,
+    source: &'m MessageSource<'m>,
+    meter: &'m Meter,
+    /// What is still to be copied.
+    gaps: Vec<Gap>,
+    /// The files that have gaps, but for the one that is being written.
+    waiting: Vec<Arc<File>>,
     arrangement: Arrangement,
     /// What the program's file is called here.
     program: Option<String>,
@@ -28,7 +41,7 @@ pub(super) struct Files {
     parameters: Stored,
     companion: Option<String>,
     /// The file that is being written. What is written to none is left out.
-    open: Option<BufWriter<File>>,
+    open: Option<BufWriter<Arc<File>>>,
     /// How many parameter files the message had so far.
     seen: u32,
     /// The parameter before this one, if all come to one file from files of their own.
@@ -45,10 +58,19 @@ struct Stored {
     has_begun: bool,
 }
 
-impl Files {
-    pub(super) fn new(staging: Staging, arrangement: Arrangement) -> Files {
+impl<'m> Files<'m> {
+    pub(super) fn new(
+        staging: Staging,
+        arrangement: Arrangement,
+        source: &'m MessageSource<'m>,
+        meter: &'m Meter,
+    ) -> Files<'m> {
         Files {
             staging,
+            source,
+            meter,
+            gaps: Vec::new(),
+            waiting: Vec::new(),
             arrangement,
             program: None,
             program_stored: None,
@@ -237,18 +259,65 @@ impl Files {
         }
     }
 
-    /// Brings the file that is open to the disk.
-    pub(super) fn end_file(&mut self) -> Result<()> {
-        if let Some(open) = self.open.take() {
-            let file = open.into_inner().map_err(|error| error.into_error())?;
-            file.sync_all()?;
+    /// Leaves these bytes of the message for threads, if they are many: they belong to whatever was
+    /// begun last.
+    pub(super) fn leave_out(&mut self, range: &Range<u64>) -> Result<bool> {
+        let len = range.end - range.start;
+        if len < LEAST_GAP {
+            return Ok(false);
         }
-        Ok(())
+        let Some(open) = &mut self.open else {
+            // They go nowhere.
+            self.meter.advance(len)?;
+            return Ok(true);
+        };
+        let offset = open.stream_position()?;
+        let end = offset.checked_add(len);
+        let end = end.ok_or_else(|| invalid("a file of more than 2^64 bytes"))?;
+        open.seek(SeekFrom::Start(end))?;
+        self.gaps.push(Gap {
+            range: range.clone(),
+            file: Arc::clone(open.get_ref()),
+            offset,
+        });
+        Ok(true)
+    }
+
+    /// Brings the file that is open to the disk, now or with others that wait for large parts.
+    pub(super) fn end_file(&mut self) -> Result<()> {
+        let Some(mut open) = self.open.take() else {
+            return Ok(());
+        };
+        let size = open.stream_position()?;
+        let file = open.into_inner().map_err(|error| error.into_error())?;
+        let has_gaps = self
+            .gaps
+            .last()
+            .is_some_and(|gap| Arc::ptr_eq(&gap.file, &file));
+        if !has_gaps {
+            return Ok(file.sync_all()?);
+        }
+        file.set_len(size)?;
+        self.waiting.push(file);
+        match self.waiting.len() < MAX_WAITING {
+            true => Ok(()),
+            false => self.fill_gaps(),
+        }
+    }
+
+    /// Copies what was left for threads, and brings the files to the disk.
+    fn fill_gaps(&mut self) -> Result<()> {
+        let source = self.source;
+        source.copy(&std::mem::take(&mut self.gaps), self.meter)?;
+        self.waiting
+            .drain(..)
+            .try_for_each(|file| Ok(file.sync_all()?))
     }
 
     /// Takes note that there is nothing more.
     pub(super) fn end(&mut self) -> Result<()> {
-        self.end_file()
+        self.end_file()?;
+        self.fill_gaps()
     }
 
     /// Brings all files to their place.
@@ -259,7 +328,7 @@ impl Files {
     fn create(&mut self, name: &str) -> Result<()> {
         self.end_file()?;
         let file = self.staging.file(name)?;
-        self.open = Some(BufWriter::with_capacity(BUFFER_LEN, file));
+        self.open = Some(BufWriter::with_capacity(BUFFER_LEN, Arc::new(file)));
         Ok(())
     }
 }

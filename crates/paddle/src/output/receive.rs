@@ -6,7 +6,9 @@
 //! of a tensor's data in a file must be known by then.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
+use proto_splitter_core::progress::Meter;
 use proto_splitter_core::wire::{WireType, decode_varint};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -86,8 +88,9 @@ enum Through {
 }
 
 /// A sink for a message of type `Model`.
-pub(super) struct Receiver<'a> {
-    files: &'a mut Files,
+pub(super) struct Receiver<'a, 'm> {
+    files: &'a mut Files<'m>,
+    meter: &'m Meter,
     incoming: Incoming,
     stack: Vec<Frame>,
     state: State,
@@ -96,10 +99,11 @@ pub(super) struct Receiver<'a> {
     position: u64,
 }
 
-impl<'a> Receiver<'a> {
-    pub(super) fn new(files: &'a mut Files) -> Self {
+impl<'a, 'm> Receiver<'a, 'm> {
+    pub(super) fn new(files: &'a mut Files<'m>, meter: &'m Meter) -> Self {
         Receiver {
             files,
+            meter,
             incoming: Incoming::default(),
             stack: vec![Frame {
                 context: Context::Model,
@@ -119,6 +123,32 @@ impl<'a> Receiver<'a> {
             true => self.files.end(),
             false => Err(invalid("the message ends early").at_offset(self.position)),
         }
+    }
+
+    /// How many bytes of a file or of a tensor's data come next.
+    pub(super) fn left_of_content(&self) -> u64 {
+        match self.state {
+            State::Through(Through::File | Through::Data, left) => left,
+            _ => 0,
+        }
+    }
+
+    /// Takes note that the bytes that come next, `range` in the message, are not written here. Says
+    /// whether that can be: else they are to be written.
+    pub(super) fn leave_out(&mut self, range: Range<u64>) -> Result<bool> {
+        let len = range.end - range.start;
+        let State::Through(to @ (Through::File | Through::Data), left) = self.state else {
+            return Ok(false);
+        };
+        if len > left || !self.files.leave_out(&range)? {
+            return Ok(false);
+        }
+        self.position += len;
+        self.state = State::Through(to, left - len);
+        if left == len {
+            self.end_through(to)?;
+        }
+        Ok(true)
     }
 
     fn take(&mut self, bytes: &mut &[u8]) -> Result<()> {
@@ -440,12 +470,13 @@ fn split_off<'b>(bytes: &mut &'b [u8], most: usize) -> &'b [u8] {
     front
 }
 
-impl Write for Receiver<'_> {
+impl Write for Receiver<'_, '_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while !rest.is_empty() {
             self.take(&mut rest)?;
         }
+        self.meter.advance(bytes.len() as u64)?;
         Ok(bytes.len())
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use tracing::Span;
 
+use super::direct_read::WholeChunk;
 use crate::Result;
 use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
@@ -24,6 +25,17 @@ pub(crate) fn write<S: ChunkStore + ?Sized>(
     store: &S,
     sink: &mut dyn Write,
 ) -> Result<()> {
+    write_around(plan, store, sink, &mut |_, _| Ok(false))
+}
+
+/// As [`write`], but asks of each segment that is all of a chunk, by its range in the message,
+/// whether it is left out here.
+pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    sink: &mut W,
+    leave_out: &mut dyn FnMut(&mut W, Range<u64>) -> Result<bool>,
+) -> Result<()> {
     let mut streams = Streams {
         plan,
         store,
@@ -39,6 +51,10 @@ pub(crate) fn write<S: ChunkStore + ?Sized>(
             }
             SegmentSource::Chunk { chunk, range } => (*chunk, range),
         };
+        let end = segment.offset + segment.len();
+        if WholeChunk::is_one(plan, store, chunk, range) && leave_out(sink, segment.offset..end)? {
+            continue;
+        }
         if let Some(slice) = store.as_slice(chunk) {
             let range = usize::try_from(range.start)
                 .ok()
@@ -72,12 +88,12 @@ struct OpenChunk<'a> {
 }
 
 impl<'a, S: ChunkStore + ?Sized> Streams<'a, S> {
-    fn copy(
+    fn copy<W: Write + ?Sized>(
         &mut self,
         chunk: usize,
         range: &Range<u64>,
         buffer: &mut [u8],
-        sink: &mut dyn Write,
+        sink: &mut W,
     ) -> Result<()> {
         // A chunk whose bytes are used out of their order is read from its front again.
         let reusable = |open: &OpenChunk<'_>| open.position <= range.start;

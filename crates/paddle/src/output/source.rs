@@ -1,0 +1,115 @@
+//! The message that files are made of, in chunks or not.
+
+use std::fs::File;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::Arc;
+
+use proto_splitter_core::atomic::writer_at;
+use proto_splitter_core::merge::FilePlace;
+use proto_splitter_core::progress::Meter;
+use proto_splitter_core::{MergedMessage, Result, threads};
+use record_file::ReadAt;
+
+use super::receive::Receiver;
+use crate::stream::copy_range;
+
+/// How much is read at a time of what isn't left for threads: 64 KiB.
+const READ_LEN: u64 = 64 << 10;
+
+/// From this size on, bytes are left for threads: 256 KiB.
+pub(super) const LEAST_GAP: u64 = 256 << 10;
+
+/// Bytes are copied in pieces of this size, so that one large tensor keeps all threads busy: 32 MiB.
+const PIECE_LEN: u64 = 32 << 20;
+
+/// A message, of which small parts are looked at, and large ones copied.
+pub(super) enum MessageSource<'a> {
+    Chunked(&'a MergedMessage),
+    /// One that is read by position, and how many bytes it has.
+    Positioned(&'a dyn ReadAt, u64),
+}
+
+/// Bytes of the message that are still to be copied to a file.
+#[derive(Debug)]
+pub(super) struct Gap {
+    /// Which bytes of the message.
+    pub(super) range: Range<u64>,
+    pub(super) file: Arc<File>,
+    /// Where in the file the first goes.
+    pub(super) offset: u64,
+}
+
+impl MessageSource<'_> {
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            MessageSource::Chunked(merged) => merged.total_size(),
+            MessageSource::Positioned(_, size) => *size,
+        }
+    }
+
+    /// Gives the message to a receiver, but for what that leaves out.
+    pub(super) fn send(&self, receiver: &mut Receiver<'_, '_>) -> Result<()> {
+        match self {
+            MessageSource::Chunked(merged) => {
+                merged.write_around(receiver, &mut |receiver, range| receiver.leave_out(range))
+            }
+            MessageSource::Positioned(reader, size) => send_positioned(*reader, *size, receiver),
+        }
+    }
+
+    /// Copies what was left out to its places, on threads.
+    pub(super) fn copy(&self, gaps: &[Gap], meter: &Meter) -> Result<()> {
+        match self {
+            MessageSource::Chunked(merged) => {
+                let mut places = Vec::with_capacity(gaps.len());
+                for gap in gaps {
+                    places.push(FilePlace {
+                        range: gap.range.clone(),
+                        file: &gap.file,
+                        offset: gap.offset,
+                    });
+                }
+                merged.copy_to_files(&places, None, meter)
+            }
+            MessageSource::Positioned(reader, _) => {
+                let pieces: Vec<_> = gaps.iter().flat_map(pieces).collect();
+                threads::map(threads::count(None), pieces.len(), |at| {
+                    let (range, file, offset) = &pieces[at];
+                    let mut sink = writer_at(file, *offset);
+                    copy_range(*reader, range, &mut sink, &mut Vec::new(), meter)
+                })
+                .map(drop)
+            }
+        }
+    }
+}
+
+fn send_positioned(reader: &dyn ReadAt, size: u64, receiver: &mut Receiver<'_, '_>) -> Result<()> {
+    let mut buffer = Vec::new();
+    let mut at = 0;
+    while at < size {
+        let open = receiver.left_of_content();
+        if open >= LEAST_GAP && receiver.leave_out(at..at.saturating_add(open).min(size))? {
+            at = at.saturating_add(open).min(size);
+            continue;
+        }
+        let len = (size - at).min(READ_LEN);
+        buffer.resize(usize::try_from(len).unwrap_or_default(), 0);
+        reader.read_exact_at(at, &mut buffer)?;
+        receiver.write_all(&buffer)?;
+        at += len;
+    }
+    Ok(())
+}
+
+fn pieces(gap: &Gap) -> impl Iterator<Item = (Range<u64>, &File, u64)> {
+    let range = gap.range.clone();
+    let count = (range.end - range.start).div_ceil(PIECE_LEN);
+    (0..count).map(move |index| {
+        let skip = index * PIECE_LEN;
+        let start = range.start + skip;
+        let end = range.end.min(start + PIECE_LEN);
+        (start..end, &*gap.file, gap.offset + skip)
+    })
+}
