@@ -52,6 +52,7 @@ mod io;
 mod member_names;
 pub mod merge;
 mod merged_message;
+pub mod parts;
 pub mod path;
 pub mod progress;
 pub mod proto;

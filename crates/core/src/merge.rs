@@ -34,15 +34,15 @@ pub(crate) use read::embedded_schema::read_schema;
 pub(crate) use read::record_store::RecordStore;
 pub(crate) use read::summary::summaries;
 pub use read::summary::{ChunkSummary, SharedWith};
-pub(crate) use verify::verify;
 pub use verify::{MergeCheck, SourceCheck, Verification};
+pub(crate) use verify::{verify, verify_part, verify_parts_together};
 pub(crate) use write::buffer::Memory;
 pub(crate) use write::chunk_cache::with_plan;
 pub use write::execute::Merged;
-pub(crate) use write::execute::{execute_into, to_bytes};
+pub(crate) use write::execute::{check_size, compared, execute_into, to_bytes};
 pub(crate) use write::in_order::{write, write_around};
 pub use write::parallel::FilePlace;
-pub(crate) use write::parallel::{fill, scatter};
+pub(crate) use write::parallel::{fill, scatter, write_at};
 pub(crate) use write::plan_reader::PlanInput;
 
 pub use crate::container::{

@@ -36,8 +36,10 @@ pub use options::{
     LEAST_MAX_FILE_SIZE, SizeRules, SplitOptions,
 };
 pub use plan::decisions::AddedChunk;
+pub(crate) use plan::metadata::{draft_trailer, extended_trailer, part_trailer};
 pub(crate) use plan::readable::check_file_count;
 pub use plan::size_splitter::SizeSplitter;
+pub(crate) use plan::split_plan::Content;
 pub use plan::split_plan::{ChunkSegment, PlannedChunk, SplitPlan};
 pub use plan::splitter::{ComposableSplitter, SplitContext};
 pub use read::source::Source;
@@ -45,10 +47,11 @@ pub use read::source_view::elements::{Elements, Entries};
 pub use read::source_view::{SourceView, ViewKind};
 pub use split_ext::SplitExt;
 pub use split_input::SplitInput;
-pub(crate) use write::commit::Commit;
+pub(crate) use write::commit::{Commit, Sibling};
 pub use write::in_memory::{ChunkBytes, Split};
 pub use write::multi_file::parts_beside;
 pub(crate) use write::multi_file::{DonePart, check_size, complete_part, stem_beside};
+pub(crate) use write::part::{crc32c_of_runs, runs, write_base, write_main, write_part};
 pub(crate) use write::probe::decide_stream;
 pub use write::stream::WrittenStream;
 pub use write::written::{Written, WrittenChunk, WrittenFile};

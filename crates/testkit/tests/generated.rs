@@ -26,7 +26,10 @@ const SCHEMAS: &[Schema] = &[
     Schema {
         folder: "crates/core/src/proto",
         module: "::proto_splitter_core::proto",
-        files: &["tensorflow/proto_splitter/chunk.proto"],
+        files: &[
+            "tensorflow/proto_splitter/chunk.proto",
+            "proto_splitter/parts/parts.proto",
+        ],
     },
     Schema {
         folder: "crates/graph-def/src/proto",

@@ -248,6 +248,12 @@ impl AtomicFile {
         }
     }
 
+    /// The same file, which may replace what is in its place, or not.
+    pub(crate) fn forced(mut self, force: bool) -> AtomicFile {
+        self.force = force;
+        self
+    }
+
     /// [`place`](Self::place) under this name in the folder it is in, whatever is there.
     pub(crate) fn place_as(mut self, target: PathBuf) -> Result<()> {
         self.target = target;

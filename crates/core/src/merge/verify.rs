@@ -91,23 +91,7 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
         report.problems.push(error);
         return report;
     }
-    let named: HashSet<_> = (0..store.len())
-        .filter_map(|chunk| store.place(chunk))
-        .map(|(file, position)| (file, position.chunk_begin()))
-        .collect();
-    for (number, file) in store.record_files().enumerate() {
-        for chunk in file.chunks() {
-            let checked = chunk.map_err(Error::from).and_then(|chunk| {
-                report.records += chunk.header.num_records;
-                match named.contains(&(number, chunk.begin())) {
-                    // Its turn comes with the chunks that are in it.
-                    true => Ok(()),
-                    false => check_unnamed(file, &chunk),
-                }
-            });
-            report.problems.extend(checked.err());
-        }
-    }
+    check_others(store, |_| true, &mut report.records, &mut report.problems);
     let sizes = (0..store.len()).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let meter = options.progress.meter(bytes);
@@ -144,17 +128,126 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
     }
     report
         .problems
-        .extend(check_slices(store, &pass.first_fields));
+        .extend(check_slices(store, |_| true, &pass.first_fields));
     report
+}
+
+/// What reading some of the chunks showed.
+#[derive(Debug, Default)]
+pub(crate) struct PartVerification {
+    pub(crate) records: u64,
+    pub(crate) bytes: u64,
+    pub(crate) problems: Vec<Error>,
+    /// The crc32c of what a merge takes from each of them, in the order of the chunks and of their
+    /// bytes; of none of them if the merge can't be planned.
+    pub(crate) crcs: Vec<u32>,
+}
+
+/// Reads the chunks of these groups, and of the files that are asked for what is no chunk.
+pub(crate) fn verify_part<S: ReadAt>(
+    store: &RecordStore<S>,
+    groups: &[Vec<usize>],
+    has_file: impl Fn(usize) -> bool,
+    options: &MergeOptions,
+) -> PartVerification {
+    let mut report = PartVerification::default();
+    if let Err(error) = store.check_merged_size() {
+        report.problems.push(error);
+        return report;
+    }
+    check_others(store, has_file, &mut report.records, &mut report.problems);
+    let chunks = groups.iter().flatten();
+    let sizes = chunks.clone().map(|&chunk| store.size(chunk));
+    let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
+    let threads = options.thread_count();
+    let read = with_walked(store.trailer(), store, |walked| {
+        let plan = walked.plan(store.trailer(), options);
+        let plan = plan.as_ref().ok();
+        let pass = read_all(walked, groups.to_vec(), plan, threads, &meter);
+        let segments = plan.map(|plan| chunks.flat_map(|&chunk| plan.segments_of_chunk(chunk)));
+        let crcs = segments.into_iter().flatten().map(|&at| pass.crcs[at]);
+        Ok((crcs.collect(), pass))
+    });
+    match read {
+        Ok((crcs, pass)) => {
+            report.crcs = crcs;
+            report.bytes = pass.bytes;
+            report.problems.extend(pass.problems);
+            let own: HashSet<usize> = groups.iter().flatten().copied().collect();
+            let slices = check_slices(store, |chunk| own.contains(&chunk), &pass.first_fields);
+            report.problems.extend(slices);
+        }
+        Err(error) => report.problems.push(error),
+    }
+    report
+}
+
+/// Compares what parts have read with what was split; `crcs` are theirs, for these groups, one
+/// behind the other.
+pub(crate) fn verify_parts_together<S: ReadAt>(
+    store: &RecordStore<S>,
+    groups: &[Vec<usize>],
+    crcs: &[u32],
+    options: &MergeOptions,
+) -> Result<MergeCheck> {
+    let trailer = store.trailer();
+    let plan = with_walked(trailer, store, |walked| walked.plan(trailer, options));
+    let plan = match plan {
+        Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
+            return Ok(MergeCheck::NeedsType(error));
+        }
+        plan => plan?,
+    };
+    let mut of_segments = vec![0; plan.segments().len()];
+    let chunks = groups.iter().flatten();
+    let segments = chunks.flat_map(|&chunk| plan.segments_of_chunk(chunk));
+    let mut crcs = crcs.iter();
+    for &segment in segments {
+        let Some(crc) = crcs.next() else { break };
+        of_segments[segment] = *crc;
+    }
+    check_merge(trailer, &plan, &of_segments, options)
+}
+
+/// Reads what no chunk of the message is in, of the files that are asked for, and counts the
+/// records of these.
+fn check_others<S: ReadAt>(
+    store: &RecordStore<S>,
+    has_file: impl Fn(usize) -> bool,
+    records: &mut u64,
+    problems: &mut Vec<Error>,
+) {
+    let named: HashSet<_> = (0..store.len())
+        .filter_map(|chunk| store.place(chunk))
+        .map(|(file, position)| (file, position.chunk_begin()))
+        .collect();
+    let files = store.record_files().enumerate();
+    for (number, file) in files.filter(|(number, _)| has_file(*number)) {
+        for chunk in file.chunks() {
+            let checked = chunk.map_err(Error::from).and_then(|chunk| {
+                *records += chunk.header.num_records;
+                match named.contains(&(number, chunk.begin())) {
+                    // Its turn comes with the chunks that are in it.
+                    true => Ok(()),
+                    false => check_unnamed(file, &chunk),
+                }
+            });
+            problems.extend(checked.err());
+        }
+    }
 }
 
 /// Compares what slices hold with what the trailer says they do, which a merge goes by. The
 /// first fields of some chunks are known.
 fn check_slices<S: ReadAt>(
     store: &RecordStore<S>,
+    is_asked: impl Fn(usize) -> bool,
     known: &[Option<FieldNumber>],
 ) -> impl Iterator<Item = Error> {
-    store.trailer().slices().filter_map(|(chunk, number)| {
+    store.trailer().slices().filter_map(move |(chunk, number)| {
+        if !is_asked(chunk) {
+            return None;
+        }
         let known = known.get(chunk).copied().flatten();
         // If it can't be read, that was found before.
         let read = || Some(first_field(store, chunk).ok()?.0.number);

@@ -6,6 +6,7 @@ pub(super) mod dedup;
 pub(super) mod file;
 pub(super) mod in_memory;
 pub(super) mod multi_file;
+pub(super) mod part;
 pub(super) mod prefetch;
 pub(super) mod probe;
 pub(super) mod records;

@@ -126,7 +126,7 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
 }
 
 /// Compares a merge with what was split, as far as the file says what that was.
-pub(in crate::merge) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
+pub(crate) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> Result<Merged> {
     let whole = trailer.is_whole();
     let exact = trailer.is_byte_exact();
     if let Some(expected) = trailer.metadata().source_crc32c.filter(|_| exact && whole)
@@ -152,7 +152,7 @@ pub(in crate::merge) fn compared(trailer: &Trailer, size: u64, crc32c: u32) -> R
 
 /// The merge is as large as what was split was; smaller only if that had lengths that took more
 /// bytes than they need.
-pub(in crate::merge) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
+pub(crate) fn check_size(trailer: &Trailer, total: u64) -> Result<()> {
     let Some(source) = trailer
         .metadata()
         .source_size

@@ -168,17 +168,29 @@ pub(in crate::merge) fn write_to_file<S: ChunkStore + ?Sized>(
     meter: &Meter,
 ) -> Result<u32> {
     file.set_len(plan.total_len())?;
+    write_at(plan, store, (file, 0), threads, meter)
+}
+
+/// Writes the planned message to a file from this offset on. Gives its crc32c.
+pub(crate) fn write_at<S: ChunkStore + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    (file, offset): (&File, u64),
+    threads: NonZeroUsize,
+    meter: &Meter,
+) -> Result<u32> {
     let mut crcs = vec![0; plan.segments().len()];
     let mut jobs = Jobs::new(store);
     for (at, segment) in plan.segments().iter().enumerate() {
+        let mut place = FileAt::new(file, offset + segment.offset);
         match &segment.source {
             SegmentSource::Literal(range) => {
                 let bytes = plan.literal(range.clone());
-                FileAt::new(file, segment.offset).write_all(bytes)?;
+                place.write_all(bytes)?;
                 meter.advance(bytes.len() as u64)?;
             }
             SegmentSource::Chunk { chunk, range } => {
-                jobs.add(*chunk, at, range.clone(), FileAt::new(file, segment.offset));
+                jobs.add(*chunk, at, range.clone(), place);
             }
         }
     }

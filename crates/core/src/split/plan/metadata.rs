@@ -144,6 +144,16 @@ pub(in crate::split) fn metadata(
     }
 }
 
+/// The trailer of what is planned, but for what is known once it is written.
+pub(crate) fn draft_trailer(plan: &SplitPlan) -> ChunkMetadata {
+    let unknown = WrittenInfo {
+        file: 0,
+        offset: 0,
+        crc32c: 0,
+    };
+    metadata(plan, &vec![unknown; plan.chunks.len()], 0)
+}
+
 pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) -> ChunkInfo {
     ChunkInfo {
         r#type: match chunk.kind {
@@ -157,8 +167,21 @@ pub(in crate::split) fn chunk_info(chunk: &PlannedChunk, written: &WrittenInfo) 
     }
 }
 
+/// A trailer with a plain message as the extended profile has it.
+pub(crate) fn extended_trailer(trailer: ChunkMetadata) -> ChunkMetadata {
+    ChunkMetadata {
+        version: Some(VersionDef {
+            join_version: join_version(Profile::Extended),
+            ..Default::default()
+        }),
+        message: Some(refused_message()),
+        extended_message: trailer.message,
+        ..trailer
+    }
+}
+
 /// The last record of a file that has chunks of a message whose trailer is in another.
-pub(in crate::split) fn part_metadata(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
+pub(crate) fn part_trailer(chunks: Vec<ChunkInfo>) -> ChunkMetadata {
     ChunkMetadata {
         version: Some(VersionDef {
             join_version: join_version(Profile::Extended),

@@ -147,6 +147,22 @@ impl SplitPlan {
         self.profile
     }
 
+    /// A plan of these chunks and the literals of this one.
+    pub(crate) fn with_chunks(&self, chunks: Vec<PlannedChunk>) -> SplitPlan {
+        SplitPlan {
+            descriptor: self.descriptor.clone(),
+            source_size: self.source_size,
+            chunks,
+            literals: self.literals.clone(),
+            nested: std::collections::BTreeSet::new(),
+            byte_exact: self.byte_exact,
+            source_layout: Vec::new(),
+            splitter_version: self.splitter_version,
+            profile: self.profile,
+            always_chunked: self.always_chunked,
+        }
+    }
+
     /// Whether every chunk is a span of the source, so that placeholders say where each belongs.
     pub(crate) fn is_marked(&self) -> bool {
         self.chunks

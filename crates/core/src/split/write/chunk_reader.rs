@@ -8,6 +8,9 @@ use crate::split::plan::split_plan::{ChunkSegment, Content, PlannedChunk, SplitP
 use crate::split::read::source::Source;
 use crate::{Error, ErrorKind, Result};
 
+/// How much of what is between spans is read at once. It is tags and lengths, a few bytes each.
+const GAP_STEP: u64 = 64 << 10;
+
 /// Bytes of the source that went to a chunk, and their checksum.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::split) struct Span {
@@ -209,11 +212,12 @@ pub(in crate::split) fn source_crc32c(source: &Source, mut spans: Vec<Span>) -> 
     let mut position = 0;
     let mut gap = Vec::new();
     for span in spans {
-        let missing = usize::try_from(span.start - position).unwrap_or(usize::MAX);
-        if missing > 0 {
-            gap.resize(missing, 0);
+        while position < span.start {
+            let step = (span.start - position).min(GAP_STEP);
+            gap.resize(usize::try_from(step).unwrap_or_default(), 0);
             source.data().read_exact_at(position, &mut gap)?;
             crc = crc32c::crc32c_append(crc, &gap);
+            position += step;
         }
         crc = combine(crc, span.crc32c, span.len);
         position = span.start + span.len;

@@ -57,11 +57,21 @@ impl Commit<'_> {
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if something is there and may not be
     /// replaced, [`Io`](crate::ErrorKind::Io), [`Cancelled`](crate::ErrorKind::Cancelled).
     pub(crate) fn run(self, stays: impl Fn(&Path) -> bool) -> Result<Removed> {
+        self.run_if(|| Ok(()), stays)
+    }
+
+    /// [`run`](Self::run), unless `check` fails: meanwhile no other writer removes anything.
+    pub(crate) fn run_if(
+        self,
+        check: impl FnOnce() -> Result<()>,
+        stays: impl Fn(&Path) -> bool,
+    ) -> Result<Removed> {
         self.main.sync()?;
         for part in &self.parts {
             part.file.sync()?;
         }
         let _lock = FolderLock::take(self.chunked, self.progress)?;
+        check()?;
         // It was looked at before the writing began; another writer may have been faster since.
         let target = self.main.target().to_owned();
         check_absent(&target, self.force)?;

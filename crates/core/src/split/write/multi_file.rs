@@ -13,7 +13,7 @@ use crate::io::{AtomicFile, folder};
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::split::file_sizes::{most_of_trailer, most_stored};
-use crate::split::plan::metadata::part_metadata;
+use crate::split::plan::metadata::part_trailer;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
@@ -150,7 +150,7 @@ pub(crate) fn complete_part(
 ) -> Result<DonePart> {
     let stem = stem_beside(main)?;
     let chunk_count = chunks.len();
-    let trailer = part_metadata(chunks).encode_to_vec();
+    let trailer = part_trailer(chunks).encode_to_vec();
     file.as_file_mut().seek(SeekFrom::Start(end))?;
     let mut writer = RecordWriter::starting_at(file.as_file_mut(), end)?;
     writer.write_record_alone(&trailer, Compression::None)?;

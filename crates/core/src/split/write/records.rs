@@ -38,7 +38,7 @@ pub(in crate::split) struct Record {
 }
 
 impl Record {
-    fn info(&self) -> WrittenInfo {
+    pub(in crate::split) fn info(&self) -> WrittenInfo {
         WrittenInfo {
             file: self.file,
             offset: self.position.numeric(),
@@ -158,7 +158,7 @@ pub(in crate::split) fn trailer(
 }
 
 /// Writes what every record file begins with, and says where that ends.
-fn begin(file: &mut File, options: WriterOptions) -> Result<u64> {
+pub(in crate::split) fn begin(file: &mut File, options: WriterOptions) -> Result<u64> {
     let mut front = RecordWriter::new(file, options)?;
     front.flush()?;
     Ok(front.position().numeric())
@@ -190,7 +190,7 @@ pub(in crate::split) fn with_shared(
     all
 }
 
-fn records(file: u32, stored: &[Stored]) -> impl Iterator<Item = Record> {
+pub(in crate::split) fn records(file: u32, stored: &[Stored]) -> impl Iterator<Item = Record> {
     stored.iter().map(move |stored| Record {
         file,
         position: stored.position,

@@ -1,0 +1,57 @@
+//! How a part is done.
+
+use std::num::NonZeroUsize;
+
+use crate::container::Limits;
+use crate::progress::Progress;
+
+/// How a part is done, or a plan committed. What is done is in the plan.
+///
+/// ```
+/// use proto_splitter_core::parts::PartOptions;
+/// let options = PartOptions::new().threads(std::num::NonZeroUsize::new(2));
+/// assert_eq!(options.threads.map(|threads| threads.get()), Some(2));
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct PartOptions {
+    /// How many threads work; as many as there are cores if `None`.
+    pub threads: Option<NonZeroUsize>,
+    /// Who is told how far it is.
+    pub progress: Progress,
+    /// What is accepted of a chunked file.
+    pub limits: Limits,
+}
+
+impl PartOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        PartOptions {
+            threads: None,
+            progress: Progress::none(),
+            limits: Limits::new(),
+        }
+    }
+
+    /// How many threads work (as many as there are cores). The result is the same.
+    #[must_use]
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
+        self
+    }
+
+    /// Who is told how far it is, and who may stop it (nobody).
+    #[must_use]
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// What is accepted of a chunked file ([`Limits::new`]).
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+}

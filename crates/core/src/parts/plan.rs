@@ -1,0 +1,323 @@
+//! The plan: what all hosts read.
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use bytes::Bytes;
+use highway::{HighwayHash, HighwayHasher, Key};
+use prost::Message;
+
+use super::format::{PLAN_VERSION, read_file};
+use super::options::PartOptions;
+use super::report::{PartReport, of_all_parts};
+use super::store::{FolderStore, PartStore, main_of};
+use super::work::Committed;
+use super::{merging, splitting, verifying};
+use crate::io::AtomicFile;
+use crate::merge::MergeOptions;
+use crate::proto::parts::Plan;
+use crate::proto::parts::plan::Work;
+use crate::split::{ComposableSplitter, Source, SplitOptions};
+use crate::{Error, ErrorKind, Result};
+
+/// A split, a merge or a verification that is done in parts; see the [module](super).
+#[derive(Clone, Debug)]
+pub struct PartsPlan {
+    work: Planned,
+    id: [u8; 16],
+    bytes: Bytes,
+}
+
+/// What is to be done, checked.
+#[derive(Clone, Debug)]
+enum Planned {
+    Split(Box<splitting::Planned>),
+    Merge(merging::Planned),
+    Verify(verifying::Planned),
+}
+
+impl PartsPlan {
+    /// Plans to split a message to `PREFIX.cpb` in at most so many parts, each of which writes a
+    /// file of its own beside it. Only tags and lengths are read. There are more parts if a
+    /// [maximum file size](SplitOptions::max_file_size) needs more files, and fewer if there are
+    /// fewer chunks.
+    ///
+    /// Equal chunks are shared within a part, not between parts. A message in which nothing has to
+    /// be cut becomes a `.cpb`, too.
+    ///
+    /// # Errors
+    ///
+    /// As [`SplitExt::plan`](crate::split::SplitExt::plan); [`ErrorKind::InvalidConfig`] if the
+    /// message is in no file, or the profile isn't
+    /// [`Extended`](crate::split::Profile::Extended), which several files need;
+    /// [`ErrorKind::LimitExceeded`] if there would be more files than readers open.
+    pub fn split<P: ComposableSplitter + ?Sized>(
+        splitter: &P,
+        source: &Source,
+        prefix: impl AsRef<Path>,
+        options: &SplitOptions,
+        parts: NonZeroUsize,
+    ) -> Result<PartsPlan> {
+        let work = splitting::plan(splitter, source, prefix.as_ref(), options, parts)?;
+        PartsPlan::new(Work::Split(work))
+    }
+
+    /// Plans to merge a chunked file to the file `target` in at most so many parts. Makes a hidden
+    /// file of its size beside it, into which the parts write.
+    ///
+    /// # Errors
+    ///
+    /// As [`Merger::merge_to_file`](crate::merge::Merger::merge_to_file).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::num::NonZeroUsize;
+    /// # use proto_splitter_core::merge::MergeOptions;
+    /// # use proto_splitter_core::parts::{Committed, PartOptions, PartsPlan};
+    /// # use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (prefix, target) = (folder.path().join("m"), folder.path().join("m.pb"));
+    /// # let file = proto_splitter_core::prost_reflect::prost_types::FileDescriptorProto {
+    /// #     name: Some("n".repeat(5000)), ..Default::default() };
+    /// # let written = SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000))?;
+    /// # let two = NonZeroUsize::new(2).unwrap();
+    /// let plan = PartsPlan::merge(&written.path, &target, &MergeOptions::new(), two)?;
+    /// let options = PartOptions::new();
+    /// let reports = (0..plan.parts()).map(|part| plan.run(part, &options)).collect::<Result<Vec<_>, _>>()?;
+    /// assert!(!target.exists());
+    /// let Committed::Merge(merged) = plan.commit(&reports, &options)? else { panic!() };
+    /// assert_eq!((merged.size, merged.byte_exact), (5003, Some(true)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn merge(
+        input: impl AsRef<Path>,
+        target: impl AsRef<Path>,
+        options: &MergeOptions,
+        parts: NonZeroUsize,
+    ) -> Result<PartsPlan> {
+        let work = merging::plan(input.as_ref(), target.as_ref(), options, parts)?;
+        let plan = PartsPlan::new(Work::Merge(work))?;
+        if let Planned::Merge(planned) = &plan.work {
+            planned.make_room(&plan.id)?;
+        }
+        Ok(plan)
+    }
+
+    /// Plans to verify a chunked file in at most so many parts.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChunkedFile::open`](crate::ChunkedFile::open).
+    pub fn verify(
+        input: impl AsRef<Path>,
+        options: &MergeOptions,
+        parts: NonZeroUsize,
+    ) -> Result<PartsPlan> {
+        PartsPlan::new(Work::Verify(verifying::plan(
+            input.as_ref(),
+            options,
+            parts,
+        )?))
+    }
+
+    fn new(work: Work) -> Result<PartsPlan> {
+        let plan = Plan {
+            version: PLAN_VERSION,
+            work: Some(work),
+        };
+        PartsPlan::from_bytes(plan.encode_to_vec())
+    }
+
+    /// A plan from its [bytes](Self::to_bytes). All of it is checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidMessage`] if they are none, or contradict themselves;
+    /// [`ErrorKind::UnsupportedVersion`] if they are of a later version.
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<PartsPlan> {
+        let bytes: Bytes = bytes.into();
+        let invalid = |why: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::InvalidMessage, format!("not a plan: {why}"))
+        };
+        let plan = Plan::decode(bytes.clone()).map_err(|error| invalid(&error))?;
+        if plan.version > PLAN_VERSION {
+            let message = format!("a plan in version {}", plan.version);
+            return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+        }
+        let work = match plan.work {
+            Some(work) if plan.version > 0 => work,
+            _ => return Err(invalid(&"it says nothing to be done")),
+        };
+        let work = match work {
+            Work::Split(work) => Planned::Split(Box::new(splitting::Planned::checked(work)?)),
+            Work::Merge(work) => Planned::Merge(merging::Planned::checked(work)?),
+            Work::Verify(work) => Planned::Verify(verifying::Planned::checked(work)?),
+        };
+        let [high, low] = HighwayHasher::new(Key::default()).hash128(&bytes);
+        let id = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        Ok(PartsPlan { work, id, bytes })
+    }
+
+    /// The plan as bytes.
+    pub fn to_bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
+    /// Reads a plan from a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_bytes`](Self::from_bytes); [`ErrorKind::Io`] if reading fails,
+    /// [`ErrorKind::LimitExceeded`] if it is larger than
+    /// [`DEFAULT_MAX_PLAN_SIZE`](super::DEFAULT_MAX_PLAN_SIZE).
+    pub fn read(path: impl AsRef<Path>) -> Result<PartsPlan> {
+        let path = path.as_ref();
+        PartsPlan::from_bytes(read_file(path)?).map_err(|error| error.context(path.display()))
+    }
+
+    /// Writes the plan to a file, which appears complete or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`AtomicFile::create`] and [`AtomicFile::commit`].
+    pub fn write(&self, path: impl AsRef<Path>, force: bool) -> Result<()> {
+        let path = path.as_ref();
+        let mut file = AtomicFile::create(path, force)?;
+        let written = file.as_file_mut().write_all(&self.bytes);
+        written.map_err(|error| Error::from(error).context(path.display()))?;
+        file.commit()
+    }
+
+    /// How many parts there are.
+    pub fn parts(&self) -> usize {
+        match &self.work {
+            Planned::Split(work) => work.parts(),
+            Planned::Merge(work) => work.parts(),
+            Planned::Verify(work) => work.parts(),
+        }
+    }
+
+    /// What tells it from other plans.
+    pub fn id(&self) -> String {
+        self.id.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// What is done: `split`, `merge` or `verify`.
+    pub fn verb(&self) -> &'static str {
+        match &self.work {
+            Planned::Split(_) => "split",
+            Planned::Merge(_) => "merge",
+            Planned::Verify(_) => "verify",
+        }
+    }
+
+    /// The file that is read, and the one that is going to be written, if any is.
+    pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
+        match &self.work {
+            Planned::Split(work) => (work.source(), Some(work.main())),
+            Planned::Merge(work) => (work.input(), Some(work.target().to_owned())),
+            Planned::Verify(work) => (work.input(), None),
+        }
+    }
+
+    /// Does part `part`, counted from 0. Files of a split's parts are kept beside the main file.
+    ///
+    /// It can be run any number of times, on any host, also at once, or after the commit.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SourceChanged`] if what is read isn't what was planned;
+    /// [`ErrorKind::InvalidConfig`] if there is no such part; what splitting, merging or opening a
+    /// file reports. A part of a verification reports what is wrong with the file, and doesn't fail
+    /// for that.
+    pub fn run(&self, part: usize, options: &PartOptions) -> Result<PartReport> {
+        let outcome = match &self.work {
+            Planned::Split(work) => work.run(part, &FolderStore::beside(work.main()), options)?,
+            Planned::Merge(work) => work.run(part, &self.id, options)?,
+            Planned::Verify(work) => work.run(part, options)?,
+        };
+        Ok(PartReport::new(&self.id, part, outcome))
+    }
+
+    /// [`run`](Self::run), where the files of a split's parts are kept in `store`.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run), and what the store reports.
+    pub fn run_to(
+        &self,
+        part: usize,
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<PartReport> {
+        match &self.work {
+            Planned::Split(work) => {
+                let outcome = work.run(part, store, options)?;
+                Ok(PartReport::new(&self.id, part, outcome))
+            }
+            _ => self.run(part, options),
+        }
+    }
+
+    /// Puts the result in its place, given a report of every part. Of a part that ran more often,
+    /// the first report counts.
+    ///
+    /// A commit that was done before and is repeated with the same reports succeeds again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if a report is missing, or is of another plan;
+    /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a part is no longer there
+    /// or is another; [`ErrorKind::AlreadyExists`] if something else is in the place of the result
+    /// and the plan doesn't say to replace it; [`ErrorKind::SourceChanged`].
+    pub fn commit(&self, reports: &[PartReport], options: &PartOptions) -> Result<Committed> {
+        let outcomes = of_all_parts(reports, &self.id, self.parts())?;
+        match &self.work {
+            Planned::Split(work) => {
+                let store = FolderStore::beside(work.main());
+                work.commit(&outcomes, &store, options)
+                    .map(Committed::Split)
+            }
+            Planned::Merge(work) => {
+                let merged = work.commit(&outcomes, &self.id, options);
+                merged.map(Committed::Merge)
+            }
+            Planned::Verify(work) => work.commit(&outcomes, options).map(Committed::Verify),
+        }
+    }
+
+    /// The main file of a split, given a report of every part whose file is in `store`: for who
+    /// brings it to its place by other means, once and only if nothing is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`commit`](Self::commit); [`ErrorKind::InvalidConfig`] if it isn't a split.
+    pub fn main_file(
+        &self,
+        reports: &[PartReport],
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<AtomicFile> {
+        let outcomes = of_all_parts(reports, &self.id, self.parts())?;
+        match &self.work {
+            Planned::Split(work) => Ok(work.main_file(&outcomes, store, options)?.0),
+            _ => {
+                let message = format!("the plan of a {}, which has no main file", self.verb());
+                Err(Error::new(ErrorKind::InvalidConfig, message))
+            }
+        }
+    }
+
+    /// The name that a main file of these parts has, without a folder; none if it isn't a split.
+    pub fn main_name(&self) -> Option<String> {
+        match &self.work {
+            Planned::Split(work) => {
+                let main = main_of(work.prefix());
+                Some(main.file_name()?.to_str()?.to_owned())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! A split in parts.
+
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use prost_reflect::{MessageDescriptor, ReflectMessage};
+use record_file::RecordsMetadata;
+
+use super::identity::{absolute, check as check_unchanged, identify};
+use super::options::PartOptions;
+use super::shares::{check_ends, share, shares};
+use super::split_message::{chunk_of, decoded};
+use super::store::{PartStore, main_of};
+use crate::container::{Limits, Profile, Trailer, TrailerUse, describe_type};
+use crate::io::{AtomicFile, check_absent, folder, same_file, written_through};
+use crate::proto::chunk_metadata::ExternalFile;
+use crate::proto::parts::report::Result as Outcome;
+use crate::proto::parts::{Plan, SplitPlan as PlanMessage, SplitReport};
+use crate::proto::{ChunkInfo, ChunkMetadata};
+use crate::split::{
+    ChunkCompression, Commit, ComposableSplitter, Sibling, Source, SplitExt, SplitOptions,
+    SplitPlan, WrittenFile, check_file_count, crc32c_of_runs, draft_trailer, most_of_trailer,
+    most_stored, part_trailer, runs, stem_beside, write_main, write_part,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// A message that was split in parts.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CommittedSplit {
+    /// The main file, `PREFIX.cpb`.
+    pub path: PathBuf,
+    /// The files of the parts, in their order.
+    pub files: Vec<WrittenFile>,
+    /// How many chunks there are.
+    pub chunks: usize,
+    /// Bytes of the message.
+    pub source_size: u64,
+    /// Bytes of all files.
+    pub output_size: u64,
+    /// Whether a merge gives the very bytes of the source.
+    pub byte_exact: bool,
+    /// Whether the same commit was done before, so that nothing was left to do.
+    pub was_there: bool,
+    /// Files of an earlier split, or of parts that ran more often with another result, that were
+    /// removed, as was asked for.
+    pub removed: Vec<PathBuf>,
+}
+
+/// Plans it.
+pub(super) fn plan<P: ComposableSplitter + ?Sized>(
+    splitter: &P,
+    source: &Source,
+    prefix: &Path,
+    options: &SplitOptions,
+    parts: NonZeroUsize,
+) -> Result<PlanMessage> {
+    let refuse = |message: &str| Err(Error::new(ErrorKind::InvalidConfig, message));
+    if options.profile != Profile::Extended {
+        return refuse(
+            "a split in parts has several files, which are only for the profile `extended`",
+        );
+    }
+    let Some(path) = source.path() else {
+        return refuse("only a message in a file can be split in parts");
+    };
+    let mut main = prefix.as_os_str().to_owned();
+    main.push(".cpb");
+    let main = written_through(Path::new(&main))?;
+    check_absent(&main, options.force)?;
+    let input = identify(path)?;
+    let plan = splitter.plan(source, options)?;
+    source.check_unchanged()?;
+    let stored = |size: &u64| most_stored(*size);
+    let sizes: Vec<u64> = plan.chunks.iter().map(|chunk| chunk.size).collect();
+    let mut before = vec![0u64];
+    for size in sizes.iter().map(stored) {
+        before.push(before[before.len() - 1].saturating_add(size));
+    }
+    let most = options.max_file_size.unwrap_or(u64::MAX);
+    let has_room = |range: Range<usize>| {
+        let chunks = before[range.end] - before[range.start];
+        let rest = most_stored(0) + most_of_trailer(range.len());
+        chunks.saturating_add(rest) <= most
+    };
+    let part_ends = shares(&sizes, parts, has_room);
+    check_file_count(part_ends.len())?;
+    let stem = stem_beside(&main)?;
+    let folder = absolute(folder(&main))?;
+    Ok(PlanMessage {
+        source: Some(input),
+        prefix: format!("{}/{stem}", folder.trim_end_matches('/')),
+        force: options.force,
+        compression: options.compression.to_string(),
+        max_chunk_size: options.effective_max_chunk_size(),
+        max_file_size: options.max_file_size,
+        trailer: draft_trailer(&plan).encode_to_vec().into(),
+        records_metadata: describe_type(&plan.descriptor, options.embed_schema)
+            .serialize()
+            .into(),
+        chunks: plan.chunks.iter().map(chunk_of).collect(),
+        literals: plan.literals.into(),
+        part_ends,
+    })
+}
+
+/// A split that is planned, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    message: PlanMessage,
+    plan: SplitPlan,
+    trailer: ChunkMetadata,
+    compression: ChunkCompression,
+}
+
+impl Planned {
+    /// Checks a plan that was read.
+    pub(super) fn checked(mut message: PlanMessage) -> Result<Planned> {
+        let invalid = |why: &str| {
+            Error::new(
+                ErrorKind::InvalidMessage,
+                format!("the plan of a split {why}"),
+            )
+        };
+        let trailer = std::mem::take(&mut message.trailer);
+        let metadata = ChunkMetadata::decode(trailer).map_err(|_| invalid("has no trailer"))?;
+        let limits = Limits::new();
+        let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &limits)?;
+        let trailer = trailer.metadata().clone();
+        if trailer.chunks.is_empty() || trailer.chunks.len() != message.chunks.len() {
+            return Err(invalid("and its trailer have different chunks"));
+        }
+        let source = message.source.as_ref();
+        let source = source.ok_or_else(|| invalid("has no source"))?;
+        if main_of(&message.prefix).is_relative() || Path::new(&source.path).is_relative() {
+            return Err(invalid("has paths that aren't absolute"));
+        }
+        check_ends(&message.part_ends, message.chunks.len() as u64)?;
+        check_file_count(message.part_ends.len())?;
+        let literals = std::mem::take(&mut message.literals);
+        let chunks = std::mem::take(&mut message.chunks);
+        let plan = decoded(chunks, &trailer.chunks, literals, source.size, descriptor())?;
+        Ok(Planned {
+            compression: message.compression.parse()?,
+            message,
+            plan,
+            trailer,
+        })
+    }
+
+    pub(super) fn parts(&self) -> usize {
+        self.message.part_ends.len()
+    }
+
+    pub(super) fn source(&self) -> &Path {
+        let source = self.message.source.as_ref();
+        Path::new(source.map_or("", |source| &source.path))
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.message.prefix
+    }
+
+    pub(super) fn main(&self) -> PathBuf {
+        main_of(&self.message.prefix)
+    }
+
+    fn options(&self, options: &PartOptions) -> SplitOptions {
+        SplitOptions::new()
+            .profile(Profile::Extended)
+            .compression(self.compression)
+            .max_chunk_size(self.message.max_chunk_size)
+            .max_file_size(self.message.max_file_size)
+            .force(self.message.force)
+            .threads(options.threads)
+            .progress(options.progress.clone())
+    }
+
+    /// The source, if it still is what was planned.
+    fn open(&self) -> Result<Source> {
+        let source = Source::open(self.source(), descriptor())?;
+        if let Some(planned) = &self.message.source {
+            check_unchanged(planned)?;
+        }
+        Ok(source)
+    }
+
+    /// Which chunks a part has.
+    fn chunks(&self, part: usize) -> Result<Range<usize>> {
+        let chunks = share(&self.message.part_ends, part)?;
+        // There are as many of them in memory.
+        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        Ok(within(chunks.start)..within(chunks.end))
+    }
+
+    /// The chunks of a part, as a plan of their own.
+    fn part(&self, part: usize) -> Result<SplitPlan> {
+        let chunks = self.plan.chunks.get(self.chunks(part)?);
+        Ok(self.plan.with_chunks(chunks.unwrap_or_default().to_vec()))
+    }
+
+    /// Writes a part's file.
+    pub(super) fn run(
+        &self,
+        part: usize,
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<Outcome> {
+        let chunks = self.part(part)?;
+        let source = self.open()?;
+        let file = store.begin()?;
+        file.restrict_to_files(source.path())?;
+        let options = self.options(options);
+        let written = write_part(&chunks, &source, file, (&self.main(), part), &options)?;
+        source.check_unchanged()?;
+        options.progress.check()?;
+        store.keep(written.file, &written.named.path)?;
+        Ok(Outcome::Split(SplitReport {
+            file: written.named.path,
+            size: written.named.size,
+            trailer_crc32c: written.named.trailer_crc32c,
+            offsets: written.infos.iter().map(|info| info.offset).collect(),
+            crc32cs: crc32cs(&written.infos).collect(),
+            run_crc32cs: written.run_crc32cs,
+            ..Default::default()
+        }))
+    }
+
+    /// The main file over the files of all parts, which are all there, and those files.
+    pub(super) fn main_file(
+        &self,
+        outcomes: &[&Outcome],
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<(AtomicFile, Vec<ExternalFile>)> {
+        let source = self.open()?;
+        let mut trailer = self.trailer.clone();
+        let mut spans = Vec::new();
+        trailer.files = Vec::with_capacity(outcomes.len());
+        for (part, outcome) in outcomes.iter().enumerate() {
+            let chunks = self.chunks(part)?;
+            let runs = runs(self.plan.chunks.get(chunks.clone()).unwrap_or_default());
+            let infos = trailer.chunks.get_mut(chunks);
+            let added = self.add(part, outcome, infos.unwrap_or_default(), &runs);
+            let (file, crcs) = added.map_err(|error| error.context(format_args!("part {part}")))?;
+            trailer.files.push(file);
+            spans.extend(runs.into_iter().zip(crcs.iter().copied()));
+        }
+        for file in &trailer.files {
+            options.progress.check()?;
+            store.check(file)?;
+        }
+        if trailer.source_crc32c.is_some() {
+            trailer.source_crc32c = Some(crc32c_of_runs(&source, spans)?);
+        }
+        source.check_unchanged()?;
+        let files = trailer.files.clone();
+        let mut file = AtomicFile::create(self.main(), true)?;
+        file.restrict_to_files(source.path())?;
+        let described = RecordsMetadata::parse(&self.message.records_metadata)?;
+        write_main(&mut file, &described, trailer, &self.options(options))?;
+        Ok((file, files))
+    }
+
+    /// Puts into the trailer what part `part` says of its chunks. Gives its file, and the checksums
+    /// of its runs.
+    fn add<'a>(
+        &self,
+        part: usize,
+        outcome: &'a Outcome,
+        infos: &mut [ChunkInfo],
+        runs: &[Range<u64>],
+    ) -> Result<(ExternalFile, &'a [u32])> {
+        let invalid = |why: &str| {
+            let message = format!("its report {why}");
+            Err(Error::new(ErrorKind::InvalidMessage, message))
+        };
+        let Outcome::Split(done) = outcome else {
+            return invalid("isn't one of a split");
+        };
+        let is_name = Path::new(&done.file).file_name() == Some(done.file.as_ref());
+        if !is_name {
+            return invalid("names a file in another folder");
+        }
+        let count = infos.len();
+        if done.offsets.len() != count || done.crc32cs.len() != count {
+            return invalid("has other chunks than the plan");
+        }
+        if done.run_crc32cs.len() != runs.len() {
+            return invalid("has other bytes of the source than the plan");
+        }
+        let mut distinct: Vec<ChunkInfo> = Vec::with_capacity(count);
+        for ((info, offset), crc32c) in infos.iter_mut().zip(&done.offsets).zip(&done.crc32cs) {
+            info.offset = *offset;
+            info.crc32c = Some(*crc32c);
+            info.file = 0;
+            // One that shares a record comes after the one that has it.
+            if distinct.last().is_none_or(|last| last.offset < *offset) {
+                distinct.push(*info);
+            }
+            info.file = u32::try_from(part + 1).unwrap_or(u32::MAX);
+        }
+        let last = part_trailer(distinct).encode_to_vec();
+        if crc32c::crc32c(&last) != done.trailer_crc32c {
+            return invalid("contradicts the end of its file");
+        }
+        let file = ExternalFile {
+            path: done.file.clone(),
+            size: done.size,
+            trailer_crc32c: done.trailer_crc32c,
+        };
+        Ok((file, &done.run_crc32cs))
+    }
+
+    /// Puts the main file in its place.
+    pub(super) fn commit(
+        &self,
+        outcomes: &[&Outcome],
+        store: &dyn PartStore,
+        options: &PartOptions,
+    ) -> Result<CommittedSplit> {
+        let (file, files) = self.main_file(outcomes, store, options)?;
+        let counts =
+            (0..files.len()).map(|part| self.chunks(part).map_or(0, |chunks| chunks.len()));
+        let done = CommittedSplit {
+            chunks: self.trailer.chunks.len(),
+            source_size: self.plan.source_size,
+            byte_exact: self.trailer.byte_exact || !self.trailer.source_layout.is_empty(),
+            ..CommittedSplit::over(&self.main(), &files, &counts.collect::<Vec<_>>())
+        };
+        let options = self.options(options);
+        place_main(file, &files, done, (store, Some(self.source())), &options)
+    }
+}
+
+impl CommittedSplit {
+    /// A main file over these others, with so many chunks each.
+    pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
+        let written = files.iter().zip(counts).map(|(file, &chunks)| WrittenFile {
+            path: main.with_file_name(&file.path),
+            size: file.size,
+            chunks,
+        });
+        let bytes = files.iter().map(|file| file.size);
+        CommittedSplit {
+            path: main.to_owned(),
+            files: written.collect(),
+            chunks: 0,
+            source_size: 0,
+            output_size: bytes.fold(0, u64::saturating_add),
+            byte_exact: false,
+            was_there: false,
+            removed: Vec::new(),
+        }
+    }
+}
+
+/// Puts a main file in its place, beside the files that it names, if they are all there. Files of an
+/// earlier split go only if the options say so; the source stays.
+pub(super) fn place_main(
+    mut file: AtomicFile,
+    files: &[ExternalFile],
+    mut done: CommittedSplit,
+    (store, source): (&dyn PartStore, Option<&Path>),
+    options: &SplitOptions,
+) -> Result<CommittedSplit> {
+    let main = file.target().to_owned();
+    let mut content = Vec::new();
+    let handle = file.as_file_mut();
+    handle.seek(SeekFrom::Start(0))?;
+    handle.read_to_end(&mut content)?;
+    done.output_size = done.output_size.saturating_add(content.len() as u64);
+    let is_there = || fs::read(&main).is_ok_and(|there| there == content);
+    if is_there() {
+        done.was_there = true;
+        return Ok(done);
+    }
+    let sibling = main.with_extension("pb");
+    let is_source = |path: &Path| source.is_some_and(|source| same_file(source, path));
+    let force = options.force;
+    let commit = Commit {
+        main: file.forced(force),
+        parts: Vec::new(),
+        chunked: &main,
+        sibling: Some(Sibling {
+            path: &sibling,
+            is_preferred: false,
+        })
+        .filter(|_| !is_source(&sibling)),
+        force,
+        progress: &options.progress,
+    };
+    let check = || files.iter().try_for_each(|file| store.check(file));
+    let is_needed = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        files.iter().any(|file| Some(file.path.as_str()) == name)
+    };
+    match commit.run_if(check, |path| !force || is_needed(path) || is_source(path)) {
+        Ok(removed) => {
+            done.removed = removed.parts;
+            done.removed.extend(removed.sibling);
+        }
+        // Another commit of the same was faster.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && is_there() => {
+            done.was_there = true;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(done)
+}
+
+fn crc32cs(infos: &[ChunkInfo]) -> impl Iterator<Item = u32> {
+    infos.iter().map(|info| info.crc32c.unwrap_or_default())
+}
+
+/// What stands for the message's type: parts are runs of bytes, and nobody asks for it.
+fn descriptor() -> MessageDescriptor {
+    Plan::default().descriptor()
+}

@@ -1,0 +1,127 @@
+//! Where the files of the parts of a split are kept.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use record_file::{ReadAt, ReaderOptions, RecordFile};
+
+use crate::container::DEFAULT_MAX_TRAILER_SIZE;
+use crate::io::atomic_file::warn_unless_synced;
+use crate::io::{AtomicFile, folder};
+use crate::proto::chunk_metadata::ExternalFile;
+use crate::{Error, ErrorKind, Result};
+
+/// Where the files of the parts of a split are kept until the commit, and after it: a folder that
+/// all hosts see ([`FolderStore`]), or a store of objects.
+///
+/// A part's file is written on the host that runs it, and then handed over under a name that
+/// follows from its content. So one that is handed over twice is the same, and no part takes the
+/// place of what another plan, or a file that is there, needs.
+pub trait PartStore: Sync {
+    /// Begins a part's file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if that fails; [`ErrorKind::NoFolder`] if there is no place for it.
+    fn begin(&self) -> Result<AtomicFile>;
+
+    /// Takes over a file that is complete. What has that name has the same content.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it can't be brought there. Then nothing has that name that hadn't
+    /// before, or the whole file has.
+    fn keep(&self, file: AtomicFile, name: &str) -> Result<()>;
+
+    /// Fails unless the file that is meant is there: by its size and its last record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it is not there or can't be read, [`ErrorKind::ChecksumMismatch`] if it
+    /// is another.
+    fn check(&self, file: &ExternalFile) -> Result<()>;
+}
+
+/// The folder of the main file, as a [`PartStore`].
+#[derive(Clone, Debug)]
+pub struct FolderStore {
+    main: PathBuf,
+}
+
+impl FolderStore {
+    /// The folder that `main` is in, or is going to be.
+    ///
+    /// ```
+    /// use proto_splitter_core::parts::{FolderStore, PartStore};
+    /// let folder = tempfile::tempdir()?;
+    /// let store = FolderStore::beside(folder.path().join("model.cpb"));
+    /// store.keep(store.begin()?, "model.00001-89abcdef.cpb")?;
+    /// assert!(folder.path().join("model.00001-89abcdef.cpb").is_file());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn beside(main: impl Into<PathBuf>) -> FolderStore {
+        FolderStore { main: main.into() }
+    }
+}
+
+impl PartStore for FolderStore {
+    fn begin(&self) -> Result<AtomicFile> {
+        // Its name is known once its content is.
+        AtomicFile::create(self.main.with_extension("protosplit-part"), true)
+    }
+
+    fn keep(&self, file: AtomicFile, name: &str) -> Result<()> {
+        file.sync()?;
+        let path = file.folder().join(name);
+        file.place_as(path.clone())?;
+        warn_unless_synced(&path);
+        Ok(())
+    }
+
+    fn check(&self, file: &ExternalFile) -> Result<()> {
+        let path = folder(&self.main).join(&file.path);
+        let check = || -> Result<()> {
+            let metadata = fs::symlink_metadata(&path)?;
+            if !metadata.is_file() {
+                return Err(io::Error::other("not a regular file").into());
+            }
+            check_content(File::open(&path)?, file)
+        };
+        check().map_err(|error| error.context(path.display()))
+    }
+}
+
+/// Fails unless this is the file that is meant.
+pub(super) fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Result<()> {
+    let other = |message: String| Err(Error::new(ErrorKind::ChecksumMismatch, message));
+    let size = content.size()?;
+    if size != meant.size {
+        return other(format!(
+            "it has {size} bytes, where its part wrote {}",
+            meant.size
+        ));
+    }
+    let file = RecordFile::open(content, ReaderOptions::new())?;
+    let Some(end) = file.last_record()? else {
+        return other("it has no records".into());
+    };
+    let length = file.record_len(end)?;
+    if length > DEFAULT_MAX_TRAILER_SIZE {
+        let message = format!("its last record has {length} bytes");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    let crc32c = crc32c::crc32c(&file.read_record(end)?);
+    if crc32c != meant.trailer_crc32c {
+        let expected = meant.trailer_crc32c;
+        return other(format!(
+            "crc32c of its last record is {crc32c:08x}, where its part wrote {expected:08x}"
+        ));
+    }
+    Ok(())
+}
+
+/// The path of the main file of this prefix.
+pub(super) fn main_of(prefix: &str) -> PathBuf {
+    Path::new(&format!("{prefix}.cpb")).to_owned()
+}

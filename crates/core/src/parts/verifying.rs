@@ -1,0 +1,168 @@
+//! A verification in parts.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+
+use super::identity::{check as check_unchanged, identify};
+use super::message_type::{apply, message_type};
+use super::options::PartOptions;
+use super::shares::{check_ends, share, shares};
+use crate::merge::{
+    ChunkStore, MergeCheck, MergeOptions, RecordStore, open_path, verify_part,
+    verify_parts_together,
+};
+use crate::proto::parts::report::Result as Outcome;
+use crate::proto::parts::{VerifyPlan as PlanMessage, VerifyReport};
+use crate::{Error, ErrorKind, Result};
+
+/// What all parts of a verification showed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct CommittedVerify {
+    /// How many records the files have, the trailer's included.
+    pub records: u64,
+    /// How many bytes the chunks have that could be read.
+    pub bytes: u64,
+    /// All that is wrong, as far as one problem didn't hide others.
+    pub problems: Vec<String>,
+    /// Whether the chunks make the message that was split.
+    pub merge: MergeCheck,
+}
+
+/// Plans it.
+pub(super) fn plan(
+    input: &Path,
+    options: &MergeOptions,
+    parts: NonZeroUsize,
+) -> Result<PlanMessage> {
+    let planned = identify(input)?;
+    let store = open_path(input, &options.limits)?;
+    let groups = store.groups();
+    let size = |group: &Vec<usize>| -> u64 {
+        let sizes = group.iter().map(|&chunk| store.size(chunk));
+        sizes.fold(0, u64::saturating_add)
+    };
+    let sizes: Vec<u64> = groups.iter().map(size).collect();
+    Ok(PlanMessage {
+        input: Some(planned),
+        part_ends: shares(&sizes, parts, |_| true),
+        r#type: Some(message_type(options)),
+    })
+}
+
+/// A verification that is planned, checked.
+#[derive(Clone, Debug)]
+pub(super) struct Planned {
+    message: PlanMessage,
+    options: MergeOptions,
+}
+
+impl Planned {
+    /// Checks a plan that was read.
+    pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
+        let invalid = |why: &str| {
+            let message = format!("the plan of a verification {why}");
+            Error::new(ErrorKind::InvalidMessage, message)
+        };
+        let input = message.input.as_ref();
+        let input = input.ok_or_else(|| invalid("has no input"))?;
+        if Path::new(&input.path).is_relative() {
+            return Err(invalid("has a path that isn't absolute"));
+        }
+        check_ends(
+            &message.part_ends,
+            message.part_ends.last().copied().unwrap_or(0),
+        )?;
+        let options = apply(message.r#type.as_ref(), MergeOptions::new())?;
+        Ok(Planned { message, options })
+    }
+
+    pub(super) fn parts(&self) -> usize {
+        self.message.part_ends.len()
+    }
+
+    pub(super) fn input(&self) -> &Path {
+        let input = self.message.input.as_ref();
+        Path::new(input.map_or("", |input| &input.path))
+    }
+
+    fn options(&self, options: &PartOptions) -> MergeOptions {
+        let merging = self.options.clone().limits(options.limits.clone());
+        merging
+            .threads(options.threads)
+            .progress(options.progress.clone())
+    }
+
+    /// The file, if it still is what was planned, and its chunks in groups.
+    fn open(&self, options: &PartOptions) -> Result<(RecordStore<std::fs::File>, Vec<Vec<usize>>)> {
+        let store = open_path(self.input(), &options.limits)?;
+        if let Some(input) = &self.message.input {
+            check_unchanged(input)?;
+        }
+        let groups = store.groups();
+        check_ends(&self.message.part_ends, groups.len() as u64)?;
+        Ok((store, groups))
+    }
+
+    fn groups(&self, part: usize) -> Result<Range<usize>> {
+        let groups = share(&self.message.part_ends, part)?;
+        // There are as many of them in memory.
+        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        Ok(within(groups.start)..within(groups.end))
+    }
+
+    /// Reads a part's chunks.
+    pub(super) fn run(&self, part: usize, options: &PartOptions) -> Result<Outcome> {
+        let own = self.groups(part)?;
+        let (store, groups) = self.open(options)?;
+        let groups = groups.get(own).unwrap_or_default();
+        let has_file = |file: usize| file % self.parts() == part;
+        let read = verify_part(&store, groups, has_file, &self.options(options));
+        options.progress.check()?;
+        Ok(Outcome::Verify(VerifyReport {
+            bytes: read.bytes,
+            records: read.records,
+            problems: read.problems.iter().map(Error::to_string).collect(),
+            segment_crc32cs: read.crcs,
+        }))
+    }
+
+    /// Puts together what the parts have read.
+    pub(super) fn commit(
+        &self,
+        outcomes: &[&Outcome],
+        options: &PartOptions,
+    ) -> Result<CommittedVerify> {
+        let (store, groups) = self.open(options)?;
+        let mut all = CommittedVerify {
+            records: 0,
+            bytes: 0,
+            problems: Vec::new(),
+            merge: MergeCheck::Failed,
+        };
+        let mut crcs = Vec::new();
+        for (part, outcome) in outcomes.iter().enumerate() {
+            let Outcome::Verify(read) = outcome else {
+                let message = format!("part {part}: its report isn't one of a verification");
+                return Err(Error::new(ErrorKind::InvalidMessage, message));
+            };
+            all.records = all.records.saturating_add(read.records);
+            all.bytes = all.bytes.saturating_add(read.bytes);
+            let new = read
+                .problems
+                .iter()
+                .filter(|problem| !all.problems.contains(problem));
+            let new: Vec<String> = new.cloned().collect();
+            all.problems.extend(new);
+            crcs.extend_from_slice(&read.segment_crc32cs);
+        }
+        if all.problems.is_empty() {
+            match verify_parts_together(&store, &groups, &crcs, &self.options(options)) {
+                Ok(merge) => all.merge = merge,
+                Err(error) => all.problems.push(error.to_string()),
+            }
+        }
+        Ok(all)
+    }
+}

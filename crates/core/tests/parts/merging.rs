@@ -1,0 +1,103 @@
+//! Merges in parts.
+
+use std::fs;
+use std::num::NonZeroUsize;
+
+use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::parts::{Committed, PartOptions, PartsPlan};
+use proto_splitter_core::split::{SizeSplitter, SplitExt};
+use proto_splitter_core::{ErrorKind, Result};
+
+use crate::support::{Folder, options, run_all};
+
+fn plan(folder: &Folder, parts: usize, options: &MergeOptions) -> Result<PartsPlan> {
+    let parts = NonZeroUsize::new(parts).unwrap();
+    PartsPlan::merge(
+        folder.path("m.cpb"),
+        folder.path("merged.pb"),
+        options,
+        parts,
+    )
+}
+
+fn split(folder: &Folder) {
+    SizeSplitter
+        .write_with(folder.source(), folder.path("m"), &options())
+        .unwrap();
+}
+
+#[test]
+fn parts_of_any_number_write_the_message_that_was_split() {
+    let folder = Folder::new();
+    split(&folder);
+    for parts in [1, 2, 3, 8, 1000] {
+        let plan = plan(&folder, parts, &MergeOptions::new()).unwrap();
+        assert!(plan.parts() <= parts && plan.parts() >= parts.min(8));
+        let plan = PartsPlan::from_bytes(plan.to_bytes()).unwrap();
+        let mut reports = run_all(&plan);
+        reports.reverse();
+        assert!(!folder.path("merged.pb").exists());
+        let committed = plan.commit(&reports, &PartOptions::new()).unwrap();
+        let Committed::Merge(merged) = committed else {
+            panic!()
+        };
+        assert_eq!(merged.byte_exact, Some(true));
+        assert!(
+            fs::read(folder.path("merged.pb")).unwrap() == folder.message,
+            "{parts}"
+        );
+        fs::remove_file(folder.path("merged.pb")).unwrap();
+    }
+    assert_eq!(folder.names(), ["m.cpb"]);
+}
+
+#[test]
+fn what_is_there_is_replaced_only_if_asked_for() {
+    let folder = Folder::new();
+    split(&folder);
+    let early = plan(&folder, 2, &MergeOptions::new()).unwrap();
+    fs::write(folder.path("merged.pb"), "precious").unwrap();
+    let reports = run_all(&early);
+    let error = early.commit(&reports, &PartOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(fs::read(folder.path("merged.pb")).unwrap(), b"precious");
+    let error = plan(&folder, 2, &MergeOptions::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    let forced = plan(&folder, 2, &MergeOptions::new().force(true)).unwrap();
+    forced
+        .commit(&run_all(&forced), &PartOptions::new())
+        .unwrap();
+    assert!(fs::read(folder.path("merged.pb")).unwrap() == folder.message);
+}
+
+#[test]
+fn a_damaged_chunk_fails_the_part_that_has_it() {
+    let folder = Folder::new();
+    split(&folder);
+    let mut bytes = fs::read(folder.path("m.cpb")).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(folder.path("m.cpb"), bytes).unwrap();
+    let plan = plan(&folder, 4, &MergeOptions::new()).unwrap();
+    let run = |part| plan.run(part, &PartOptions::new());
+    let failed: Vec<_> = (0..4).filter_map(|part| run(part).err()).collect();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0].chunk().is_some());
+}
+
+#[test]
+fn an_input_that_was_changed_since_fails_every_step() {
+    let folder = Folder::new();
+    split(&folder);
+    let plan = plan(&folder, 2, &MergeOptions::new()).unwrap();
+    let reports = run_all(&plan);
+    let again = options().force(true).max_chunk_size(900);
+    SizeSplitter
+        .write_with(folder.source(), folder.path("m"), &again)
+        .unwrap();
+    let part = plan.run(0, &PartOptions::new()).unwrap_err();
+    let commit = plan.commit(&reports, &PartOptions::new()).unwrap_err();
+    for error in [part, commit] {
+        assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
+    }
+}
