@@ -13,6 +13,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use proto_splitter::Result;
 use proto_splitter::paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
 use proto_splitter::paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType, Version};
 use proto_splitter::paddle::stream::{Layout, TensorSpec, write_stream};
@@ -318,22 +320,18 @@ fn reading() -> Outcome<()> {
 }
 
 /// All data, read on as many threads as there are cores.
-fn read_all(model: &PaddleModel) -> Outcome<Vec<Vec<u8>>> {
+fn read_all(model: &PaddleModel) -> Outcome<Vec<Bytes>> {
     let all: Vec<_> = model.parameters().collect();
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism()?.get();
-    let work = || -> io::Result<Vec<(usize, Vec<u8>)>> {
+    let work = || -> Result<Vec<(usize, Bytes)>> {
         let mut read = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some((file, parameter)) = all.get(at) else {
                 return Ok(read);
             };
-            let range = parameter.stream().data();
-            let size = usize::try_from(range.end - range.start).map_err(io::Error::other)?;
-            let mut data = vec![0; size];
-            file.bytes().read_exact_at(range.start, &mut data)?;
-            read.push((at, data));
+            read.push((at, parameter.stream().to_bytes(file.bytes())?));
         }
     };
     let mut read = Vec::new();

@@ -32,6 +32,6 @@ mod stored;
 pub use dtype::DType;
 pub use find::tensors_in;
 pub use info::{ByteOrder, Location, TensorInfo};
-pub use reader::TensorReader;
+pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};
 pub use stored::tensor_at;

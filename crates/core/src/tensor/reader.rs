@@ -8,6 +8,7 @@ use bytes::Bytes;
 use record_file::ReadAt;
 
 use super::TensorInfo;
+use crate::merge::Memory;
 use crate::{Error, ErrorKind, Result};
 
 /// How much is copied at a time: 256 KiB.
@@ -115,6 +116,33 @@ impl<'a> TensorReader<'a> {
         self.write_to(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+/// Reads a range of what can be read by position to fresh memory: in huge pages, where it is large
+/// and the system has them, since faults of small ones take as long as the copy.
+///
+/// ```
+/// let file = b"....\x01\x02....";
+/// assert_eq!(proto_splitter_core::tensor::read_bytes(&file, 4..6)?, [1, 2].as_slice());
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if the range goes past the end, before anything is allocated;
+/// [`ErrorKind::LimitExceeded`] if there isn't as much memory; [`ErrorKind::Io`].
+pub fn read_bytes(source: &dyn ReadAt, range: Range<u64>) -> Result<Bytes> {
+    let size = source.size()?;
+    if range.end > size || range.start > range.end {
+        let message = format!(
+            "bytes {} to {} of a file of {size} bytes",
+            range.start, range.end
+        );
+        return Err(Error::new(ErrorKind::InvalidMessage, message));
+    }
+    let mut memory = Memory::of(range.end - range.start)?;
+    source.read_exact_at(range.start, memory.as_mut_slice())?;
+    Ok(memory.into())
 }
 
 fn copy_range(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {

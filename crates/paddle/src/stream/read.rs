@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+use proto_splitter_core::tensor::read_bytes;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -24,6 +26,15 @@ impl Stream {
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
         Ok(source.read_exact_at(self.parts.data.start, buffer)?)
+    }
+
+    /// Reads the elements to fresh memory. Threads may read one tensor each.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_bytes`].
+    pub fn to_bytes(&self, source: &dyn ReadAt) -> Result<Bytes> {
+        read_bytes(source, self.parts.data.clone())
     }
 
     /// The offsets of each level of LoD, as they stand in the file.
