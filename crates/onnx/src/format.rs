@@ -301,10 +301,10 @@ impl ModelArchive {
             let name = match tensor.name() {
                 "" => tensor.path(),
                 taken if by_name.contains_key(taken) => tensor.path(),
-                name => name,
+                name => name.to_owned(),
             };
-            by_name.insert(name.to_owned(), at);
-            names.push(name.to_owned());
+            by_name.insert(name.clone(), at);
+            names.push(name);
         }
         let tensors = Tensors {
             all,
@@ -314,7 +314,7 @@ impl ModelArchive {
         Ok(self.tensors.get_or_init(|| tensors))
     }
 
-    fn info(&self, tensor: &ModelTensor, name: &str) -> Result<TensorInfo> {
+    fn info(&self, tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
         let data_type = tensor.data_type();
         let dims = tensor.dims().iter().map(|&dim| {
             u64::try_from(dim).map_err(|_| {
@@ -364,7 +364,7 @@ impl Archive for ModelArchive {
         let Some(at) = tensors.by_name.get(name).copied().or_else(by_path) else {
             return Ok(None);
         };
-        let (tensor, name) = (tensors.all.iter().nth(at), tensors.names.get(at));
+        let (tensor, name) = (tensors.all.get(at), tensors.names.get(at));
         match (tensor, name) {
             (Some(tensor), Some(name)) => self.info(tensor, name).map(Some),
             _ => Ok(None),
@@ -374,7 +374,7 @@ impl Archive for ModelArchive {
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         let tensors = self.get()?;
         let at = tensors.by_name.get(&info.name);
-        let Some(tensor) = at.and_then(|&at| tensors.all.iter().nth(at)) else {
+        let Some(tensor) = at.and_then(|&at| tensors.all.get(at)) else {
             let message = format!("there is no tensor {:?}", info.name);
             return Err(Error::new(ErrorKind::InvalidPath, message));
         };
@@ -394,7 +394,7 @@ impl Archive for ModelArchive {
         }
         let has_checksums = self.model.verify_checksums(progress)?;
         // All data is read, so that what can't be read is found.
-        let total = tensors.all.iter().filter_map(ModelTensor::raw_len).sum();
+        let total = tensors.all.iter().filter_map(|one| one.raw_len()).sum();
         let meter = progress.meter(total);
         for tensor in tensors.all.iter().filter(|one| one.raw_len().is_some()) {
             let bytes = tensors.all.write_raw(tensor, &mut std::io::sink())?;

@@ -34,7 +34,7 @@ pub use reference::{ExternalReference, MAX_ENTRIES, MAX_ENTRY_LEN};
 pub use source::{DEFAULT_MAX_FILES, OnnxOptions, OnnxSource};
 pub use splitter::{MODEL_PROTO, OnnxSplitter};
 pub use tensor::{MAX_RANK, MAX_TENSOR_NAME};
-pub use tensors::{ModelTensor, ModelTensors};
+pub use tensors::{ModelTensor, ModelTensorIter, ModelTensors};
 pub use walk::{DEFAULT_MAX_DEPTH, TensorRole};
 
 /// The type of a model.

@@ -122,7 +122,7 @@ impl Visitor for Rewriter<'_, '_> {
     fn tensor(
         &mut self,
         field: &Field,
-        tensor: Tensor,
+        tensor: &Tensor,
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()> {
@@ -130,7 +130,7 @@ impl Visitor for Rewriter<'_, '_> {
             dropped,
             before,
             inserted,
-        } = (self.decide)(&tensor, place, cursor, self.builder)?
+        } = (self.decide)(tensor, place, cursor, self.builder)?
         else {
             return Ok(());
         };

@@ -1,6 +1,7 @@
 //! One `TensorProto`: what it says of itself, and where its elements are.
 
 use std::io::Write;
+use std::mem::take;
 use std::ops::Range;
 
 use proto_splitter_core::wire::{Field, Input, WireCursor, WireType, decode_varint};
@@ -41,7 +42,7 @@ pub(crate) mod field {
 ///   raw_data 9                       their bytes, little-endian, or
 ///   external_data 13                 where their bytes are, if data_location 14 is EXTERNAL
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tensor {
     pub(crate) name: String,
     pub(crate) dims: Vec<i64>,
@@ -67,17 +68,18 @@ pub(crate) enum Data {
 }
 
 impl Tensor {
-    /// Reads what the tensor at `range` says of itself.
-    pub(crate) fn parse(cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<Tensor> {
-        let mut tensor = Tensor {
-            name: String::new(),
-            dims: Vec::new(),
-            data_type: 0,
+    /// Reads what the tensor at `range` says of itself, and forgets what was here before. The memory
+    /// for names and shapes is used again: models have tensors by the hundred thousand.
+    pub(crate) fn parse(&mut self, cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<()> {
+        let tensor = self;
+        let (mut name, mut dims) = (take(&mut tensor.name), take(&mut tensor.dims));
+        name.clear();
+        dims.clear();
+        *tensor = Tensor {
+            name,
+            dims,
             range: range.clone(),
-            raw: None,
-            has_typed: false,
-            is_external: false,
-            entries: Entries::default(),
+            ..Tensor::default()
         };
         cursor.set_range(range.clone());
         while let Some(found) = cursor.next()? {
@@ -89,7 +91,7 @@ impl Tensor {
                     // Enums and int32 are cut to 32 bits, as every reader does.
                     tensor.data_type = low_i32(varint(cursor, &found)?);
                 }
-                (field::NAME, WireType::Len) => tensor.name = name(cursor, &found)?,
+                (field::NAME, WireType::Len) => read_name(cursor, &found, &mut tensor.name)?,
                 (field::RAW_DATA, WireType::Len) => tensor.raw = Some(found.value),
                 (field::EXTERNAL_DATA, WireType::Len) => {
                     tensor.entries.add(cursor, &found)?;
@@ -102,7 +104,7 @@ impl Tensor {
                 _ => {}
             }
         }
-        Ok(tensor)
+        Ok(())
     }
 
     fn add_dims(&mut self, cursor: &mut Cursor<'_>, found: &Field) -> Result<()> {
@@ -188,13 +190,15 @@ impl Tensor {
     }
 }
 
-fn name(cursor: &mut Cursor<'_>, found: &Field) -> Result<String> {
+fn read_name(cursor: &mut Cursor<'_>, found: &Field, name: &mut String) -> Result<()> {
     if found.value.end - found.value.start > MAX_TENSOR_NAME {
         let message = format!("a tensor's name of more than {MAX_TENSOR_NAME} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(found.start));
     }
     let bytes = cursor.bytes(found.value.clone())?;
-    Ok(String::from_utf8_lossy(bytes).into_owned())
+    name.clear();
+    name.push_str(&String::from_utf8_lossy(bytes));
+    Ok(())
 }
 
 /// The number that a varint field has.

@@ -2,94 +2,149 @@
 
 use std::collections::HashMap;
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 use proto_splitter_core::wire::Field;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use crate::data_type::{TypedField, element_bits};
+use crate::data_type::{TypedField, element_bits, element_count, raw_len, type_name};
 use crate::elements;
 use crate::proto::tensor_proto::DataType;
 use crate::source::{OnnxOptions, OnnxSource};
 use crate::tensor::{Data, Tensor};
-use crate::walk::{Cursor, Place, TensorRole, Visitor, walk};
+use crate::walk::{Cursor, Place, TensorRole, Visitor, joined, walk};
 
 /// A tensor of a model.
-#[derive(Clone, Debug)]
-pub struct ModelTensor {
-    name: String,
-    path: String,
-    role: TensorRole,
-    tensor: Tensor,
+#[derive(Clone, Copy)]
+pub struct ModelTensor<'a> {
+    all: &'a ModelTensors,
+    entry: &'a Entry,
 }
 
-impl ModelTensor {
+/// What is kept of a tensor. Names, shapes and paths are kept together, since models have tensors
+/// by the hundred thousand.
+#[derive(Clone, Debug)]
+struct Entry {
+    /// In `names`.
+    name: Range<usize>,
+    /// The name that the tensor itself has, in `names`.
+    own_name: Range<usize>,
+    /// In `dims`.
+    dims: Range<usize>,
+    /// The message that it is in, in `parents`; the field's name and index there.
+    parent: usize,
+    label: &'static str,
+    index: Option<u32>,
+    role: TensorRole,
+    data_type: i32,
+    range: Range<u64>,
+    raw: Option<Range<u64>>,
+    has_typed: bool,
+    is_external: bool,
+}
+
+impl std::fmt::Debug for ModelTensor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelTensor")
+            .field("name", &self.name())
+            .field("path", &self.path())
+            .field("role", &self.role())
+            .field("type", &self.type_name())
+            .field("dims", &self.dims())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> ModelTensor<'a> {
     /// What people call it: an initializer by its name, a constant by the output that it is, another
     /// attribute as `node.attribute`; with the node and attribute of the subgraph, or the function,
     /// that it is in.
-    pub fn name(&self) -> &str {
-        &self.name
+    pub fn name(&self) -> &'a str {
+        &self.all.names[self.entry.name.clone()]
+    }
+
+    /// The name that the tensor itself has.
+    fn own_name(&self) -> &'a str {
+        &self.all.names[self.entry.own_name.clone()]
     }
 
     /// Its field path in the model.
-    pub fn path(&self) -> &str {
-        &self.path
+    pub fn path(&self) -> String {
+        let parent = self.all.parents[self.entry.parent].clone();
+        joined(parent, self.entry.label, self.entry.index)
     }
 
     /// What it is in the model.
     pub fn role(&self) -> TensorRole {
-        self.role
+        self.entry.role
     }
 
     /// The type of its elements, if ONNX 1.23 knows it.
     pub fn data_type(&self) -> Option<DataType> {
-        self.tensor.data_type()
+        DataType::try_from(self.entry.data_type).ok()
     }
 
     /// The type's name in lower case, as `float16`; the number of one that is unknown.
     pub fn type_name(&self) -> String {
-        self.tensor.type_name()
+        self.data_type()
+            .map_or_else(|| self.entry.data_type.to_string(), type_name)
     }
 
     /// The number of the type of its elements.
     pub fn type_number(&self) -> i32 {
-        self.tensor.data_type
+        self.entry.data_type
     }
 
     /// How many bytes the tensor has as a message, its data in the model included.
     pub(crate) fn stored_len(&self) -> u64 {
-        self.tensor.range.end - self.tensor.range.start
+        self.entry.range.end - self.entry.range.start
     }
 
     /// Its shape.
-    pub fn dims(&self) -> &[i64] {
-        &self.tensor.dims
+    pub fn dims(&self) -> &'a [i64] {
+        &self.all.dims[self.entry.dims.clone()]
     }
 
     /// How many elements it has; `None` if its shape is absurd.
     pub fn element_count(&self) -> Option<u64> {
-        self.tensor.element_count()
+        element_count(self.dims())
     }
 
     /// How many bytes its elements have as raw data; `None` for strings, unknown types and absurd
     /// shapes.
     pub fn raw_len(&self) -> Option<u64> {
-        self.tensor.raw_len()
+        raw_len(self.data_type()?, self.dims())
     }
 
     /// Where its raw data is in the model; `None` if its elements stand there one by one, or in
     /// another file, or nowhere.
-    pub fn raw_data(&self) -> Option<std::ops::Range<u64>> {
-        match self.tensor.data() {
-            Data::Raw(range) => Some(range),
-            _ => None,
+    pub fn raw_data(&self) -> Option<Range<u64>> {
+        match self.entry.is_external {
+            true => None,
+            false => self.entry.raw.clone(),
         }
     }
 
     /// Whether its data is in another file, which was not opened.
     pub fn is_external(&self) -> bool {
-        self.tensor.is_external
+        self.entry.is_external
+    }
+
+    /// As the walk found it, without what `external_data` says.
+    fn found(&self) -> Tensor {
+        let entry = self.entry;
+        Tensor {
+            name: self.own_name().to_owned(),
+            dims: self.dims().to_owned(),
+            data_type: entry.data_type,
+            range: entry.range.clone(),
+            raw: entry.raw.clone(),
+            has_typed: entry.has_typed,
+            is_external: entry.is_external,
+            ..Tensor::default()
+        }
     }
 }
 
@@ -124,12 +179,16 @@ impl ModelTensor {
 #[derive(Clone)]
 pub struct ModelTensors {
     reader: Arc<dyn ReadAt>,
-    tensors: Vec<ModelTensor>,
+    entries: Vec<Entry>,
+    names: String,
+    dims: Vec<i64>,
+    /// The paths of the messages that tensors are in.
+    parents: Vec<String>,
 }
 
 impl std::fmt::Debug for ModelTensors {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(&self.tensors).finish()
+        f.debug_list().entries(self).finish()
     }
 }
 
@@ -152,27 +211,43 @@ impl ModelTensors {
     /// [`ErrorKind::InvalidMessage`] with the path and offset if the model breaks the wire format;
     /// [`ErrorKind::LimitExceeded`]; [`ErrorKind::Io`] if reading fails.
     pub fn read(reader: Arc<dyn ReadAt>, size: u64, options: &OnnxOptions) -> Result<ModelTensors> {
-        let mut all = All(Vec::new());
+        let tensors = ModelTensors {
+            reader: Arc::clone(&reader),
+            entries: Vec::new(),
+            names: String::new(),
+            dims: Vec::new(),
+            parents: Vec::new(),
+        };
+        let mut all = All {
+            tensors,
+            message: None,
+        };
         walk(&*reader, size, options.depth(), &mut all)?;
-        Ok(ModelTensors {
-            reader,
-            tensors: all.0,
-        })
+        Ok(all.tensors)
     }
 
     /// The tensors, in the order in which they stand in the model.
-    pub fn iter(&self) -> std::slice::Iter<'_, ModelTensor> {
-        self.tensors.iter()
+    pub fn iter(&self) -> ModelTensorIter<'_> {
+        ModelTensorIter {
+            all: self,
+            entries: self.entries.iter(),
+        }
+    }
+
+    /// The tensor with this index, in the order in which they stand in the model.
+    pub fn get(&self, index: usize) -> Option<ModelTensor<'_>> {
+        let entry = self.entries.get(index)?;
+        Some(ModelTensor { all: self, entry })
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.tensors.len()
+        self.entries.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.tensors.is_empty()
+        self.entries.is_empty()
     }
 
     /// The tensor with this name, or at this path.
@@ -180,14 +255,15 @@ impl ModelTensors {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidPath`] if there is none, or several have the name.
-    pub fn find(&self, name: &str) -> Result<&ModelTensor> {
-        let mut named = self.iter().filter(|tensor| tensor.name == name);
-        let by_path = || self.iter().find(|tensor| tensor.path == name);
+    pub fn find(&self, name: &str) -> Result<ModelTensor<'_>> {
+        let mut named = self.iter().filter(|tensor| tensor.name() == name);
+        let by_path = || self.iter().find(|tensor| tensor.path() == name);
         let message = match (named.next().or_else(by_path), named.next()) {
             (Some(tensor), None) => return Ok(tensor),
             (Some(first), Some(second)) => format!(
                 "several tensors are called \"{name}\": {} and {}",
-                first.path, second.path
+                first.path(),
+                second.path()
             ),
             (None, _) => format!("the model has no tensor \"{name}\""),
         };
@@ -200,16 +276,15 @@ impl ModelTensors {
     ///
     /// [`ErrorKind::InvalidMessage`] if its elements aren't in the model, or are others than its
     /// type and shape say; [`ErrorKind::Io`] if reading or writing fails.
-    pub fn write_raw(&self, tensor: &ModelTensor, sink: &mut dyn Write) -> Result<u64> {
-        let written = tensor
-            .tensor
+    pub fn write_raw(&self, tensor: ModelTensor<'_>, sink: &mut dyn Write) -> Result<u64> {
+        let found = tensor.found();
+        let written = found
             .write_raw(&*self.reader, sink)
-            .map_err(|error| error.at_path(&tensor.path))?;
+            .map_err(|error| error.at_path(tensor.path()))?;
         match tensor.raw_len() {
-            Some(needed) if needed != written => Err(tensor
-                .tensor
+            Some(needed) if needed != written => Err(found
                 .invalid(&other_length(written, needed))
-                .at_path(&tensor.path)),
+                .at_path(tensor.path())),
             _ => Ok(written),
         }
     }
@@ -223,34 +298,29 @@ impl ModelTensors {
     /// [`ErrorKind::Io`] if reading fails.
     pub fn problems(&self) -> Result<Vec<String>> {
         let mut problems = Vec::new();
-        let mut names: HashMap<(&str, &str), &str> = HashMap::new();
-        for tensor in &self.tensors {
+        let mut names: HashMap<(String, &str), ModelTensor<'_>> = HashMap::new();
+        for tensor in self {
             if let Some(problem) = self.problem(tensor)? {
-                problems.push(format!("{}: \"{}\": {problem}", tensor.path, tensor.name));
+                let (path, name) = (tensor.path(), tensor.name());
+                problems.push(format!("{path}: \"{name}\": {problem}"));
             }
-            let is_initializer = matches!(
-                tensor.role,
-                TensorRole::Initializer | TensorRole::SparseValues
-            );
-            let name = tensor.tensor.name.as_str();
-            if let (true, Some((graph, _))) = (
-                is_initializer && !name.is_empty(),
-                tensor.path.rsplit_once("initializer["),
-            ) {
-                let graph = graph.trim_end_matches("sparse_");
-                if let Some(first) = names.insert((graph, name), &tensor.path) {
-                    problems.push(format!(
-                        "{}: another initializer is called \"{name}\": {first}",
-                        tensor.path
-                    ));
-                }
+            let Some(graph) = graph_of(tensor) else {
+                continue;
+            };
+            let name = tensor.own_name();
+            if let Some(first) = names.insert((graph, name), tensor) {
+                problems.push(format!(
+                    "{}: another initializer is called \"{name}\": {}",
+                    tensor.path(),
+                    first.path()
+                ));
             }
         }
         Ok(problems)
     }
 
-    fn problem(&self, tensor: &ModelTensor) -> Result<Option<String>> {
-        let inner = &tensor.tensor;
+    fn problem(&self, tensor: ModelTensor<'_>) -> Result<Option<String>> {
+        let inner = &tensor.found();
         let Some(data_type) = inner.data_type().filter(|one| *one != DataType::Undefined) else {
             return Ok(Some(format!("its type is {}", inner.type_name())));
         };
@@ -288,35 +358,109 @@ impl ModelTensors {
     }
 }
 
+/// The tensors of a model, from [`ModelTensors::iter`].
+#[derive(Clone, Debug)]
+pub struct ModelTensorIter<'a> {
+    all: &'a ModelTensors,
+    entries: std::slice::Iter<'a, Entry>,
+}
+
+impl<'a> Iterator for ModelTensorIter<'a> {
+    type Item = ModelTensor<'a>;
+
+    fn next(&mut self) -> Option<ModelTensor<'a>> {
+        let entry = self.entries.next()?;
+        Some(ModelTensor {
+            all: self.all,
+            entry,
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+}
+
+impl ExactSizeIterator for ModelTensorIter<'_> {}
+
 impl<'a> IntoIterator for &'a ModelTensors {
-    type Item = &'a ModelTensor;
-    type IntoIter = std::slice::Iter<'a, ModelTensor>;
+    type Item = ModelTensor<'a>;
+    type IntoIter = ModelTensorIter<'a>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
 
+/// The path of the graph that an initializer with a name is in.
+fn graph_of(tensor: ModelTensor<'_>) -> Option<String> {
+    let is_initializer = matches!(
+        tensor.role(),
+        TensorRole::Initializer | TensorRole::SparseValues
+    );
+    if !is_initializer || tensor.own_name().is_empty() {
+        return None;
+    }
+    let path = tensor.path();
+    let (graph, _) = path.rsplit_once("initializer[")?;
+    Some(graph.trim_end_matches("sparse_").to_owned())
+}
+
 pub(crate) fn other_length(found: u64, needed: u64) -> String {
     format!("it has {found} bytes, where its type and shape take {needed}")
 }
 
-struct All(Vec<ModelTensor>);
+struct All {
+    tensors: ModelTensors,
+    /// The message that the last tensor was in.
+    message: Option<u64>,
+}
 
 impl Visitor for All {
+    fn leave(&mut self, _: &Field) -> Result<()> {
+        self.message = None;
+        Ok(())
+    }
+
     fn tensor(
         &mut self,
         _: &Field,
-        tensor: Tensor,
+        tensor: &Tensor,
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()> {
-        self.0.push(ModelTensor {
-            name: place.name(cursor, &tensor)?,
-            path: place.path(),
+        let all = &mut self.tensors;
+        if self.message != Some(place.message) {
+            self.message = Some(place.message);
+            all.parents.push(place.parent());
+        }
+        let own_name = append(&mut all.names, &tensor.name);
+        let name = match place.has_own_name() {
+            true => own_name.clone(),
+            false => append(&mut all.names, &place.name(cursor, tensor)?),
+        };
+        let dims = all.dims.len();
+        all.dims.extend_from_slice(&tensor.dims);
+        all.entries.push(Entry {
+            name,
+            own_name,
+            dims: dims..all.dims.len(),
+            parent: all.parents.len() - 1,
+            label: place.label,
+            index: place.index,
             role: place.role,
-            tensor,
+            data_type: tensor.data_type,
+            range: tensor.range.clone(),
+            raw: tensor.raw.clone(),
+            has_typed: tensor.has_typed,
+            is_external: tensor.is_external,
         });
         Ok(())
     }
+}
+
+fn append(all: &mut String, text: &str) -> Range<usize> {
+    let start = all.len();
+    all.push_str(text);
+    start..all.len()
 }

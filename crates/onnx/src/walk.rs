@@ -149,8 +149,11 @@ impl Frame {
 pub(crate) struct Place<'a> {
     pub(crate) role: TensorRole,
     frames: &'a [Frame],
-    label: &'static str,
-    index: Option<u32>,
+    /// How many messages were entered before: two places with the same are in the same message,
+    /// unless another was entered and left between them.
+    pub(crate) message: u64,
+    pub(crate) label: &'static str,
+    pub(crate) index: Option<u32>,
 }
 
 impl Place<'_> {
@@ -176,19 +179,21 @@ impl Place<'_> {
 
     /// The field path, as `graph.node[3].attribute[0].t`.
     pub(crate) fn path(&self) -> String {
-        let mut path = String::new();
-        let steps = self.frames.iter().skip(1);
-        let steps = steps.map(|frame| (frame.label, frame.index));
-        for (label, index) in steps.chain([(self.label, self.index)]) {
-            if !path.is_empty() {
-                path.push('.');
-            }
-            path.push_str(label);
-            if let Some(index) = index {
-                path.push_str(&format!("[{index}]"));
-            }
-        }
-        path
+        joined(self.parent(), self.label, self.index)
+    }
+
+    /// The field path of the message that it is in; empty if that is the model.
+    pub(crate) fn parent(&self) -> String {
+        let frames = self.frames.iter().skip(1);
+        frames.fold(String::new(), |path, frame| {
+            joined(path, frame.label, frame.index)
+        })
+    }
+
+    /// Whether it is called by its own name alone: an initializer of the model's own graph.
+    pub(crate) fn has_own_name(&self) -> bool {
+        let outer = |frame: &Frame| matches!(frame.kind, Kind::Model | Kind::Graph);
+        self.role == TensorRole::Initializer && self.frames.iter().all(outer)
     }
 
     /// What people call the tensor: an initializer by its name, a constant by the output that it
@@ -260,6 +265,18 @@ impl Place<'_> {
     }
 }
 
+/// The path of a field of the message at `path`.
+pub(crate) fn joined(mut path: String, label: &str, index: Option<u32>) -> String {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(label);
+    if let Some(index) = index {
+        path.push_str(&format!("[{index}]"));
+    }
+    path
+}
+
 /// A short text of the model; nothing if it is absent, long or no UTF-8.
 fn text(cursor: &mut Cursor<'_>, range: Option<&Range<u64>>) -> Result<String> {
     let Some(range) = range.filter(|range| range.end - range.start <= MAX_NAME) else {
@@ -285,7 +302,7 @@ pub(crate) trait Visitor {
     fn tensor(
         &mut self,
         field: &Field,
-        tensor: Tensor,
+        tensor: &Tensor,
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()>;
@@ -302,6 +319,8 @@ pub(crate) fn walk(
     let mut walker = Walker {
         cursor: WireCursor::new(SourceInput::new(source, size)),
         frames: vec![Frame::new(Kind::Model, "", None)],
+        tensor: Tensor::default(),
+        entered: 0,
         max_depth,
         visitor,
     };
@@ -311,6 +330,10 @@ pub(crate) fn walk(
 struct Walker<'a, 'v> {
     cursor: Cursor<'a>,
     frames: Vec<Frame>,
+    /// The last one that was read.
+    tensor: Tensor,
+    /// How many messages were entered so far.
+    entered: u64,
     max_depth: u32,
     visitor: &'v mut dyn Visitor,
 }
@@ -356,6 +379,7 @@ impl Walker<'_, '_> {
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(field.start));
         }
         self.frames.push(frame);
+        self.entered += 1;
         if self.frames.last().map(|frame| frame.kind) == Some(Kind::Function) {
             self.find_domain(field.value.clone())?;
         }
@@ -396,10 +420,13 @@ impl Walker<'_, '_> {
         let place = Place {
             role,
             frames: &self.frames,
+            message: self.entered,
             label,
             index,
         };
-        let tensor = Tensor::parse(&mut self.cursor, field.value.clone())
+        let tensor = &mut self.tensor;
+        tensor
+            .parse(&mut self.cursor, field.value.clone())
             .map_err(|error| error.at_path(place.path()))?;
         self.visitor.tensor(field, tensor, &place, &mut self.cursor)
     }

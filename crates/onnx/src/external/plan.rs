@@ -317,7 +317,7 @@ impl Visitor for Choice<'_> {
     fn tensor(
         &mut self,
         _: &Field,
-        tensor: Tensor,
+        tensor: &Tensor,
         place: &Place<'_>,
         cursor: &mut Cursor<'_>,
     ) -> Result<()> {
@@ -328,7 +328,7 @@ impl Visitor for Choice<'_> {
         let (Some(len), Some(bits)) = (tensor.raw_len(), data_type.and_then(element_bits)) else {
             return Ok(());
         };
-        if len < self.options.min_size || is_shape_carrier(&tensor, len) {
+        if len < self.options.min_size || is_shape_carrier(tensor, len) {
             return Ok(());
         }
         let bytes = match tensor.data() {
@@ -347,7 +347,7 @@ impl Visitor for Choice<'_> {
         };
         self.leaving.push(Leaving {
             start: tensor.range.start,
-            name: place.name(cursor, &tensor)?,
+            name: place.name(cursor, tensor)?,
             bytes,
             len,
             file: 0,
