@@ -11,9 +11,14 @@ use crate::size;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ValueSize(pub(crate) Option<u64>);
 
+/// What readers of protobuf are said to take. A little less of it is for the chunk itself.
+const TWO_GIB: u64 = 2 << 30;
+
 pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         0 => Err("a chunk of 0 bytes holds nothing".into()),
+        // Who says 2 GiB means as much as there can be.
+        TWO_GIB => Ok(LARGEST_MAX_CHUNK_SIZE),
         bytes if bytes > LARGEST_MAX_CHUNK_SIZE => Err(format!(
             "at most {LARGEST_MAX_CHUNK_SIZE} bytes: no reader takes a larger message in a chunk"
         )),
@@ -55,4 +60,18 @@ pub(super) fn value_size(text: &str) -> Result<ValueSize, String> {
 pub(super) fn compression(text: &str) -> Result<ChunkCompression, String> {
     text.parse()
         .map_err(|error: proto_splitter::Error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_gib_is_the_largest_chunk_there_can_be() {
+        for text in ["2GiB", "2G", "2147483648"] {
+            assert_eq!(chunk_size(text), Ok(LARGEST_MAX_CHUNK_SIZE), "{text}");
+        }
+        assert_eq!(chunk_size("2GB"), Ok(2_000_000_000));
+        assert!(chunk_size("2.1GiB").is_err() && chunk_size("0").is_err());
+    }
 }
