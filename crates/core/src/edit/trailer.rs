@@ -21,15 +21,51 @@ pub(super) fn without_below(
     path: &FieldPath,
     but: Option<usize>,
 ) -> Result<Vec<bool>> {
-    let mut kept = vec![false; metadata.chunks.len()];
-    let real = match &mut metadata.extended_message {
+    if let Some(message) = real(metadata) {
+        prune(message, &FieldPath::root(), path, but)?;
+    }
+    Ok(without_unused_chunks(metadata))
+}
+
+/// Takes out the chunks that belong nowhere, and the files that none is in.
+pub(super) fn without_unused(metadata: &mut ChunkMetadata) {
+    without_unused_chunks(metadata);
+    let mut numbers = vec![0; metadata.files.len() + 1];
+    for chunk in &metadata.chunks {
+        if let Some(number) = numbers.get_mut(chunk.file as usize) {
+            *number = 1;
+        }
+    }
+    // The file itself is always there.
+    let (mut at, mut next) = (0, 0);
+    for number in numbers.iter_mut().skip(1) {
+        next += *number;
+        *number *= next;
+    }
+    numbers[0] = 0;
+    metadata.files.retain(|_| {
+        at += 1;
+        numbers.get(at).is_some_and(|number| *number > 0)
+    });
+    for chunk in &mut metadata.chunks {
+        chunk.file = numbers.get(chunk.file as usize).copied().unwrap_or(0);
+    }
+}
+
+/// The chunked message that counts.
+fn real(metadata: &mut ChunkMetadata) -> Option<&mut ChunkedMessage> {
+    match &mut metadata.extended_message {
         Some(extended) => Some(extended),
         None => metadata.message.as_mut(),
+    }
+}
+
+/// Says of each chunk whether it was kept.
+fn without_unused_chunks(metadata: &mut ChunkMetadata) -> Vec<bool> {
+    let mut kept = vec![false; metadata.chunks.len()];
+    let Some(message) = real(metadata) else {
+        return kept;
     };
-    let Some(message) = real else {
-        return Ok(kept);
-    };
-    prune(message, &FieldPath::root(), path, but)?;
     mark(message, &mut kept);
     let mut next = 0;
     let indices: Vec<u64> = kept
@@ -43,7 +79,7 @@ pub(super) fn without_below(
     renumber(message, &indices);
     let mut keep = kept.iter();
     metadata.chunks.retain(|_| *keep.next().unwrap_or(&true));
-    Ok(kept)
+    kept
 }
 
 // Nested as deep as the trailer was checked to be.

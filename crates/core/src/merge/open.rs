@@ -64,6 +64,30 @@ pub(crate) fn open_sources<S: ReadAt>(
     limits: &Limits,
     open: impl FnMut(&ExternalFile) -> Result<S>,
 ) -> Result<RecordStore<S>> {
+    let (file, end, trailer, cache, trailer_chunks) = read_trailer_of(source, limits)?;
+    let file = complete(file, Some(end), trailer, cache, limits, open)?;
+    Ok(RecordStore {
+        trailer_chunks,
+        ..file
+    })
+}
+
+/// The trailer of a `.cpb` file, whatever became of its chunks.
+pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
+    let (_, _, trailer, ..) = read_trailer_of(open_file(path)?, limits)?;
+    Ok(trailer)
+}
+
+/// What is known of a file once its trailer was read.
+type Begun<S> = (
+    RecordFile<S>,
+    RecordPosition,
+    Trailer,
+    RecordChunkCache,
+    Vec<u64>,
+);
+
+fn read_trailer_of<S: ReadAt>(source: S, limits: &Limits) -> Result<Begun<S>> {
     let file = open_records(source)?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     let Some((end, bytes)) = last_record((0, &file), &cache, limits)? else {
@@ -75,11 +99,7 @@ pub(crate) fn open_sources<S: ReadAt>(
     })?;
     let (file, trailer, cache, mut trailer_chunks) = unfold(file, end, trailer, cache, limits)?;
     trailer_chunks.push(end.chunk_begin().0);
-    let file = complete(file, Some(end), trailer, cache, limits, open)?;
-    Ok(RecordStore {
-        trailer_chunks,
-        ..file
-    })
+    Ok((file, end, trailer, cache, trailer_chunks))
 }
 
 /// Opens sources whose chunks are those that `metadata` says, whatever their own trailer is: to read

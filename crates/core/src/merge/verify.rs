@@ -111,10 +111,12 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
         Ok(plan) => plan,
         Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
             report.merge = MergeCheck::NeedsType(error);
+            say_places(&mut report.problems, store.trailer(), options);
             return report;
         }
         Err(error) => {
             report.add(error);
+            say_places(&mut report.problems, store.trailer(), options);
             return report;
         }
     };
@@ -129,6 +131,7 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
     report
         .problems
         .extend(check_slices(store, |_| true, &pass.first_fields));
+    say_places(&mut report.problems, store.trailer(), options);
     report
 }
 
@@ -179,7 +182,26 @@ pub(crate) fn verify_part<S: ReadAt>(
         }
         Err(error) => report.problems.push(error),
     }
+    say_places(&mut report.problems, store.trailer(), options);
     report
+}
+
+/// Says of the chunks that are damaged where they belong.
+fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &MergeOptions) {
+    let is_unsaid = |error: &Error| error.chunk().is_some() && error.path().is_none();
+    if !problems.iter().any(is_unsaid) {
+        return;
+    }
+    let places = trailer.places();
+    let said = problems.drain(..).map(|error| {
+        let chunk = error.chunk().and_then(|chunk| usize::try_from(chunk).ok());
+        let place = chunk.and_then(|chunk| places.get(chunk)?.first());
+        match place {
+            Some(place) => error.at_path(place.path.display(options.descriptor.as_ref())),
+            None => error,
+        }
+    });
+    *problems = said.collect();
 }
 
 /// Compares what parts have read with what was split; `crcs` are theirs, for these groups, one

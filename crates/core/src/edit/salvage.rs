@@ -1,0 +1,384 @@
+//! What can be had of a file with damage.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use crate::chunked_file::ChunkedFile;
+use crate::container::{ChunkKind, ChunkRef, Limits, NodeId, Trailer};
+use crate::merge::{ChunkStore, MergeOptions, read_trailer};
+use crate::path::{FieldPath, PathQuery, Select, Step};
+use crate::proto::{ChunkMetadata, ChunkedMessage};
+use crate::{Error, ErrorKind, Result};
+
+use super::trailer::without_unused;
+
+/// A file of which only what is sound is merged.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Salvaged {
+    /// The file without the chunks that are damaged.
+    pub file: ChunkedFile,
+    /// What is missing of the message.
+    pub lost: Vec<Loss>,
+}
+
+/// What is missing of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// Where.
+    pub path: FieldPath,
+    /// What of it.
+    pub what: Lost,
+    /// The chunk, as the file counts them.
+    pub chunk: u64,
+    /// What is wrong with the chunk.
+    pub why: String,
+}
+
+/// What is missing at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Lost {
+    /// The value, with all below it: it is empty.
+    Value,
+    /// Some elements: those behind them move up.
+    Elements,
+    /// A value that is sound itself, and is left empty because elements in front of it are lost, so
+    /// that nobody can tell which is the one that it belongs to.
+    Place,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Lost::Value => "the value",
+            Lost::Elements => "some elements",
+            Lost::Place => "the value, whose place is lost",
+        })
+    }
+}
+
+/// Opens a `.cpb` file without the chunks that are damaged, or that are in files which are not
+/// there. What was cut and is lost is an empty value of the merge.
+///
+/// Every chunk is read once to find out.
+///
+/// ```
+/// use proto_splitter_core::edit::salvage;
+/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
+/// use prost::Message;
+/// use prost_reflect::prost_types::FileDescriptorProto;
+///
+/// let [name, package] = ["n", "p"].map(|text| Some(text.repeat(5000)));
+/// let file = FileDescriptorProto { name, package, ..Default::default() };
+/// let folder = tempfile::tempdir()?;
+/// let options = SplitOptions::new().max_chunk_size(1000).compression(record_file::Compression::None);
+/// let path = SizeSplitter.write_with(&file, folder.path().join("file"), &options)?.path;
+/// let mut bytes = std::fs::read(&path)?;
+/// let at = bytes.windows(2).position(|pair| pair == b"pp").ok_or("there is a chunk of it")?;
+/// bytes[at + 100] ^= 1;
+/// std::fs::write(&path, bytes)?;
+///
+/// let salvaged = salvage(&path, &MergeOptions::new())?;
+/// assert_eq!(salvaged.lost.len(), 1);
+/// assert_eq!(salvaged.lost[0].path, "2".parse()?);
+/// let mut merged = Vec::new();
+/// salvaged.file.merge_to(&mut merged, &MergeOptions::new())?;
+/// let merged = FileDescriptorProto::decode(&merged[..])?;
+/// assert_eq!((merged.name, merged.package.as_deref()), (file.name, Some("")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// What is wrong with the trailer, without which nothing can be had; what is wrong with the chunk
+/// of the message itself, which all others belong into; [`ErrorKind::Cancelled`].
+pub fn salvage(path: impl AsRef<Path>, options: &MergeOptions) -> Result<Salvaged> {
+    let path = path.as_ref();
+    let trailer = read_trailer(path, &options.limits)?;
+    let damaged = damaged(path, &trailer, options)?;
+    let mut search = Search {
+        path,
+        trailer: &trailer,
+        damaged: &damaged,
+        options,
+        gone: Gone::default(),
+        lost: Vec::new(),
+    };
+    search.go()?;
+    let Search { gone, lost, .. } = search;
+    let metadata = gone.taken_from(&trailer)?;
+    let file = ChunkedFile::open_with_metadata(path, metadata, &options.limits)?;
+    Ok(Salvaged { file, lost })
+}
+
+/// The chunks that can't be read, and why.
+fn damaged(
+    path: &Path,
+    trailer: &Trailer,
+    options: &MergeOptions,
+) -> Result<BTreeMap<usize, Error>> {
+    let chunks = &trailer.metadata().chunks;
+    let sizes = chunks.iter().map(|chunk| chunk.size);
+    let meter = options.progress.meter(sizes.fold(0, u64::saturating_add));
+    // If not even that works, each chunk is looked at as if it were the only one.
+    let whole = ChunkedFile::open_with(path, &options.limits).ok();
+    let mut damaged = BTreeMap::new();
+    for (chunk, info) in chunks.iter().enumerate() {
+        let read = match &whole {
+            Some(file) => read(file, chunk),
+            None => alone(trailer, chunk)
+                .and_then(|one| ChunkedFile::open_with_metadata(path, one, &options.limits))
+                .and_then(|file| read(&file, 0)),
+        };
+        meter.advance(info.size)?;
+        if let Err(error) = read {
+            damaged.insert(chunk, error);
+        }
+    }
+    Ok(damaged)
+}
+
+fn read(file: &ChunkedFile, chunk: usize) -> Result<()> {
+    io::copy(&mut file.stream(chunk)?, &mut io::sink())?;
+    Ok(())
+}
+
+/// A trailer that tells of one chunk alone.
+fn alone(trailer: &Trailer, chunk: usize) -> Result<ChunkMetadata> {
+    let mut metadata = trailer.metadata().clone();
+    let only = ChunkedMessage {
+        chunk_index: Some(chunk as u64),
+        chunked_fields: Vec::new(),
+    };
+    // A value is read here as if it were a message: nothing looks into it.
+    if let Some(info) = metadata.chunks.get_mut(chunk) {
+        info.r#type = crate::proto::chunk_info::Type::Message.into();
+    }
+    match &mut metadata.extended_message {
+        Some(extended) => *extended = only,
+        None => metadata.message = Some(only),
+    }
+    without_unused(&mut metadata);
+    Ok(metadata)
+}
+
+/// What is left out.
+#[derive(Clone, Default)]
+struct Gone {
+    /// Places whose chunks go, with all below.
+    places: HashSet<FieldPath>,
+    /// Slices that go from a place.
+    slices: HashSet<(FieldPath, usize)>,
+}
+
+impl Gone {
+    /// What a trailer says then.
+    fn taken_from(&self, trailer: &Trailer) -> Result<ChunkMetadata> {
+        let mut metadata = trailer.metadata().clone();
+        metadata.source_layout.clear();
+        metadata.byte_exact = false;
+        let real = match &mut metadata.extended_message {
+            Some(extended) => Some(extended),
+            None => metadata.message.as_mut(),
+        };
+        if let Some(message) = real {
+            self.take(message, &FieldPath::root())?;
+        }
+        without_unused(&mut metadata);
+        Ok(metadata)
+    }
+
+    // Nested as deep as the trailer was checked to be.
+    fn take(&self, message: &mut ChunkedMessage, base: &FieldPath) -> Result<()> {
+        for mut field in std::mem::take(&mut message.chunked_fields) {
+            let tags = FieldPath::from_tags(&field.field_tag)
+                .map_err(|error| Error::new(ErrorKind::InvalidTrailer, error.to_string()))?;
+            let place = base.concat(&tags);
+            if let Some(below) = field.message.as_mut() {
+                if self.has(&place) {
+                    continue;
+                }
+                let chunk = below.chunk_index.and_then(|at| usize::try_from(at).ok());
+                if chunk.is_some_and(|chunk| self.slices.contains(&(place.clone(), chunk))) {
+                    below.chunk_index = None;
+                }
+                self.take(below, &place)?;
+                if below.chunk_index.is_none() && below.chunked_fields.is_empty() {
+                    continue;
+                }
+            }
+            message.chunked_fields.push(field);
+        }
+        Ok(())
+    }
+
+    /// Whether a place, or one above it, goes.
+    fn has(&self, place: &FieldPath) -> bool {
+        let mut above = FieldPath::root();
+        place.steps().iter().any(|step| {
+            above.push(step.clone());
+            self.places.contains(&above)
+        })
+    }
+}
+
+struct Search<'a> {
+    path: &'a Path,
+    trailer: &'a Trailer,
+    damaged: &'a BTreeMap<usize, Error>,
+    options: &'a MergeOptions,
+    gone: Gone,
+    lost: Vec<Loss>,
+}
+
+impl Search<'_> {
+    fn go(&mut self) -> Result<()> {
+        let tree = self.trailer.chunk_tree();
+        let mut below_gone = vec![false; tree.len()];
+        for id in tree.ids_in_depth() {
+            let above = tree.above(id).map(|(above, _)| above.index());
+            let path = tree.path(id);
+            if above.is_some_and(|above| below_gone[above]) || self.gone.places.contains(&path) {
+                below_gone[id.index()] = true;
+                continue;
+            }
+            let is_damaged = |c: &&ChunkRef| self.damaged.contains_key(&c.chunk);
+            let chunks = tree.chunks(id);
+            let Some(bad) = chunks.iter().find(is_damaged).copied() else {
+                continue;
+            };
+            let is_value = self.trailer.kinds().get(bad.chunk) == Some(&ChunkKind::Bytes);
+            let is_first = chunks.first() == Some(&bad) && bad.slice_of.is_none() && !bad.packed;
+            if !is_value && !is_first {
+                self.slices(id, &path)?;
+                continue;
+            }
+            if path.is_root() {
+                return Err(self.nothing_left(bad.chunk));
+            }
+            below_gone[id.index()] = true;
+            self.lose(path.clone(), Lost::Value, bad.chunk);
+            self.gone.places.insert(path);
+        }
+        Ok(())
+    }
+
+    /// Leaves out slices of the message at a node, and what is below elements whose index nobody
+    /// knows then.
+    fn slices(&mut self, id: NodeId, path: &FieldPath) -> Result<()> {
+        let tree = self.trailer.chunk_tree();
+        let chunks = tree.chunks(id);
+        let mut seen = HashSet::new();
+        for (at, c) in chunks.iter().enumerate() {
+            if !self.damaged.contains_key(&c.chunk) {
+                continue;
+            }
+            let place = match c.slice_of {
+                Some(field) => path.join(Step::field(field.0)),
+                None => path.clone(),
+            };
+            self.lose(place, Lost::Elements, c.chunk);
+            let slice = (path.clone(), c.chunk);
+            if seen.insert(c.slice_of) {
+                let left = self.elements_in_front(path, &chunks[at..], c)?;
+                self.unplace(id, c, left);
+            }
+            self.gone.slices.insert(slice);
+        }
+        Ok(())
+    }
+
+    /// How many elements a field has in front of a slice; none if that can't be told.
+    fn elements_in_front(
+        &self,
+        path: &FieldPath,
+        from: &[ChunkRef],
+        slice: &ChunkRef,
+    ) -> Result<Option<u64>> {
+        let Some(field) = slice.slice_of.filter(|_| self.trailer.is_marked()) else {
+            return Ok(None);
+        };
+        let tree = self.trailer.chunk_tree();
+        let mut gone = self.gone.clone();
+        let same = from.iter().filter(|c| c.slice_of == slice.slice_of);
+        gone.slices.extend(same.map(|c| (path.clone(), c.chunk)));
+        let field = path.join(Step::field(field.0));
+        for id in tree.ids() {
+            let place = tree.path(id);
+            let below =
+                place.steps().len() > path.steps().len() && place.strip_prefix(path).is_some();
+            if below {
+                gone.places.insert(place);
+            }
+        }
+        let metadata = gone.taken_from(self.trailer)?;
+        let limits: &Limits = &self.options.limits;
+        let file = ChunkedFile::open_with_metadata(self.path, metadata, limits)?;
+        let view = file.view(self.options.clone());
+        let mut elements = view.select(&PathQuery::all_of(&field), &[])?;
+        let mut count = 0;
+        while elements.next().transpose()?.is_some() {
+            count += 1;
+        }
+        Ok(Some(count))
+    }
+
+    /// Leaves out what lies below the elements of a slice's field, from an index on.
+    fn unplace(&mut self, id: NodeId, slice: &ChunkRef, from: Option<u64>) {
+        let tree = self.trailer.chunk_tree();
+        for &child in tree.children(id) {
+            let step = tree.step(child);
+            let is_of_slice = slice.slice_of.is_none_or(|field| field == step.field);
+            let stays = match (&step.select, from) {
+                (Select::Index(index), Some(from)) => *index < from,
+                _ => false,
+            };
+            if !is_of_slice || stays {
+                continue;
+            }
+            let mut open = vec![child];
+            while let Some(at) = open.pop() {
+                if let Some(c) = tree.chunks(at).first() {
+                    let path = tree.path(at);
+                    if self.damaged.contains_key(&c.chunk) {
+                        self.lose(path, Lost::Value, c.chunk);
+                    } else {
+                        self.lost.push(Loss {
+                            path,
+                            what: Lost::Place,
+                            chunk: c.chunk as u64,
+                            why: format!("elements in front of it were in chunk {}", slice.chunk),
+                        });
+                    }
+                } else {
+                    open.extend(tree.children(at).iter().rev());
+                }
+            }
+            self.gone.places.insert(tree.path(child));
+        }
+    }
+
+    fn lose(&mut self, path: FieldPath, what: Lost, chunk: usize) {
+        let why = self.damaged.get(&chunk).map(ToString::to_string);
+        self.lost.push(Loss {
+            path,
+            what,
+            chunk: chunk as u64,
+            why: why.unwrap_or_default(),
+        });
+    }
+
+    fn nothing_left(&self, chunk: usize) -> Error {
+        let why = self.damaged.get(&chunk);
+        let kind = why.map_or(ErrorKind::Record, Error::kind);
+        let why = why.map_or(String::new(), |why| format!(": {why}"));
+        let message =
+            format!("what all other chunks belong into is damaged, so nothing can be merged{why}");
+        Error::new(kind, message)
+    }
+}
