@@ -5,6 +5,7 @@ mod cat;
 mod convert;
 mod depth;
 mod diff;
+mod edit;
 mod export;
 mod externalize;
 mod fingerprint;
@@ -32,6 +33,7 @@ use clap::{ArgAction, Parser, Subcommand};
 pub(crate) use cat::{CatArgs, CatFormat};
 pub(crate) use convert::ConvertArgs;
 pub(crate) use diff::DiffArgs;
+pub(crate) use edit::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use externalize::{ExternalizeArgs, InternalizeArgs};
 pub(crate) use fingerprint::FingerprintArgs;
@@ -162,6 +164,18 @@ pub(crate) enum Command {
     /// Write a file with another value at one place
     #[command(after_help = rewrite::REPLACE)]
     Replace(ReplaceArgs),
+    /// Write a message without some of its values
+    #[command(after_help = edit::REMOVE)]
+    Remove(RemoveArgs),
+    /// Write a message with one more value
+    #[command(after_help = edit::INSERT)]
+    Insert(InsertArgs),
+    /// Write a message without what makes it large
+    #[command(after_help = edit::STRIP)]
+    Strip(StripArgs),
+    /// Write a message with several changes
+    #[command(after_help = edit::EDIT)]
+    Edit(Box<EditArgs>),
     /// List, extract, drop, merge and add the tags of SameDiff models
     #[command(name = "samediff", after_help = samediff::HELP)]
     SameDiff(SameDiffArgs),

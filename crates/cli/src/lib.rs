@@ -22,6 +22,7 @@ mod cat;
 mod convert;
 mod diff;
 mod display_name;
+mod edit;
 mod explain;
 mod export;
 mod externalize;
@@ -168,6 +169,10 @@ fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
         Command::Diff(args) => diff::run(args, output),
         Command::Recompress(args) => rewrite::run_recompress(args, output),
         Command::Replace(args) => rewrite::run_replace(args, output),
+        Command::Remove(args) => edit::run_remove(args, output),
+        Command::Insert(args) => edit::run_insert(args, output),
+        Command::Strip(args) => edit::run_strip(args, output),
+        Command::Edit(args) => edit::run_edit(args, output),
         Command::SameDiff(args) => samediff::run(args, output),
         Command::Completions(args) => meta::completions(args, output),
         Command::Man(args) => meta::man(args),

@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs};
+use crate::edit::encode;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
@@ -68,7 +69,7 @@ pub(crate) fn run_recompress(
             "{name}: one message, not in chunks: {how}"
         )));
     }
-    check_several(&args.out, &input)?;
+    check_several(&args.out, &input, input.form)?;
     let options = RewriteOptions::new()
         .compression(args.compression)
         .max_file_size(args.out.max_file_size)
@@ -83,17 +84,24 @@ pub(crate) fn run_recompress(
 }
 
 pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    input::check_single_standard([&args.file, &args.with])?;
+    let with = args.value.with.as_deref();
+    input::check_single_standard([&args.file, with.unwrap_or(Path::new(""))])?;
     input::check_named(&args.output)?;
     let input = input::find_with(&args.file, &args.reading.schema.companion)?;
-    check_several(&args.out, &input)?;
+    check_several(&args.out, &input, input.form)?;
     let reading = merge::options(&input, &args.reading)?;
     let failed = |error: &Error| get::failure(&input.file, &args.path, &reading, error);
     let query = PathQuery::parse(&args.path, reading.descriptor.as_ref());
     let query = query.map_err(|error| failed(&error).into_usage())?;
-    let value = value(&args.with)?;
+    let value = match (&args.value.value, with) {
+        (Some(text), _) => {
+            let bytes = encode(text, &query, reading.get_descriptor());
+            Box::new(bytes.map_err(|error| failed(&error).into_usage())?)
+        }
+        (None, with) => value(with.unwrap_or(Path::new("")))?,
+    };
     let source = Source::open(&input, &reading)?;
-    source.check_apart(&args.output, &input, Some(&args.with))?;
+    source.check_apart(&args.output, &input, with)?;
     let view = source.view(reading.clone());
     let path = view.and_then(|view| get::find_one(&view, &query));
     let path = path.map_err(|error| failed(&error))?;
@@ -139,7 +147,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
 }
 
 /// The new value: a file, or all of standard input.
-fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
+pub(crate) fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     let failed = |error| Failure::io(with, &error);
     if input::is_stream(with) {
         let mut bytes = Vec::new();
@@ -156,14 +164,14 @@ fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
     Ok(Box::new(File::open(with).map_err(failed)?))
 }
 
-/// Fails if several files are asked for of what is one in any case.
-fn check_several(args: &RewriteArgs, input: &Input) -> Result<(), Failure> {
+/// Fails if several files are asked for of what is written as one in any case.
+pub(crate) fn check_several(args: &RewriteArgs, input: &Input, form: Form) -> Result<(), Failure> {
     let why = match (args.max_file_size, &input.folder) {
         (None, _) => return Ok(()),
         (_, Some(_)) => {
             "the folder of a SavedModel is for TensorFlow, which reads a single file: give its file"
         }
-        (_, None) if input.form == Form::Plain => "one message, not in chunks",
+        (_, None) if form == Form::Plain => "one message, not in chunks",
         (_, None) => return Ok(()),
     };
     let name = input::shown(input.folder.as_ref().unwrap_or(&input.file));
@@ -179,25 +187,36 @@ fn write(
     make: impl Fn(&Path, bool) -> Result<Made, Failure>,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
-    let (path, made): (PathBuf, Made) = match &input.folder {
-        Some(folder) => {
-            let saving = SaveOptions::new()
-                .force(args.force)
-                .keep_fingerprint(args.keep_fingerprint)
-                .progress(output.line().copies())
-                .cancelled_by(output.interrupt().heed());
-            let fill = |prefix: &Path| make(&with_extension(prefix, extension), false);
-            let rebuilt = rebuild(folder, target, &saving, fill)?;
-            note_refusal(&rebuilt.fingerprint, output);
-            let path = with_extension(&target.join(MODEL_STEM), extension);
-            (path, rebuilt.filled)
-        }
-        None => (target.to_owned(), make(target, args.force)?),
-    };
+    let (path, made) = place(input, target, args, extension, make, output)?;
+    let path = path.unwrap_or_else(|| target.to_owned());
     let report = Report::new(&path, &input.file, made);
     note_removed(&report.removed_files, output);
     output.report(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
+}
+
+/// Has a file made, by itself or in a copy of the folder around it. Gives where it is in that.
+pub(crate) fn place<T>(
+    input: &Input,
+    target: &Path,
+    args: &RewriteArgs,
+    extension: &str,
+    make: impl Fn(&Path, bool) -> Result<T, Failure>,
+    output: &mut Output<'_>,
+) -> Result<(Option<PathBuf>, T), Failure> {
+    let Some(folder) = &input.folder else {
+        return Ok((None, make(target, args.force)?));
+    };
+    let saving = SaveOptions::new()
+        .force(args.force)
+        .keep_fingerprint(args.keep_fingerprint)
+        .progress(output.line().copies())
+        .cancelled_by(output.interrupt().heed());
+    let fill = |prefix: &Path| make(&with_extension(prefix, extension), false);
+    let rebuilt = rebuild(folder, target, &saving, fill)?;
+    note_refusal(&rebuilt.fingerprint, output);
+    let path = with_extension(&target.join(MODEL_STEM), extension);
+    Ok((Some(path), rebuilt.filled))
 }
 
 impl Report {

@@ -1,6 +1,7 @@
-//! Changing a `.cpb` file without merging it: other compression, or another value in one place.
+//! Changing messages: a `.cpb` file without merging it, by other compression or another value in one
+//! place, and any message by several [`Changes`] in one pass.
 //!
-//! What doesn't change is copied as it is stored. The trailer says what it said before, with new
+//! What doesn't change of a `.cpb` file is copied as it is stored. The trailer says what it said before, with new
 //! positions; of another message, its size and checksum too. At the end the new file is read once,
 //! with all its checksums, before it gets its trailer.
 //!
@@ -24,13 +25,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod changes;
 mod copy;
 mod edits;
 mod files;
+mod find;
 mod options;
 mod place;
+mod salvage;
+mod strip;
 mod to_file;
 mod trailer;
+mod weave;
 
 use std::fs::File;
 use std::io::Write;
@@ -45,10 +51,12 @@ use crate::path::FieldPath;
 use crate::split::{DonePart, LARGEST_MAX_CHUNK_SIZE};
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
+pub use changes::{Changed, Changes};
 use copy::{Content, Rewrite};
 use edits::Edits;
 pub use options::{RewriteOptions, Rewritten};
 use place::{check_value, enclosing_tag, enclosing_value};
+pub use salvage::{Loss, Lost, Salvaged, salvage};
 
 /// Writes the chunks of a file with another compression to `target`, which is empty: same chunks,
 /// same order. Those that are in other files come to this one.

@@ -30,6 +30,7 @@ mod rule;
 mod stored;
 
 pub use dtype::DType;
+pub(crate) use find::leading;
 pub use find::tensors_in;
 pub use info::{ByteOrder, Location, TensorInfo};
 pub use reader::{TensorReader, read_bytes};

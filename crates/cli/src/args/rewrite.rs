@@ -6,6 +6,7 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
+use super::edit::NewValueArgs;
 use super::reading::{PartsArgs, ReadingArgs};
 use super::values::{compression, file_size};
 
@@ -32,12 +33,14 @@ is one file with all chunks, wherever they are in FILE, unless that is over
 --max-file-size: then the chunks of OUTPUT.cpb are in OUTPUT.00001-89abcdef.cpb and so on
 beside it.
 
-The value is as `get` gives it: of a message its bytes, of a string or bytes the bytes
-themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the
+Of a number, a text or an enum --value is the value itself, of a message JSON or protobuf's
+text format. --with has it in a file, as `get` gives it: of a message its bytes, of a string
+or bytes the bytes themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the
 folder of a SavedModel: then OUTPUT is a new folder, with the fingerprint.pb that
 goes with it.
 
 Examples:
+  protosplit replace small/ 'meta_graphs[0].graph_def.versions.producer' --value 5 -o new/
   protosplit get small/ 'meta_graphs[0].meta_info_def' -o info.pb
   protosplit replace small/ 'meta_graphs[0].meta_info_def' --with edited.pb -o new/
   printf relu | protosplit replace graph.pb 'node[7].op' --with - -o new.pb \\
@@ -65,9 +68,8 @@ pub(crate) struct ReplaceArgs {
     pub(crate) file: PathBuf,
     /// The place in the message, as `info` shows it
     pub(crate) path: String,
-    /// The file with the new value, or - for standard input
-    #[arg(long, value_name = "VALUE_FILE")]
-    pub(crate) with: PathBuf,
+    #[command(flatten)]
+    pub(crate) value: NewValueArgs,
     /// The file to write; for a folder, a new one
     #[arg(short, long)]
     pub(crate) output: PathBuf,

@@ -9,6 +9,7 @@ mod bombs;
 mod cat;
 mod convert;
 mod documentation;
+mod edit;
 mod every_command;
 mod extended;
 mod externalize;

@@ -46,17 +46,23 @@ const TEXT_WINDOW: usize = 64 << 10;
 /// Fails if a value is none of the kind that stands there: a message's fields, a string's UTF-8, a
 /// number's bytes.
 pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Result<()> {
+    check_as(value, place.field.wire_type, place.kind.as_ref())
+}
+
+/// [`check_value`] of what is written so, as far as its type is known.
+pub(super) fn check_as<V: ReadAt + ?Sized>(
+    value: &V,
+    wire: WireType,
+    kind: Option<&TargetKind>,
+) -> Result<()> {
     let size = value.size()?;
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
     let exactly = |bytes: u64| match size == bytes {
         true => Ok(()),
         false => invalid(format!("a value of {size} bytes, where {bytes} are wanted")),
     };
-    let is_message = place
-        .kind
-        .as_ref()
-        .is_some_and(|kind| kind.message().is_some());
-    match place.field.wire_type {
+    let is_message = kind.is_some_and(|kind| kind.message().is_some());
+    match wire {
         WireType::Fixed64 => exactly(8),
         WireType::Fixed32 => exactly(4),
         WireType::Varint => {
@@ -74,7 +80,7 @@ pub(super) fn check_value<V: ReadAt + ?Sized>(value: &V, place: &Place) -> Resul
         }
         WireType::StartGroup | WireType::EndGroup => check_fields(value, size),
         WireType::Len if is_message => check_fields(value, size),
-        WireType::Len => match place.kind {
+        WireType::Len => match kind {
             Some(TargetKind::Scalar(Kind::String)) => check_text(value, size),
             _ => Ok(()),
         },

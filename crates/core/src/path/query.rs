@@ -147,6 +147,17 @@ impl PathQuery {
         (front, rest.trim_start_matches('.'))
     }
 
+    /// The query without its last step, and that step; none of the whole message's.
+    pub(crate) fn split_last(&self) -> Option<(PathQuery, &QueryStep)> {
+        let (last, front) = self.steps.split_last()?;
+        let end = front.last().map_or(0, |step| step.end);
+        let parent = PathQuery {
+            text: self.text.get(..end).unwrap_or_default().to_owned(),
+            steps: front.to_vec(),
+        };
+        Some((parent, last))
+    }
+
     /// The query up to each step that says a name or a string key, with all elements instead, and
     /// what it says.
     pub(crate) fn named(&self) -> impl Iterator<Item = (PathQuery, &str)> {

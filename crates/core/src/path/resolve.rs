@@ -4,6 +4,8 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use super::field_path::{FieldPath, Select, Step};
 use super::field_ref::{FieldRef, key_fits};
+use super::query::{Expected, PathQuery, Pick, expected};
+use crate::wire::put_varint;
 use crate::{Error, ErrorKind, Result};
 
 /// What a path leads to, according to a descriptor.
@@ -34,6 +36,41 @@ impl TargetKind {
             TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
             TargetKind::Scalar(_) => None,
         }
+    }
+
+    /// The bytes of a value that a text stands for, as they are on the wire without tag and length:
+    /// a number, `true` or `false`, the name or number of an enum's value, and of a string or bytes
+    /// the text itself. `None` for a message, and for what no value of the kind is written as.
+    ///
+    /// ```
+    /// use prost_reflect::Kind;
+    /// use proto_splitter_core::path::TargetKind;
+    ///
+    /// assert_eq!(TargetKind::Scalar(Kind::Int32).encode("300"), Some(vec![0xac, 0x02]));
+    /// assert_eq!(TargetKind::Scalar(Kind::Bytes).encode("relu"), Some(b"relu".to_vec()));
+    /// assert_eq!(TargetKind::Scalar(Kind::Bool).encode("5"), None);
+    /// ```
+    pub fn encode(&self, text: &str) -> Option<Vec<u8>> {
+        let TargetKind::Scalar(kind) = self else {
+            return None;
+        };
+        Some(match expected(text, false, kind, false)? {
+            Expected::Bytes { value, .. } => value,
+            Expected::Bits {
+                value, fixed: true, ..
+            } => {
+                let mut bytes = value.to_le_bytes().to_vec();
+                if matches!(kind, Kind::Fixed32 | Kind::Sfixed32 | Kind::Float) {
+                    bytes.truncate(4);
+                }
+                bytes
+            }
+            Expected::Bits { value, .. } => {
+                let mut bytes = Vec::new();
+                put_varint(&mut bytes, value);
+                bytes
+            }
+        })
     }
 }
 
@@ -136,6 +173,54 @@ fn resolve_step(target: &Target, step: &Step) -> Result<Target> {
         kind => TargetKind::Scalar(kind),
     };
     Ok(Target { kind, whole_field })
+}
+
+impl PathQuery {
+    /// What this query leads to in a message of the type `root`: one of the values, if there are
+    /// several.
+    ///
+    /// # Errors
+    ///
+    /// As [`FieldPath::resolve`].
+    pub fn resolve(&self, root: &MessageDescriptor) -> Result<Target> {
+        let mut target = Target {
+            kind: TargetKind::Message(root.clone()),
+            whole_field: false,
+        };
+        for query in self.steps() {
+            // Whichever is picked, it is an element or an entry's value.
+            let select = match &query.pick {
+                Pick::One(select) => select.clone(),
+                _ => Select::Field,
+            };
+            let step = Step {
+                field: query.field,
+                select,
+            };
+            let found = resolve_step(&target, &step);
+            target = found.map_err(|error| error.at_path(self.as_str()))?;
+            if !matches!(query.pick, Pick::One(_)) {
+                target = picked(target);
+            }
+        }
+        Ok(target)
+    }
+}
+
+/// An element of a repeated field, or the value of a map's entry.
+fn picked(target: Target) -> Target {
+    let value = match target.kind.message() {
+        Some(entry) if entry.is_map_entry() => Some(entry.map_entry_value_field().kind()),
+        _ => None,
+    };
+    Target {
+        kind: match value {
+            Some(Kind::Message(message)) => TargetKind::Message(message),
+            Some(kind) => TargetKind::Scalar(kind),
+            None => target.kind,
+        },
+        whole_field: false,
+    }
 }
 
 /// Whether the value at a path that isn't there counts as 0 or empty.

@@ -92,7 +92,7 @@ impl Types {
 }
 
 /// The types that tensors are in, or below.
-fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -> HashSet<String> {
+pub(crate) fn leading(root: &MessageDescriptor, rules: &[&'static TensorRule]) -> HashSet<String> {
     // Edges from a type to those that have it in a field, walked back from the tensors.
     let mut above: HashMap<String, Vec<String>> = HashMap::new();
     let mut all = vec![root.clone()];

@@ -39,6 +39,8 @@ pub struct Selected<'a, S> {
     only: Option<Vec<Range<u64>>>,
     /// The pieces of the value that was given last.
     last: Vec<Range<u64>>,
+    /// The element or map entry that was met last, with its tag.
+    met: Range<u64>,
     most: u64,
 }
 
@@ -113,6 +115,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             rules: names.to_vec(),
             only: None,
             last: Vec::new(),
+            met: 0..0,
             most: self.options.limits.max_message_size,
         };
         if selected.levels.is_empty() {
@@ -223,6 +226,16 @@ impl<S: ReadAt> Selected<'_, S> {
                 .for_each(|step| path.push(step));
         }
         path
+    }
+
+    /// The pieces of the value that was given last.
+    pub(crate) fn pieces(&self) -> &[Range<u64>] {
+        &self.last
+    }
+
+    /// Of a query whose last step picks elements: the one that was given last, with its tag.
+    pub(crate) fn field(&self) -> Range<u64> {
+        self.met.clone()
     }
 
     /// The bytes of the value that was given last.
@@ -355,6 +368,7 @@ impl<S: ReadAt> Selected<'_, S> {
                 continue;
             }
             frame.select = Select::Index(index);
+            self.met = met.start..met.end;
             self.last.clear();
             if let Some(map) = level.field.as_ref().filter(|field| field.is_map()) {
                 let (select, value) = entry(&mut self.cursor, &met, map)?;

@@ -1,0 +1,237 @@
+//! The command lines of `protosplit remove`, `insert`, `strip` and `edit`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::ValueParser;
+use proto_splitter::split::ChunkCompression;
+
+use super::reading::ReadingArgs;
+use super::rewrite::RewriteArgs;
+use super::running::ThreadsArgs;
+use super::values::{ValueSize, chunk_size, compression, value_size};
+use crate::size;
+
+/// What all of these commands say in the end.
+macro_rules! form {
+    () => {
+        "\
+FILE can be a .pb or a .cpb file, or the folder of a SavedModel: then OUTPUT is a new
+folder, with the fingerprint.pb that goes with it. OUTPUT is in chunks if its name ends in
+.cpb, in one piece if it ends in .pb, and else as FILE is. No value is held in memory. What
+becomes a .cpb is split anew, with --max-chunk-size and FILE's profile; chunks of FILE that
+are compressed wait in a temporary file meanwhile.
+"
+    };
+}
+
+pub(super) const REMOVE: &str = concat!(
+    "\
+Writes a message without what is at some paths: elements of a repeated field, entries of
+a map, or a whole field. All paths are those of FILE as it is, however many there are.
+
+",
+    form!(),
+    "
+Examples:
+  protosplit remove model/ 'meta_graphs[1]' -o smaller/
+  protosplit remove graph.pb 'node[name=\"debug\"]' 'node[-3:]' -o out.pb \\
+      --message tensorflow.GraphDef
+  protosplit remove graph.cpb 'node[*].attr[\"_output_shapes\"]' -o out.cpb"
+);
+
+pub(super) const INSERT: &str = concat!(
+    "\
+Writes a message with a value where there was none: an element in front of the one with
+this index or name, or behind all if PATH is the field; an entry of a map; the value of a
+single field. Of a number, a text or an enum --value is the value itself, of a message JSON
+or protobuf's text format. --with has it in a file, as `get` gives it.
+
+",
+    form!(),
+    "
+Examples:
+  protosplit insert model/ 'meta_graphs[0].meta_info_def.tags' --value gpu -o new/
+  protosplit insert graph.pb 'node[0]' --value 'name: \"x\" op: \"NoOp\"' -o out.pb \\
+      --message tensorflow.GraphDef
+  protosplit insert graph.pb 'node[3].attr[\"N\"]' --value '{\"i\": 5}' -o out.pb \\
+      --message tensorflow.GraphDef"
+);
+
+pub(super) const STRIP: &str = concat!(
+    "\
+Writes a message without what makes it large, to look at, to compare or to pass on.
+--over empties all strings, bytes and packed numbers over a size; they stay where they are,
+so that paths stay what they were. --tensors removes the elements of all tensors; names,
+types and shapes stay.
+
+",
+    form!(),
+    "
+Examples:
+  protosplit strip model/ --tensors -o skeleton/
+  protosplit strip trace.cpb --over 64KiB -o small.pb"
+);
+
+pub(super) const EDIT: &str = concat!(
+    "\
+Writes a message with several changes, which are made in one pass. All paths are those of
+FILE as it is: --remove 'node[0]' --remove 'node[1]' removes the first two. Two changes of
+the same value contradict each other, which is an error.
+
+",
+    form!(),
+    "
+Examples:
+  protosplit edit graph.pb --remove 'node[name=\"old\"]' --replace 'node[0].op=Const' \\
+      --insert 'versions.bad_consumers=7' -o out.pb --message tensorflow.GraphDef
+  protosplit edit model/ --replace-with 'meta_graphs[0].meta_info_def=info.pb' \\
+      --strip-tensors -o new/"
+);
+
+#[derive(Args, Debug)]
+pub(crate) struct RemoveArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    pub(crate) file: PathBuf,
+    /// What goes: paths that may say several values, as 'node[2:5]' or 'node[name="x"]'
+    #[arg(required = true, value_name = "PATH")]
+    pub(crate) paths: Vec<String>,
+    #[command(flatten)]
+    pub(crate) editing: EditingArgs,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct InsertArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    pub(crate) file: PathBuf,
+    /// Where the value comes
+    pub(crate) path: String,
+    #[command(flatten)]
+    pub(crate) value: NewValueArgs,
+    #[command(flatten)]
+    pub(crate) editing: EditingArgs,
+}
+
+/// A new value, one way or the other.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct NewValueArgs {
+    /// The new value: a number or text as it is, a message as JSON or in text format
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    pub(crate) value: Option<String>,
+    /// The file with the new value, or - for standard input
+    #[arg(long, value_name = "VALUE_FILE")]
+    pub(crate) with: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StripArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) what: StripWhatArgs,
+    #[command(flatten)]
+    pub(crate) editing: EditingArgs,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct StripWhatArgs {
+    /// Empty strings, bytes and packed numbers that are larger
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
+    pub(crate) over: Option<u64>,
+    /// Remove the elements of tensors
+    #[arg(long)]
+    pub(crate) tensors: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct EditArgs {
+    /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
+    pub(crate) file: PathBuf,
+    /// Remove what is there, as `remove` does; may be repeated, as all of these
+    #[arg(long, value_name = "PATH")]
+    pub(crate) remove: Vec<String>,
+    /// Insert a value, as `insert` does with --value
+    #[arg(long, value_name = "PATH=VALUE", value_parser = ValueParser::new(assignment))]
+    pub(crate) insert: Vec<(String, String)>,
+    /// Insert a value that is in a file
+    #[arg(long, value_name = "PATH=VALUE_FILE", value_parser = ValueParser::new(assignment))]
+    pub(crate) insert_with: Vec<(String, String)>,
+    /// Replace a value, as `replace` does with --value
+    #[arg(long, value_name = "PATH=VALUE", value_parser = ValueParser::new(assignment))]
+    pub(crate) replace: Vec<(String, String)>,
+    /// Replace a value by one that is in a file
+    #[arg(long, value_name = "PATH=VALUE_FILE", value_parser = ValueParser::new(assignment))]
+    pub(crate) replace_with: Vec<(String, String)>,
+    /// Empty strings, bytes and packed numbers that are larger, as `strip` does
+    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
+    pub(crate) strip_over: Option<u64>,
+    /// Remove the elements of tensors, as `strip` does
+    #[arg(long)]
+    pub(crate) strip_tensors: bool,
+    #[command(flatten)]
+    pub(crate) editing: EditingArgs,
+}
+
+/// How a changed message is read and written.
+#[derive(Args, Debug)]
+pub(crate) struct EditingArgs {
+    /// The file to write; for a folder, a new one
+    #[arg(short, long)]
+    pub(crate) output: PathBuf,
+    /// For a .cpb, the most that the chunk of a message may have
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
+    pub(crate) max_chunk_size: u64,
+    /// For a .cpb, bytes and strings this large are cut out if anything is, or `none`
+    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
+    pub(crate) value_chunk_size: ValueSize,
+    /// For a .cpb, auto[:LEVEL] (zstd where it pays), none, zstd[:LEVEL], brotli[:LEVEL] or snappy
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = ValueParser::new(compression))]
+    pub(crate) compression: ChunkCompression,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadsArgs,
+    #[command(flatten)]
+    pub(crate) out: RewriteArgs,
+}
+
+/// Reads `PATH=VALUE`. What is in brackets or quotes belongs to the path.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') if depth > 0 => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') => depth = depth.saturating_sub(1),
+            (None, '=') if depth == 0 => {
+                let (path, value) = text.split_at(at);
+                return Ok((path.to_owned(), value[1..].to_owned()));
+            }
+            (None, _) => {}
+        }
+    }
+    Err("it is PATH=VALUE".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_ends_at_the_first_equals_sign_outside_of_brackets() {
+        for (text, path, value) in [
+            ("a.b=c=d", "a.b", "c=d"),
+            ("node[name=\"x=]\"].op=", "node[name=\"x=]\"].op", ""),
+            ("m['it\\'s=1']=2", "m['it\\'s=1']", "2"),
+        ] {
+            assert_eq!(assignment(text), Ok((path.into(), value.into())), "{text}");
+        }
+        assert!(assignment("node[name=x]").is_err());
+    }
+}

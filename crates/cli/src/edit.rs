@@ -1,0 +1,341 @@
+//! `protosplit remove`, `insert`, `strip` and `edit`.
+
+mod value;
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prost_reflect::MessageDescriptor;
+use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::edit::{Changed, Changes};
+use proto_splitter::formats::ALL;
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::path::PathQuery;
+use proto_splitter::record_file::ReadAt;
+use proto_splitter::split::{Profile, Source as Message, SplitExt, SplitOptions};
+use proto_splitter::{Error, ErrorKind, MergedMessage, member_names};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
+use crate::failure::Failure;
+use crate::get;
+use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown};
+use crate::merge;
+use crate::output::{Output, one_line};
+use crate::rewrite;
+use crate::size;
+use crate::source::Source;
+
+pub(crate) use value::encode;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    output: String,
+    input: String,
+    message_bytes: u64,
+    output_bytes: u64,
+    /// None if the message isn't in chunks.
+    chunk_count: Option<usize>,
+    removed: u64,
+    inserted: u64,
+    replaced: u64,
+    stripped: u64,
+    /// What values that were stripped had.
+    stripped_bytes: u64,
+}
+
+/// What was written.
+struct Made {
+    path: PathBuf,
+    bytes: u64,
+    chunks: Option<usize>,
+}
+
+pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let job = Job::open(&args.file, &args.editing)?;
+    let mut changes = Changes::new();
+    for path in &args.paths {
+        changes = changes.remove(job.query(path)?);
+    }
+    job.run(changes, output)
+}
+
+pub(crate) fn run_insert(args: &InsertArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let read = args.value.with.as_deref();
+    input::check_single_standard([&args.file, read.unwrap_or(Path::new(""))])?;
+    let mut job = Job::open(&args.file, &args.editing)?;
+    let query = job.query(&args.path)?;
+    let value = match (&args.value.value, read) {
+        (Some(text), _) => job.encoded(text, &query)?,
+        (None, file) => job.read(file.unwrap_or(Path::new("")))?,
+    };
+    job.run(Changes::new().insert(query, value), output)
+}
+
+pub(crate) fn run_strip(args: &StripArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let job = Job::open(&args.file, &args.editing)?;
+    let changes = stripping(Changes::new(), args.what.over, args.what.tensors);
+    job.run(changes, output)
+}
+
+pub(crate) fn run_edit(args: &EditArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let mut job = Job::open(&args.file, &args.editing)?;
+    let mut changes = Changes::new();
+    for path in &args.remove {
+        changes = changes.remove(job.query(path)?);
+    }
+    for (path, text) in &args.insert {
+        let query = job.query(path)?;
+        let value = job.encoded(text, &query)?;
+        changes = changes.insert(query, value);
+    }
+    for (path, file) in &args.insert_with {
+        changes = changes.insert(job.query(path)?, job.read(Path::new(file))?);
+    }
+    for (path, text) in &args.replace {
+        let query = job.query(path)?;
+        let value = job.encoded(text, &query)?;
+        changes = changes.replace(query, value);
+    }
+    for (path, file) in &args.replace_with {
+        changes = changes.replace(job.query(path)?, job.read(Path::new(file))?);
+    }
+    let changes = stripping(changes, args.strip_over, args.strip_tensors);
+    if changes.is_empty() {
+        let message = "no change is asked for: --remove, --insert, --replace or --strip-over";
+        return Err(Failure::usage(message));
+    }
+    job.run(changes, output)
+}
+
+fn stripping(changes: Changes, over: Option<u64>, tensors: bool) -> Changes {
+    let changes = match over {
+        Some(size) => changes.strip_values(size.saturating_add(1)),
+        None => changes,
+    };
+    match tensors {
+        true => changes.strip_tensors(ALL.tensor_rules()),
+        false => changes,
+    }
+}
+
+/// A message that is to be changed, and how it is written.
+struct Job<'a> {
+    input: Input,
+    reading: MergeOptions,
+    args: &'a EditingArgs,
+    /// The files with new values.
+    values: Vec<PathBuf>,
+}
+
+impl<'a> Job<'a> {
+    fn open(file: &Path, args: &'a EditingArgs) -> Result<Self, Failure> {
+        input::check_named(&args.output)?;
+        let input = input::find_with(file, &args.reading.schema.companion)?;
+        let reading = merge::options(&input, &args.reading)?;
+        Ok(Job {
+            input,
+            reading,
+            args,
+            values: Vec::new(),
+        })
+    }
+
+    fn failed(&self, path: &str, error: &Error) -> Failure {
+        get::failure(&self.input.file, path, &self.reading, error)
+    }
+
+    fn query(&self, path: &str) -> Result<PathQuery, Failure> {
+        PathQuery::parse(path, self.reading.get_descriptor())
+            .map_err(|error| self.failed(path, &error).into_usage())
+    }
+
+    /// A new value that is said in text.
+    fn encoded(&self, text: &str, query: &PathQuery) -> Result<Arc<dyn ReadAt>, Failure> {
+        let bytes = encode(text, query, self.reading.get_descriptor())
+            .map_err(|error| self.failed(query.as_str(), &error).into_usage())?;
+        Ok(Arc::new(bytes))
+    }
+
+    /// A new value that is in a file.
+    fn read(&mut self, file: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
+        let value = rewrite::value(file)?;
+        self.values.push(file.to_owned());
+        Ok(value.into())
+    }
+
+    /// The profile of what is written in chunks, and where the message is read.
+    fn message(&self) -> Result<(Arc<dyn ReadAt>, Profile, Vec<PathBuf>), Failure> {
+        let failed = |error: Error| Failure::of(&self.input.file, &error);
+        let source = Source::open(&self.input, &self.reading)?;
+        let files = source.files(&self.input);
+        Ok(match source {
+            Source::Plain(file) => (Arc::new(file), Profile::default(), files),
+            Source::Chunked(file) => {
+                let profile = match file.trailer().metadata().extended_message {
+                    Some(_) => Profile::Extended,
+                    None => Profile::TensorFlow,
+                };
+                let descriptor = self.reading.get_descriptor().cloned();
+                let merged = MergedMessage::new(*file, descriptor).map_err(failed)?;
+                (Arc::new(merged), profile, files)
+            }
+            Source::Assembled(opened) => match opened.plain() {
+                Some((bytes, _)) => (bytes.clone(), Profile::default(), files),
+                None => {
+                    let message = "tensors, and no message that could be changed";
+                    return Err(failed(Error::new(ErrorKind::InvalidConfig, message)));
+                }
+            },
+        })
+    }
+
+    /// Whether chunks are written.
+    fn form(&self) -> Form {
+        let extension = match &self.input.folder {
+            Some(_) => None,
+            None => self.args.output.extension(),
+        };
+        match extension.and_then(|extension| extension.to_str()) {
+            Some(CHUNKED) => Form::Chunked,
+            Some(PLAIN) => Form::Plain,
+            _ => self.input.form,
+        }
+    }
+
+    fn run(self, changes: Changes, output: &mut Output<'_>) -> Result<Exit, Failure> {
+        let changes = changes.names(member_names());
+        let form = self.form();
+        rewrite::check_several(&self.args.out, &self.input, form)?;
+        let (message, profile, files) = self.message()?;
+        let read = files.iter().chain(&self.values);
+        crate::source::check_apart(read, &self.args.output)?;
+        let changed = changes
+            .apply(message, &self.reading)
+            .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))?;
+        let progress = output.writing("writing");
+        let descriptor = self.reading.get_descriptor();
+        let make = |target: &Path, force: bool| {
+            let made = match form {
+                Form::Plain => plain(&changed, &files, target, force, &progress),
+                Form::Chunked => {
+                    let options = SplitOptions::new()
+                        .max_chunk_size(self.args.max_chunk_size)
+                        .value_chunk_size(self.args.value_chunk_size.0)
+                        .max_file_size(self.args.out.max_file_size)
+                        .compression(self.args.compression)
+                        .profile(profile)
+                        .always_chunked(true)
+                        .force(force)
+                        .threads(self.args.threads.threads)
+                        .progress(progress.clone());
+                    chunked(&changed, descriptor, target, &options)
+                }
+            };
+            made.map_err(|error| Failure::of(&self.input.file, &error))
+        };
+        let extension = match form {
+            Form::Chunked => CHUNKED,
+            Form::Plain => PLAIN,
+        };
+        let (folder, made) = rewrite::place(
+            &self.input,
+            &self.args.output,
+            &self.args.out,
+            extension,
+            make,
+            output,
+        )?;
+        let report = Report {
+            output: shown(folder.as_deref().unwrap_or(&made.path)),
+            input: shown(&self.input.file),
+            message_bytes: changed.message.total_size(),
+            output_bytes: made.bytes,
+            chunk_count: made.chunks,
+            removed: changed.removed,
+            inserted: changed.inserted,
+            replaced: changed.replaced,
+            stripped: changed.stripped,
+            stripped_bytes: changed.stripped_bytes,
+        };
+        output.report(self.args.out.json, &report, |report, _| report.text())?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Writes the message in one piece, no more readable than what was read.
+fn plain(
+    changed: &Changed,
+    read: &[PathBuf],
+    target: &Path,
+    force: bool,
+    progress: &proto_splitter::progress::Progress,
+) -> Result<Made, Error> {
+    let mut out = AtomicFile::create(target, force)?;
+    out.restrict_to_files(read)?;
+    let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
+    let bytes = changed
+        .write_to(&mut sink, progress)
+        .and_then(|size| Ok(sink.flush().map(|()| size)?))
+        .map_err(|error| at_target(error, target))?;
+    drop(sink);
+    out.commit()?;
+    Ok(Made {
+        path: target.to_owned(),
+        bytes,
+        chunks: None,
+    })
+}
+
+/// Writes the message in chunks, by the splitter of its type.
+fn chunked(
+    changed: &Changed,
+    descriptor: Option<&MessageDescriptor>,
+    target: &Path,
+    options: &SplitOptions,
+) -> Result<Made, Error> {
+    let Some(descriptor) = descriptor else {
+        let message = "a message is cut into chunks by its type";
+        return Err(Error::new(ErrorKind::SchemaNeeded, message));
+    };
+    let message = Message::from_rope(Arc::clone(&changed.message), descriptor.clone());
+    let splitter = ALL.splitter(descriptor.full_name());
+    let written = splitter.write_with(message, prefix_of(target), options)?;
+    Ok(Made {
+        path: written.path,
+        bytes: written.output_size,
+        chunks: Some(written.chunks.len()),
+    })
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let mut done = Vec::new();
+        for (count, what) in [
+            (self.removed, "removed"),
+            (self.inserted, "inserted"),
+            (self.replaced, "replaced"),
+        ] {
+            if count > 0 {
+                done.push(format!("{count} {what}"));
+            }
+        }
+        if self.stripped > 0 {
+            let bytes = size::show(self.stripped_bytes);
+            done.push(format!("{} stripped of {bytes}", self.stripped));
+        }
+        if done.is_empty() {
+            done.push("nothing to change".into());
+        }
+        let chunks = self.chunk_count.map_or(String::new(), |count| {
+            format!(" in {}", size::count(count, "chunk"))
+        });
+        let (output, bytes) = (one_line(&self.output), size::show(self.message_bytes));
+        format!("{output}: {bytes}{chunks}: {}\n", done.join(", "))
+    }
+}

@@ -1,0 +1,58 @@
+//! Values that are typed on the command line.
+
+use prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use proto_splitter::path::{PathQuery, TargetKind};
+use proto_splitter::{Error, ErrorKind, prost};
+
+/// The bytes of the value that a text stands for where a query leads to: a number or text as it is,
+/// a message as JSON or in protobuf's text format.
+pub(crate) fn encode(
+    text: &str,
+    query: &PathQuery,
+    root: Option<&MessageDescriptor>,
+) -> Result<Vec<u8>, Error> {
+    let Some(root) = root else {
+        let message = "what a value is in bytes only the message's type says";
+        return Err(Error::new(ErrorKind::SchemaNeeded, message));
+    };
+    let invalid = |message: String| {
+        let error = Error::new(ErrorKind::InvalidMessage, message);
+        Err(error.at_path(query.as_str()))
+    };
+    let kind = query.resolve(root)?.kind;
+    match kind.message() {
+        Some(message) => match parse(text, message) {
+            Ok(message) => Ok(message.encode_to_vec()),
+            Err(why) => invalid(format!("the value isn't a {}: {why}", message.full_name())),
+        },
+        None => match kind.encode(text) {
+            Some(bytes) => Ok(bytes),
+            None => invalid(format!(
+                "{text:?} isn't a value of the type {}",
+                name(&kind)
+            )),
+        },
+    }
+}
+
+fn parse(text: &str, message: &MessageDescriptor) -> Result<DynamicMessage, String> {
+    if !text.trim_start().starts_with(['{', '"']) {
+        return DynamicMessage::parse_text_format(message.clone(), text)
+            .map_err(|error| error.to_string());
+    }
+    let mut json = serde_json::Deserializer::from_str(text);
+    let parsed = DynamicMessage::deserialize(message.clone(), &mut json);
+    let parsed = parsed.map_err(|error| error.to_string())?;
+    json.end().map_err(|error| error.to_string())?;
+    Ok(parsed)
+}
+
+/// What a schema calls the kind.
+fn name(kind: &TargetKind) -> String {
+    match kind {
+        TargetKind::Scalar(prost_reflect::Kind::Enum(values)) => values.full_name().to_owned(),
+        TargetKind::Scalar(kind) => format!("{kind:?}").to_lowercase(),
+        TargetKind::Message(message) | TargetKind::Group(message) => message.full_name().to_owned(),
+    }
+}

@@ -1,0 +1,253 @@
+//! Several changes of a message in one pass.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use record_file::ReadAt;
+
+use super::find::Finder;
+use super::strip::Stripper;
+use super::weave::{How, Splice, Weaver, settle};
+use crate::member_names::NameRule;
+use crate::merge::MergeOptions;
+use crate::path::PathQuery;
+use crate::progress::Progress;
+use crate::rope::{Rope, RopeBuilder};
+use crate::tensor::TensorRule;
+use crate::view::MessageView;
+use crate::{Error, ErrorKind, Result};
+
+/// How much of a changed message is copied at a time.
+const COPY_LEN: usize = 256 << 10;
+
+/// Changes of a message, which are all made in one pass. Every path is one of the message as it is
+/// before: removing `node[0]` and `node[1]` removes the first two.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use proto_splitter_core::edit::Changes;
+/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::path::PathQuery;
+/// # use prost::Message;
+/// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+///
+/// # let dependency = ["a", "b", "c"].map(str::to_owned).to_vec();
+/// # let file = FileDescriptorProto { name: Some("old".into()), dependency, ..Default::default() };
+/// # let message: Vec<u8> = file.encode_to_vec();
+/// let root = FileDescriptorProto::default().descriptor();
+/// let query = |text| PathQuery::parse(text, Some(&root));
+/// let changes = Changes::new()
+///     .remove(query("dependency[0:2]")?)
+///     .replace(query("name")?, Arc::new(b"new".to_vec()))
+///     .insert(query("package")?, Arc::new(b"p".to_vec()));
+/// let reading = MergeOptions::new().descriptor(root.clone());
+/// let changed = changes.apply(Arc::new(message), &reading)?;
+///
+/// let mut bytes = Vec::new();
+/// changed.write_to(&mut bytes, &Default::default())?;
+/// let file = FileDescriptorProto::decode(&bytes[..])?;
+/// assert_eq!((file.name(), file.package(), file.dependency), ("new", "p", vec!["c".to_owned()]));
+/// assert_eq!(changed.removed, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Changes {
+    changes: Vec<Change>,
+    least: Option<u64>,
+    tensors: Vec<&'static TensorRule>,
+    names: Vec<NameRule>,
+}
+
+#[derive(Clone)]
+enum Change {
+    Remove(PathQuery),
+    Insert(PathQuery, Arc<dyn ReadAt>),
+    Replace(PathQuery, Arc<dyn ReadAt>),
+}
+
+impl std::fmt::Debug for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Changes")
+            .field("count", &self.changes.len())
+            .field("strip_values", &self.least)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A message with changes made. Its bytes stay where they are until they are read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Changed {
+    /// The message.
+    pub message: Arc<Rope>,
+    /// How many fields, elements and map entries went, for themselves or with what is around them.
+    pub removed: u64,
+    /// How many came.
+    pub inserted: u64,
+    /// How many values became others.
+    pub replaced: u64,
+    /// How many values, and fields with elements of tensors, lost their content.
+    pub stripped: u64,
+    /// How many bytes those had.
+    pub stripped_bytes: u64,
+}
+
+impl Changes {
+    /// None yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Changes::default()
+    }
+
+    /// Removes what a query leads to: elements of a repeated field, entries of a map, or a whole
+    /// field. Those behind move up.
+    #[must_use]
+    pub fn remove(mut self, query: PathQuery) -> Self {
+        self.changes.push(Change::Remove(query));
+        self
+    }
+
+    /// Inserts a value that isn't there: an element in front of the one with this index or this
+    /// name, or, without either, behind all; an entry with this key; the value of a single field.
+    /// The value is as [`MessageView::get`] gives it.
+    #[must_use]
+    pub fn insert(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
+        self.changes.push(Change::Insert(query, value));
+        self
+    }
+
+    /// Puts a value in the place of the one that a query leads to, as [`MessageView::get`] gives
+    /// it.
+    #[must_use]
+    pub fn replace(mut self, query: PathQuery, value: Arc<dyn ReadAt>) -> Self {
+        self.changes.push(Change::Replace(query, value));
+        self
+    }
+
+    /// Empties all strings, bytes and packed numbers of so many bytes or more, and values that the
+    /// type doesn't know. They stay where they are, so that indices stay as well.
+    #[must_use]
+    pub const fn strip_values(mut self, least: u64) -> Self {
+        self.least = Some(least);
+        self
+    }
+
+    /// Removes the elements of all tensors that are stored as these rules say. Types, shapes and
+    /// names stay.
+    #[must_use]
+    pub fn strip_tensors(mut self, rules: Vec<&'static TensorRule>) -> Self {
+        self.tensors = rules;
+        self
+    }
+
+    /// What elements are called, beside those fields that sound like names.
+    #[must_use]
+    pub fn names(mut self, names: Vec<NameRule>) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.least.is_none() && self.tensors.is_empty()
+    }
+
+    /// The message that is all of `source`, with the changes made. No value is read but names and
+    /// what the changes bring; in memory are about 100 bytes for each place that changes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidPath`] if nothing is where a value goes or changes, or something is
+    /// where one comes; [`ErrorKind::InvalidMessage`] if a new value is not of its kind, or the
+    /// message breaks the wire format on the way; [`ErrorKind::InvalidConfig`] if two changes
+    /// contradict each other; [`ErrorKind::SchemaNeeded`] for what only the type tells.
+    pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &MergeOptions) -> Result<Changed> {
+        let size = source.size()?;
+        let view = MessageView::of_reader(&*source, reading.clone())?;
+        view.check_type()?;
+        let mut builder = RopeBuilder::new();
+        let file = builder.reader("the message", Arc::clone(&source))?;
+        let (mut splices, mut values) = (Vec::new(), Vec::new());
+        let mut finder = Finder::new(&view, &*source, &self.names)?;
+        for change in &self.changes {
+            let number = values.len();
+            let value = match change {
+                Change::Remove(query) => {
+                    splices.extend(finder.remove(query)?);
+                    continue;
+                }
+                Change::Insert(query, value) => {
+                    splices.push(finder.insert(query, &**value, number)?);
+                    value
+                }
+                Change::Replace(query, value) => {
+                    splices.push(finder.replace(query, &**value, number)?);
+                    value
+                }
+            };
+            let name = format!("new value {number}");
+            values.push((builder.reader(name, Arc::clone(value))?, value.size()?));
+        }
+        self.strip(&view, &*source, &mut splices)?;
+        let splices = settle(splices)?;
+        Weaver::new(&*source, size, &mut builder, file, &values).message(0..size, &splices)?;
+        let count = |how: How| splices.iter().filter(|splice| splice.how == how).count() as u64;
+        let bytes = |splice: &Splice| splice.range.end - splice.range.start;
+        let stripped = splices.iter().filter(|splice| splice.how == How::Strip);
+        Ok(Changed {
+            message: Arc::new(builder.finish()?),
+            removed: count(How::Remove),
+            inserted: count(How::Insert),
+            replaced: count(How::Replace),
+            stripped: count(How::Strip),
+            stripped_bytes: stripped.map(bytes).fold(0, u64::saturating_add),
+        })
+    }
+
+    fn strip(
+        &self,
+        view: &MessageView<'_>,
+        source: &dyn ReadAt,
+        splices: &mut Vec<Splice>,
+    ) -> Result<()> {
+        if self.least.is_none() && self.tensors.is_empty() {
+            return Ok(());
+        }
+        let Some(root) = view.descriptor() else {
+            let message = "what is a value and what a message only the type says";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        let size = source.size()?;
+        let meter = view.progress().meter(size);
+        let mut stripper = Stripper::new(source, root, self.least, &self.tensors, &meter)?;
+        stripper.message(0..size, root, view.walked_depth())?;
+        splices.append(&mut stripper.found);
+        Ok(())
+    }
+}
+
+impl Changed {
+    /// Writes the message to `sink`, and says how many bytes it has.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if reading or writing fails; what is wrong with the chunks that are read;
+    /// [`ErrorKind::Cancelled`]. Then `sink` has had bytes that are not to be used.
+    pub fn write_to(&self, sink: &mut impl Write, progress: &Progress) -> Result<u64> {
+        let size = self.message.total_size();
+        let meter = progress.meter(size);
+        let mut buffer = vec![0; COPY_LEN];
+        let mut at = 0;
+        while at < size {
+            let left = usize::try_from(size - at).unwrap_or(usize::MAX);
+            let part = &mut buffer[..left.min(COPY_LEN)];
+            self.message.read_exact_at(at, part)?;
+            sink.write_all(part)?;
+            at += part.len() as u64;
+            meter.advance(part.len() as u64)?;
+        }
+        meter.check()?;
+        Ok(size)
+    }
+}

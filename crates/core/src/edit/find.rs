@@ -1,0 +1,368 @@
+//! Where the fields are that a change is about.
+
+use std::fs::File;
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::place::{check_as, check_value};
+use super::weave::{How, Part, Splice};
+use crate::member_names::NameRule;
+use crate::path::{
+    FieldPath, FieldRef, KeyForm, PathQuery, Pick, Select, Step, TargetKind, is_key, key_codec,
+    message_below, with_key,
+};
+use crate::view::MessageView;
+use crate::wire::{
+    Field, FieldNumber, SourceInput, WireCursor, WireType, put_varint, tag, wire_type,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// A message that is to be changed.
+pub(super) struct Finder<'a> {
+    view: &'a MessageView<'a, File>,
+    names: &'a [NameRule],
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+}
+
+impl<'a> Finder<'a> {
+    pub(super) fn new(
+        view: &'a MessageView<'a, File>,
+        source: &'a dyn ReadAt,
+        names: &'a [NameRule],
+    ) -> Result<Self> {
+        let size = source.size()?;
+        let cursor = WireCursor::new(SourceInput::new(source, size));
+        Ok(Finder {
+            view,
+            names,
+            cursor,
+        })
+    }
+
+    /// The fields that a query leads to: elements, map entries, or all occurrences of a field.
+    pub(super) fn remove(&mut self, query: &PathQuery) -> Result<Vec<Splice>> {
+        let mut found = Vec::new();
+        let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
+        let mut add = |field: Range<u64>| {
+            found.push(Splice {
+                how: How::Remove,
+                at: field.clone(),
+                range: field,
+                with: Vec::new(),
+            });
+        };
+        match &last.pick {
+            Pick::One(select) => {
+                let message = self.message_of(&parent)?;
+                let known = message.and_then(|m| FieldRef::by_number(&m, last.field.0));
+                if let (Some(known), Select::Index(_)) = (&known, select) {
+                    check_has_elements(known).map_err(|error| error.at_path(query.as_str()))?;
+                }
+                let mut parents = self.view.select(&parent, self.names)?;
+                while parents.next().transpose()?.is_some() {
+                    let pieces = parents.pieces();
+                    let fields = self.fields(pieces, last.field, select, known.as_ref())?;
+                    for (_, field) in fields {
+                        add(field.start..field.end);
+                    }
+                }
+            }
+            _ => {
+                let mut elements = self.view.select(query, self.names)?;
+                while elements.next().transpose()?.is_some() {
+                    add(elements.field());
+                }
+            }
+        }
+        if found.is_empty() {
+            // Of an index it says how many elements there are.
+            if let (Some(path), Pick::One(Select::Index(_))) = (query.as_path(), &last.pick) {
+                self.view.find_some(&path)?;
+            }
+            let message = "the message has no such value";
+            return Err(Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str()));
+        }
+        Ok(found)
+    }
+
+    /// A value that takes the place of the one that a query leads to.
+    pub(super) fn replace(
+        &mut self,
+        query: &PathQuery,
+        value: &dyn ReadAt,
+        number: usize,
+    ) -> Result<Splice> {
+        let path = self.view.select_one(query, self.names)?;
+        let place = self.view.place(&path)?;
+        check_value(value, &place).map_err(|error| error.at_path(self.view.show(&path)))?;
+        let field = place.field;
+        let mut with = vec![Part::Value(number)];
+        let mut range = field.value.clone();
+        if field.wire_type == WireType::Len {
+            range.start = field.tag_end;
+            with.insert(0, Part::Bytes(varint(value.size()?)));
+        }
+        Ok(Splice {
+            how: How::Replace,
+            at: field.start..field.end,
+            range,
+            with,
+        })
+    }
+
+    /// A field that comes where a query says: in front of the element with its index, or behind all
+    /// of the field.
+    pub(super) fn insert(
+        &mut self,
+        query: &PathQuery,
+        value: &dyn ReadAt,
+        number: usize,
+    ) -> Result<Splice> {
+        let path = self.insertion(query)?;
+        let shown = self.view.show(&path);
+        self.insert_at(&path, value, number)
+            .map_err(|error| error.at_path(shown))
+    }
+
+    /// The path that a query to insert at stands for: what is there may be beside it.
+    fn insertion(&self, query: &PathQuery) -> Result<FieldPath> {
+        let (parent, last) = query.split_last().ok_or_else(|| whole(query))?;
+        match (query.as_path(), &last.pick) {
+            (Some(path), _) => Ok(path),
+            (None, Pick::One(select)) => {
+                let mut path = self.view.select_one(&parent, self.names)?;
+                path.push(Step {
+                    field: last.field,
+                    select: select.clone(),
+                });
+                Ok(path)
+            }
+            (None, _) => self.view.select_one(query, self.names),
+        }
+    }
+
+    fn insert_at(&mut self, path: &FieldPath, value: &dyn ReadAt, number: usize) -> Result<Splice> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
+        let mut parent = path.clone();
+        let Some(step) = parent.pop() else {
+            return invalid("the path is that of the whole message".into());
+        };
+        let Some(kind) = self.view.kind(&parent)? else {
+            let message = "how a new value is written only the message's type says";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        };
+        let Some(field) = kind
+            .message()
+            .and_then(|message| FieldRef::by_number(message, step.field.0))
+        else {
+            return invalid(format!("there is no field {}", step.field));
+        };
+        let (_, pieces) = self.view.find_some(&parent)?;
+        let Some(end) = pieces.last().cloned() else {
+            return invalid("the message around it is not there".into());
+        };
+        let all = self.fields(&pieces, step.field, &Select::Field, Some(&field))?;
+        let behind = |all: &[(Range<u64>, Field)]| match all.last() {
+            Some((piece, last)) => (piece.clone(), last.end),
+            None => (end.clone(), end.end),
+        };
+        let mut key = None;
+        let (into, at) = match &step.select {
+            Select::Field if field.is_map() => {
+                return invalid("an entry of a map needs a key".into());
+            }
+            Select::Field if field.is_list() => behind(&all),
+            Select::Field => {
+                self.check_free(&pieces, &field, &all)?;
+                (end.clone(), end.end)
+            }
+            Select::Index(index) => {
+                check_has_elements(&field)?;
+                let count = all.len() as u64;
+                match usize::try_from(*index).ok().and_then(|at| all.get(at)) {
+                    Some((piece, element)) => (piece.clone(), element.start),
+                    None if *index == count => behind(&all),
+                    None => {
+                        return invalid(format!(
+                            "the field has {count} elements: a new one can be inserted at 0 to {count}"
+                        ));
+                    }
+                }
+            }
+            Select::Key(wanted) => {
+                let same = self.fields(&pieces, step.field, &step.select, Some(&field))?;
+                if !same.is_empty() {
+                    return invalid("there is an entry with this key: replace its value".into());
+                }
+                let codec = key_codec(&field).ok_or_else(|| {
+                    Error::new(ErrorKind::InvalidPath, "a key on a field that is not a map")
+                })?;
+                key = Some(codec.encode(wanted));
+                behind(&all)
+            }
+        };
+        Ok(Splice {
+            how: How::Insert,
+            at: into,
+            range: at..at,
+            with: written(&field, key, value, number)?,
+        })
+    }
+
+    /// Fails if a single field has a value, or another of its oneof has.
+    fn check_free(
+        &mut self,
+        pieces: &[Range<u64>],
+        field: &FieldRef,
+        there: &[(Range<u64>, Field)],
+    ) -> Result<()> {
+        if !there.is_empty() {
+            let message = "there is a value already: replace it";
+            return Err(Error::new(ErrorKind::InvalidPath, message));
+        }
+        let oneof = field.oneof().filter(|oneof| !oneof.is_synthetic());
+        let others = oneof.iter().flat_map(|oneof| oneof.fields());
+        for other in others.filter(|other| other.number() != field.number()) {
+            let known = FieldRef::Field(other.clone());
+            let number = FieldNumber(other.number());
+            let found = self.fields(pieces, number, &Select::Field, Some(&known))?;
+            if !found.is_empty() {
+                let name = other.name();
+                let message = format!("{name} is there, and only one of the two can be: remove it");
+                return Err(Error::new(ErrorKind::InvalidPath, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The type of the messages that a query leads to, if types are known.
+    fn message_of(&self, query: &PathQuery) -> Result<Option<MessageDescriptor>> {
+        let mut message = self.view.descriptor().cloned();
+        for step in query.steps() {
+            let field = message
+                .as_ref()
+                .and_then(|message| FieldRef::by_number(message, step.field.0));
+            message = field.as_ref().and_then(message_below);
+        }
+        Ok(message)
+    }
+
+    /// The occurrences of a field in a message that stands in these pieces, each with its piece:
+    /// all, or the one with an index, or those with a key.
+    fn fields(
+        &mut self,
+        pieces: &[Range<u64>],
+        number: FieldNumber,
+        select: &Select,
+        known: Option<&FieldRef>,
+    ) -> Result<Vec<(Range<u64>, Field)>> {
+        let takes = |wire: WireType| match known {
+            Some(known) => known.takes(wire),
+            None => true,
+        };
+        let mut found = Vec::new();
+        let mut count = 0;
+        for piece in pieces {
+            let mut left = piece.clone();
+            self.cursor.set_range(left.clone());
+            while let Some(field) = self.cursor.next()? {
+                left.start = field.end;
+                if field.number != number || !takes(field.wire_type) {
+                    continue;
+                }
+                let index = count;
+                count += 1;
+                let is_it = match select {
+                    Select::Field => true,
+                    Select::Index(wanted) => *wanted == index,
+                    Select::Key(key) => {
+                        let codec = known.and_then(key_codec);
+                        let form = codec.map_or_else(|| KeyForm::plain(key), KeyForm::Typed);
+                        let is_it = with_key(&mut self.cursor, &field, form, |found| {
+                            is_key(key, form, found)
+                        })?;
+                        self.cursor.set_range(left.clone());
+                        is_it
+                    }
+                };
+                if is_it {
+                    found.push((piece.clone(), field));
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn whole(query: &PathQuery) -> Error {
+    let message = "the path is that of the whole message";
+    Error::new(ErrorKind::InvalidPath, message).at_path(query.as_str())
+}
+
+/// Fails if the elements of a field share their tags.
+fn check_has_elements(field: &FieldRef) -> Result<()> {
+    match field.kind() {
+        Kind::Message(_) | Kind::String | Kind::Bytes => Ok(()),
+        _ => {
+            let message = "an element of repeated numbers has no place of its own: the field has";
+            Err(Error::new(ErrorKind::InvalidPath, message))
+        }
+    }
+}
+
+/// A new field as it is written, in an entry if it has a key.
+fn written(
+    field: &FieldRef,
+    key: Option<Vec<u8>>,
+    value: &dyn ReadAt,
+    number: usize,
+) -> Result<Vec<Part>> {
+    let kind = match (field.kind(), &key) {
+        (Kind::Message(entry), Some(_)) => entry.map_entry_value_field().kind(),
+        (kind, _) => kind,
+    };
+    let is_group = field.is_group() && key.is_none();
+    let wire = wire_type(&kind, is_group);
+    let target = match kind {
+        Kind::Message(message) if is_group => TargetKind::Group(message),
+        Kind::Message(message) => TargetKind::Message(message),
+        kind => TargetKind::Scalar(kind),
+    };
+    check_as(value, wire, Some(&target))?;
+    let own = match key {
+        Some(_) => FieldNumber(2),
+        None => FieldNumber(field.number()),
+    };
+    let size = value.size()?;
+    let mut front = varint(tag(own, wire));
+    let mut behind = Vec::new();
+    match wire {
+        WireType::Len => put_varint(&mut front, size),
+        WireType::StartGroup => behind = varint(tag(own, WireType::EndGroup)),
+        _ => {}
+    }
+    if let Some(key) = key {
+        let len = (key.len() as u64)
+            .checked_add(front.len() as u64)
+            .and_then(|len| len.checked_add(size))
+            .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "a message beyond 64 bits"))?;
+        let mut entry = varint(tag(FieldNumber(field.number()), WireType::Len));
+        put_varint(&mut entry, len);
+        entry.extend(key);
+        entry.append(&mut front);
+        front = entry;
+    }
+    Ok(vec![
+        Part::Bytes(front),
+        Part::Value(number),
+        Part::Bytes(behind),
+    ])
+}
+
+fn varint(value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_varint(&mut bytes, value);
+    bytes
+}

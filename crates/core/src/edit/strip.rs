@@ -1,0 +1,136 @@
+//! Finding what is large: values over a size, and the elements of tensors.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+use record_file::ReadAt;
+
+use super::weave::{How, Part, Splice};
+use crate::path::FieldRef;
+use crate::progress::Meter;
+use crate::tensor::{TensorRule, leading};
+use crate::wire::{Field, SourceInput, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// What is looked for.
+pub(super) struct Stripper<'a> {
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    /// Values of so many bytes go.
+    least: Option<u64>,
+    rules: &'a [&'static TensorRule],
+    /// The types that tensors are in, or below.
+    leads: HashSet<String>,
+    meter: &'a Meter,
+    pub(super) found: Vec<Splice>,
+}
+
+impl<'a> Stripper<'a> {
+    pub(super) fn new(
+        source: &'a dyn ReadAt,
+        root: &MessageDescriptor,
+        least: Option<u64>,
+        rules: &'a [&'static TensorRule],
+        meter: &'a Meter,
+    ) -> Result<Self> {
+        let size = source.size()?;
+        Ok(Stripper {
+            cursor: WireCursor::new(SourceInput::new(source, size)),
+            least,
+            rules,
+            leads: leading(root, rules),
+            meter,
+            found: Vec::new(),
+        })
+    }
+
+    /// Looks through a message. Strings, bytes and packed numbers lose their content and stay
+    /// where they are, so that indices, and which member of a oneof is set, stay too; a tensor's
+    /// elements go with their fields.
+    pub(super) fn message(
+        &mut self,
+        range: Range<u64>,
+        message: &MessageDescriptor,
+        levels: u32,
+    ) -> Result<()> {
+        let levels = levels.checked_sub(1).ok_or_else(|| {
+            let error = "messages nest too deep to be looked through";
+            Error::new(ErrorKind::LimitExceeded, error)
+        })?;
+        let rule = self.rules.iter().find(|r| r.message == message.full_name());
+        let elements: Vec<u32> = rule.map_or(Vec::new(), |rule| elements_of(rule));
+        // The field met last, which the next is likely to be one of.
+        let mut latest: Option<(u32, Option<FieldRef>)> = None;
+        self.cursor.set_range(range.clone());
+        while let Some(field) = self.cursor.next()? {
+            self.meter.check()?;
+            let number = field.number.0;
+            if latest.as_ref().is_none_or(|(known, _)| *known != number) {
+                latest = Some((number, FieldRef::by_number(message, number)));
+            }
+            let known = latest.as_ref().and_then(|(_, known)| known.as_ref());
+            if elements.contains(&number) {
+                let range = field.start..field.end;
+                self.add(&field, range, Vec::new());
+                continue;
+            }
+            // A key of a map tells the entry.
+            if message.is_map_entry() && number == 1 {
+                continue;
+            }
+            let is_message = known.is_some_and(|known| known.takes(field.wire_type));
+            match known.map(FieldRef::kind) {
+                Some(Kind::Message(below)) if is_message => {
+                    if self.may_have_some(&field, &below) {
+                        self.message(field.value, &below, levels)?;
+                        self.cursor.set_range(field.end..range.end);
+                    }
+                }
+                _ => self.value(&field),
+            }
+        }
+        Ok(())
+    }
+
+    fn may_have_some(&self, field: &Field, below: &MessageDescriptor) -> bool {
+        let size = field.value.end - field.value.start;
+        self.least.is_some_and(|least| size >= least) || self.leads(below)
+    }
+
+    /// Whether tensors are in messages of a type; of a map's entries it is said of the values'.
+    fn leads(&self, message: &MessageDescriptor) -> bool {
+        if message.is_map_entry() {
+            return match message.map_entry_value_field().kind() {
+                Kind::Message(value) => self.leads.contains(value.full_name()),
+                _ => false,
+            };
+        }
+        self.leads.contains(message.full_name())
+    }
+
+    fn value(&mut self, field: &Field) {
+        let size = field.value.end - field.value.start;
+        if field.wire_type == WireType::Len && self.least.is_some_and(|least| size >= least) {
+            let range = field.tag_end..field.value.end;
+            self.add(field, range, vec![Part::Bytes(vec![0])]);
+        }
+    }
+
+    fn add(&mut self, field: &Field, range: Range<u64>, with: Vec<Part>) {
+        self.found.push(Splice {
+            how: How::Strip,
+            at: field.start..field.end,
+            range,
+            with,
+        });
+    }
+}
+
+/// The fields that have a tensor's elements.
+fn elements_of(rule: &TensorRule) -> Vec<u32> {
+    let mut fields: Vec<u32> = rule.elements.iter().map(|element| element.field).collect();
+    fields.push(rule.content);
+    fields.sort_unstable();
+    fields.dedup();
+    fields
+}

@@ -1,0 +1,192 @@
+//! A message with some of its bytes replaced, put together as a rope.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use record_file::ReadAt;
+
+use crate::rope::{RopeBuilder, RopeFileId};
+use crate::wire::{Field, SourceInput, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// What becomes of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// A field goes.
+    Remove,
+    /// A field comes.
+    Insert,
+    /// A value becomes another.
+    Replace,
+    /// A value, or a tensor's elements, go because they are large.
+    Strip,
+}
+
+/// Bytes of a message that others take the place of.
+#[derive(Clone, Debug)]
+pub(super) struct Splice {
+    pub(super) how: How,
+    /// The field that changes; of an insertion, the content of the message that it goes into.
+    pub(super) at: Range<u64>,
+    /// What goes, all of it in one message: not the lengths around it.
+    pub(super) range: Range<u64>,
+    pub(super) with: Vec<Part>,
+}
+
+/// What comes.
+#[derive(Clone, Debug)]
+pub(super) enum Part {
+    Bytes(Vec<u8>),
+    /// One of the new values, by its number.
+    Value(usize),
+}
+
+/// Sorts the splices by place, and drops those of which another takes care: what lies in a field
+/// that goes, goes with it.
+pub(super) fn settle(mut splices: Vec<Splice>) -> Result<Vec<Splice>> {
+    // At one position what is inserted comes first, into the innermost message first.
+    splices.sort_by_key(|splice| {
+        let is_strip = splice.how == How::Strip;
+        let (start, is_empty) = (splice.range.start, splice.range.is_empty());
+        (start, !is_empty, Reverse(splice.at.start), is_strip)
+    });
+    let mut settled: Vec<Splice> = Vec::with_capacity(splices.len());
+    // The last that takes bytes away.
+    let mut last: Option<usize> = None;
+    for splice in splices {
+        let above = last.and_then(|at| settled.get(at));
+        let Some(above) = above.filter(|above| is_inside(&splice, above)) else {
+            if !splice.range.is_empty() {
+                last = Some(settled.len());
+            }
+            settled.push(splice);
+            continue;
+        };
+        match (above.how, splice.how) {
+            (How::Remove, How::Remove) | (_, How::Strip) => {}
+            // What is asked for by its path counts.
+            (How::Strip, _) => {
+                if let Some(at) = last.take() {
+                    settled.remove(at);
+                }
+                if !splice.range.is_empty() {
+                    last = Some(settled.len());
+                }
+                settled.push(splice);
+            }
+            _ => {
+                let message = "two changes of the same bytes contradict each other";
+                let error = Error::new(ErrorKind::InvalidConfig, message);
+                return Err(error.at_offset(splice.range.start));
+            }
+        }
+    }
+    Ok(settled)
+}
+
+fn is_inside(splice: &Splice, above: &Splice) -> bool {
+    let Range { start, end } = above.range;
+    match splice.range.is_empty() {
+        true => start <= splice.at.start && splice.at.end <= end,
+        false => splice.range.start < end,
+    }
+}
+
+/// Where the new message is put together.
+pub(super) struct Weaver<'a> {
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    builder: &'a mut RopeBuilder,
+    file: RopeFileId,
+    /// The new values, and how many bytes they have.
+    values: &'a [(RopeFileId, u64)],
+}
+
+impl<'a> Weaver<'a> {
+    pub(super) fn new(
+        source: &'a dyn ReadAt,
+        size: u64,
+        builder: &'a mut RopeBuilder,
+        file: RopeFileId,
+        values: &'a [(RopeFileId, u64)],
+    ) -> Self {
+        Weaver {
+            cursor: WireCursor::new(SourceInput::new(source, size)),
+            builder,
+            file,
+            values,
+        }
+    }
+
+    /// Adds a message with its splices, which are settled; the messages around those get new
+    /// lengths. It is walked no deeper than they lie.
+    pub(super) fn message(&mut self, range: Range<u64>, mut splices: &[Splice]) -> Result<()> {
+        let mut copied = range.start;
+        self.cursor.set_range(range.clone());
+        while !splices.is_empty() {
+            let Some(field) = self.cursor.next()? else {
+                break;
+            };
+            while let [first, rest @ ..] = splices
+                && first.range.end <= field.start
+            {
+                copied = self.put(copied, first)?;
+                splices = rest;
+            }
+            while let [first, rest @ ..] = splices
+                && first.at == (field.start..field.end)
+            {
+                copied = self.put(copied, first)?;
+                splices = rest;
+            }
+            let count = splices
+                .iter()
+                .take_while(|splice| is_below(splice, &field))
+                .count();
+            let (below, rest) = splices.split_at(count);
+            if below.is_empty() {
+                continue;
+            }
+            splices = rest;
+            self.copy(copied..field.tag_end)?;
+            if field.wire_type == WireType::Len {
+                self.builder.begin_length();
+                self.message(field.value.clone(), below)?;
+                self.builder.end_field()?;
+            } else {
+                self.message(field.value.clone(), below)?;
+            }
+            copied = field.value.end;
+            self.cursor.set_range(field.end..range.end);
+        }
+        for splice in splices {
+            copied = self.put(copied, splice)?;
+        }
+        self.copy(copied..range.end)
+    }
+
+    /// Adds what comes in front of a splice and what it puts there. Gives where the rest begins.
+    fn put(&mut self, copied: u64, splice: &Splice) -> Result<u64> {
+        self.copy(copied..splice.range.start)?;
+        for part in &splice.with {
+            match part {
+                Part::Bytes(bytes) => self.builder.literal(bytes)?,
+                Part::Value(number) => {
+                    if let Some((file, size)) = self.values.get(*number) {
+                        self.builder.span(*file, 0..*size)?;
+                    }
+                }
+            }
+        }
+        Ok(splice.range.end)
+    }
+
+    fn copy(&mut self, range: Range<u64>) -> Result<()> {
+        self.builder.span(self.file, range)
+    }
+}
+
+fn is_below(splice: &Splice, field: &Field) -> bool {
+    matches!(field.wire_type, WireType::Len | WireType::StartGroup)
+        && field.value.start <= splice.at.start
+        && splice.at.end <= field.value.end
+}
