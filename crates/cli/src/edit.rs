@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
-use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::atomic::{AtomicFile, at_target, check_space};
 use proto_splitter::edit::{Changed, Changes};
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::MergeOptions;
@@ -151,13 +151,13 @@ impl<'a> Job<'a> {
     }
 
     fn query(&self, path: &str) -> Result<PathQuery, Failure> {
-        PathQuery::parse(path, self.reading.get_descriptor())
+        PathQuery::parse(path, self.reading.descriptor.as_ref())
             .map_err(|error| self.failed(path, &error).into_usage())
     }
 
     /// A new value that is said in text.
     fn encoded(&self, text: &str, query: &PathQuery) -> Result<Arc<dyn ReadAt>, Failure> {
-        let bytes = encode(text, query, self.reading.get_descriptor())
+        let bytes = encode(text, query, self.reading.descriptor.as_ref())
             .map_err(|error| self.failed(query.as_str(), &error).into_usage())?;
         Ok(Arc::new(bytes))
     }
@@ -181,7 +181,7 @@ impl<'a> Job<'a> {
                     Some(_) => Profile::Extended,
                     None => Profile::TensorFlow,
                 };
-                let descriptor = self.reading.get_descriptor().cloned();
+                let descriptor = self.reading.descriptor.clone();
                 let merged = MergedMessage::new(*file, descriptor).map_err(failed)?;
                 (Arc::new(merged), profile, files)
             }
@@ -219,7 +219,7 @@ impl<'a> Job<'a> {
             .apply(message, &self.reading)
             .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))?;
         let progress = output.writing("writing");
-        let descriptor = self.reading.get_descriptor();
+        let descriptor = self.reading.descriptor.as_ref();
         let make = |target: &Path, force: bool| {
             let made = match form {
                 Form::Plain => plain(&changed, &files, target, force, &progress),
@@ -263,7 +263,7 @@ impl<'a> Job<'a> {
             stripped: changed.stripped,
             stripped_bytes: changed.stripped_bytes,
         };
-        output.report(self.args.out.json, &report, |report, _| report.text())?;
+        output.done(self.args.out.json, &report, |report, _| report.text())?;
         Ok(Exit::Done)
     }
 }
@@ -278,6 +278,7 @@ fn plain(
 ) -> Result<Made, Error> {
     let mut out = AtomicFile::create(target, force)?;
     out.restrict_to_files(read)?;
+    check_space(target, changed.message.total_size())?;
     let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
     let bytes = changed
         .write_to(&mut sink, progress)

@@ -95,7 +95,7 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let query = query.map_err(|error| failed(&error).into_usage())?;
     let value = match (&args.value.value, with) {
         (Some(text), _) => {
-            let bytes = encode(text, &query, reading.get_descriptor());
+            let bytes = encode(text, &query, reading.descriptor.as_ref());
             Box::new(bytes.map_err(|error| failed(&error).into_usage())?)
         }
         (None, with) => value(with.unwrap_or(Path::new("")))?,
@@ -191,7 +191,7 @@ fn write(
     let path = path.unwrap_or_else(|| target.to_owned());
     let report = Report::new(&path, &input.file, made);
     note_removed(&report.removed_files, output);
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

@@ -35,9 +35,9 @@ beside it.
 
 Of a number, a text or an enum --value is the value itself, of a message JSON or protobuf's
 text format. --with has it in a file, as `get` gives it: of a message its bytes, of a string
-or bytes the bytes themselves. There has to be one at PATH already. FILE can be a .pb file, too, or the
-folder of a SavedModel: then OUTPUT is a new folder, with the fingerprint.pb that
-goes with it.
+or bytes the bytes themselves. There has to be one at PATH already. FILE can be a .pb file,
+too, or the folder of a SavedModel: then OUTPUT is a new folder, with the fingerprint.pb
+that goes with it.
 
 Examples:
   protosplit replace small/ 'meta_graphs[0].graph_def.versions.producer' --value 5 -o new/

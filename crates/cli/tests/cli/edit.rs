@@ -28,7 +28,7 @@ fn graph(dir: &Dir, name: &str, nodes: &[&str]) -> PathBuf {
 /// The same graph in one piece and in chunks.
 fn both(dir: &Dir, nodes: &[&str]) -> [PathBuf; 2] {
     let plain = graph(dir, "graph.pb", nodes);
-    let options = ["--message", GRAPH, "--max-chunk-size", "30"];
+    let options = ["--message", GRAPH, "--max-chunk-size", "20"];
     let chunked = dir.split(&plain, "chunked", &options);
     [plain, chunked]
 }
@@ -287,12 +287,8 @@ fn a_stripped_model_keeps_its_paths_and_loses_what_is_large() {
             &"tensorflow.SavedModel",
         ])
         .ok();
-        let tree = [&"tree", &small, &"--message", &"tensorflow.SavedModel"];
-        assert!(
-            run(tree.map(|arg| arg as &dyn AsRef<Path>))
-                .ok()
-                .contains("graph_def")
-        );
+        let tree = run([&"tree", &small, &"--message", &"tensorflow.SavedModel"]);
+        assert!(tree.ok().contains("graph_def"));
         let stripped = run([
             &"tensors",
             &out,

@@ -53,6 +53,10 @@ fn help_teaches() {
         "diff",
         "recompress",
         "replace",
+        "remove",
+        "insert",
+        "strip",
+        "edit",
         "completions",
         "man",
     ] {

@@ -23,7 +23,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct Finder<'a> {
     view: &'a MessageView<'a, File>,
     names: &'a [NameRule],
-    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
 }
 
 impl<'a> Finder<'a> {

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// What is looked for.
 pub(super) struct Stripper<'a> {
-    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     /// Values of so many bytes go.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],

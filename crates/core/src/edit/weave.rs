@@ -94,7 +94,7 @@ fn is_inside(splice: &Splice, above: &Splice) -> bool {
 
 /// Where the new message is put together.
 pub(super) struct Weaver<'a> {
-    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
     builder: &'a mut RopeBuilder,
     file: RopeFileId,
     /// The new values, and how many bytes they have.

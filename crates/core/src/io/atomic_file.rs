@@ -412,7 +412,20 @@ pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
 
 /// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write
 /// isn't begun in vain.
-pub(crate) fn check_space(target: &Path, bytes: u64) -> Result<()> {
+///
+/// ```
+/// use proto_splitter_core::atomic::check_space;
+///
+/// let target = std::env::temp_dir().join("target.pb");
+/// assert!(check_space(&target, 0).is_ok());
+/// # #[cfg(unix)]
+/// assert!(check_space(&target, u64::MAX).is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`] with the file, what it needs and what is free.
+pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
     #[cfg(unix)]
     if let Ok(space) = rustix::fs::statvfs(folder(target)) {
         let free = space.f_bavail.saturating_mul(space.f_frsize);

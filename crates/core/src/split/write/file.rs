@@ -73,7 +73,7 @@ pub(in crate::split) fn write(
     if let (Some(source), false) = (source.path(), path.exists()) {
         file.restrict_to(&fs::metadata(source)?.permissions())?;
     }
-    if options.compression == Compression::None.into() {
+    if options.compression == Compression::None.into() || !plan.is_split() {
         check_space(path, plan.chunks.iter().map(|chunk| chunk.size).sum())?;
     }
     let mut parts = Vec::new();
