@@ -43,6 +43,9 @@ enum Outcome {
 #[derive(Debug, Serialize)]
 struct Shown {
     path: String,
+    /// What the element there is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
     how: String,
 }
 
@@ -114,6 +117,7 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
     };
     let show = |difference: &Difference| Shown {
         path: difference.path.display(message.as_ref()),
+        name: difference.name.clone(),
         how: difference.how.said("the first", "the second").to_string(),
     };
     let report = Report {
@@ -124,7 +128,12 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output<'_>) -> Result<Exit, Fail
         differences: differences.iter().map(show).collect(),
         limited: differences.len() >= args.limit.max(1),
     };
-    output.report(args.json, &report, |report, _| report.text())?;
+    match report.result {
+        Outcome::Different => output.report(args.json, &report, |report, _| report.text())?,
+        Outcome::Identical | Outcome::Equal => {
+            output.done(args.json, &report, |report, _| report.text())?;
+        }
+    }
     Ok(match report.result {
         Outcome::Different => Exit::Bad,
         Outcome::Identical | Outcome::Equal => Exit::Done,
@@ -141,8 +150,12 @@ impl Report {
             }
             Outcome::Different => format!("{first} and {second} differ:\n"),
         };
-        for Shown { path, how } in &self.differences {
-            text.push_str(&format!("  {}: {}\n", shown_path(path), one_line(how)));
+        for Shown { path, name, how } in &self.differences {
+            let name = name
+                .as_ref()
+                .map_or(String::new(), |name| format!(" ({})", one_line(name)));
+            let (path, how) = (shown_path(path), one_line(how));
+            text.push_str(&format!("  {path}{name}: {how}\n"));
         }
         if self.limited {
             text.push_str("  there may be more: --limit tells them\n");

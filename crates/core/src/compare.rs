@@ -6,8 +6,11 @@
 //! doesn't know is compared as it is written, field number by field number; so is everything where
 //! no type is known.
 //!
-//! In memory are the keys of a map that is compared, the bytes of a message of up to 1 MiB, and of
-//! the fields of a message where they are: 16 bytes for each stretch of the same field.
+//! The elements of a list are matched by a field that sounds like a name, where all have one and no
+//! two the same; else by what they hold, so that one that was inserted is one difference.
+//!
+//! In memory are the keys of a map that is compared, the bytes of a message of up to 1 MiB, 32 bytes
+//! for each element of a list from the first on that differs, and of the fields of a message where they are: 16 bytes for each stretch of the same field.
 //!
 //! ```
 //! use proto_splitter_core::compare::{Comparison, compare};
@@ -28,6 +31,8 @@
 
 mod difference;
 mod elements;
+mod lists;
+mod matching;
 mod walk;
 
 use record_file::ReadAt;

@@ -311,7 +311,8 @@ pub(crate) enum Kindred<'a> {
     Unknown,
 }
 
-fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
+/// The way to the field of a message that sounds like a name.
+pub(crate) fn name_field(message: &MessageDescriptor) -> Option<Vec<u32>> {
     let direct = |message: &MessageDescriptor| {
         NAMES.iter().find_map(|name| {
             let field = message.get_field_by_name(name)?;

@@ -17,6 +17,10 @@ different fields doesn't count, nor that of map entries, nor how numbers are pac
 Floats are compared by their bits. Without a type, fields are compared as they are
 written, by number.
 
+Elements of a list are matched by their names, where all have one: a node that was put in
+front is one difference. Elements without names are matched by what they hold. A path is
+that of the first message, of what only the second has that of the second.
+
 Exit status 1 if they differ.
 
 Examples:

@@ -19,8 +19,10 @@ pub enum Comparison {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Difference {
-    /// The place.
+    /// The place in the first message; of what only the second has, in that.
     pub path: FieldPath,
+    /// What the element is called, of a list whose elements have names.
+    pub name: Option<String>,
     /// What is different.
     pub how: DifferenceKind,
 }
@@ -35,6 +37,9 @@ pub enum DifferenceKind {
     OnlyInSecond,
     /// A repeated field, equal as far as both have it, has so many elements.
     Counts(u64, u64),
+    /// An element has this index in the first and that in the second, where others that both have
+    /// stand the other way round.
+    Moved(u64, u64),
     /// Numbers or short strings, as text.
     Values(String, String),
     /// Strings, bytes, or what the type doesn't know.
@@ -80,6 +85,7 @@ impl fmt::Display for Said<'_> {
             DifferenceKind::OnlyInFirst => write!(f, "only in {a}"),
             DifferenceKind::OnlyInSecond => write!(f, "only in {b}"),
             DifferenceKind::Counts(x, y) => write!(f, "{x} elements in {a}, {y} in {b}"),
+            DifferenceKind::Moved(x, y) => write!(f, "element {x} in {a}, {y} in {b}"),
             DifferenceKind::Values(x, y) => write!(f, "{x} in {a}, {y} in {b}"),
             DifferenceKind::Bytes { first, second, at } => write!(
                 f,

@@ -77,6 +77,7 @@ fn others_of_oneof(field: Option<&FieldRef>) -> Vec<u32> {
 }
 
 /// Goes through the occurrences of a field, one after the other.
+#[derive(Clone)]
 pub(super) struct Occurrences<'a> {
     stretches: std::slice::Iter<'a, Range<u64>>,
     left: Range<u64>,

@@ -19,7 +19,7 @@ const IN_MEMORY: u64 = 1 << 20;
 const SHORT: u64 = 64;
 
 /// Bytes that are compared at once.
-const WINDOW: usize = 64 << 10;
+pub(super) const WINDOW: usize = 64 << 10;
 
 /// The two messages.
 pub(super) struct Sides<I, J> {
@@ -53,15 +53,29 @@ impl<'a> Walk<'a> {
         self.found
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.found.len() >= self.limit
     }
 
     fn add(&mut self, step: Step, how: DifferenceKind) {
         if !self.is_full() {
             let path = self.path.join(step);
-            self.found.push(Difference { path, how });
+            let name = None;
+            self.found.push(Difference { path, name, how });
         }
+    }
+
+    /// Adds a difference of an element that is called so.
+    pub(super) fn add_named(&mut self, step: Step, how: DifferenceKind, name: Option<String>) {
+        if !self.is_full() {
+            let path = self.path.join(step);
+            self.found.push(Difference { path, name, how });
+        }
+    }
+
+    /// Who counts the first message's bytes.
+    pub(super) fn meter(&self) -> Option<&'a Meter> {
+        self.meter
     }
 
     /// Compares two messages that stand in these pieces.
@@ -102,7 +116,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares two messages that are a step further down.
-    fn below<I: Input, J: Input>(
+    pub(super) fn below<I: Input, J: Input>(
         &mut self,
         step: Step,
         sides: &mut Sides<I, J>,
@@ -234,31 +248,6 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn elements<I: Input, J: Input>(
-        &mut self,
-        sides: &mut Sides<I, J>,
-        field: &FieldRef,
-        a: &Runs,
-        b: &Runs,
-        depth: u32,
-    ) -> Result<()> {
-        let (mut of_a, mut of_b) = (Occurrences::of(a), Occurrences::of(b));
-        let next =
-            |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
-        let kind = field.kind();
-        self.in_pairs(
-            sides,
-            field,
-            next,
-            |walk, sides, step, a: Field, b: Field| match &kind {
-                Kind::Message(message) => {
-                    walk.below(step, sides, &[a.value], &[b.value], Some(message), depth)
-                }
-                kind => walk.text_or_bytes(sides, step, kind, &a.value, &b.value),
-            },
-        )
-    }
-
     fn numbers<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
@@ -278,8 +267,9 @@ impl<'a> Walk<'a> {
         let mut of_b = Numbers::of(b, kind.clone());
         let next =
             |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
-        self.in_pairs(sides, field, next, |walk, _, step, a, b| {
+        self.in_pairs(sides, field, None, next, |walk, _, index, a, b| {
             if a != b {
+                let step = Step::index(field.number(), index);
                 walk.add(step, DifferenceKind::Values(shown(a, kind), shown(b, kind)));
             }
             Ok(())
@@ -287,22 +277,23 @@ impl<'a> Walk<'a> {
     }
 
     /// Compares the elements of a repeated field one with the other, as far as both sides have
-    /// them, and then their numbers.
-    fn in_pairs<I: Input, J: Input, T>(
+    /// them, and then their numbers. So many were compared before.
+    pub(super) fn in_pairs<I: Input, J: Input, T>(
         &mut self,
         sides: &mut Sides<I, J>,
         field: &FieldRef,
+        from: Option<(u64, u64)>,
         mut next: impl FnMut(&mut Sides<I, J>) -> Result<(Option<T>, Option<T>)>,
-        mut compare: impl FnMut(&mut Self, &mut Sides<I, J>, Step, T, T) -> Result<()>,
+        mut compare: impl FnMut(&mut Self, &mut Sides<I, J>, u64, T, T) -> Result<()>,
     ) -> Result<()> {
-        let (mut of_a, mut of_b) = (0, 0);
+        let (mut of_a, mut of_b) = from.unwrap_or_default();
         while !self.is_full() {
             let (a, b) = next(sides)?;
             of_a += u64::from(a.is_some());
             of_b += u64::from(b.is_some());
             match (a, b) {
                 (Some(a), Some(b)) => {
-                    compare(self, sides, Step::index(field.number(), of_a - 1), a, b)?;
+                    compare(self, sides, of_a - 1, a, b)?;
                 }
                 (None, None) => {
                     if of_a != of_b {
@@ -412,7 +403,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A string or bytes; short strings are told as they are.
-    fn text_or_bytes<I: Input, J: Input>(
+    pub(super) fn text_or_bytes<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,
         step: Step,

@@ -1,0 +1,313 @@
+//! Comparing the elements of repeated fields: by what they are called, or else by what they hold.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::ops::Range;
+
+use prost_reflect::Kind;
+
+use super::difference::DifferenceKind;
+use super::elements::{Occurrences, Runs};
+use super::matching::{Match, by_content, by_key};
+use super::walk::{Sides, WINDOW, Walk, first_byte};
+use crate::Result;
+use crate::member_names::{MemberFields, name_field};
+use crate::path::{FieldRef, Step};
+use crate::wire::{Input, WireCursor};
+
+/// How many elements of each side are matched, at most: from the first that differs on. They take
+/// 32 bytes each. Longer lists are compared one with the other.
+const MOST_MATCHED: usize = 1 << 20;
+
+/// The most bytes of a name.
+const LONGEST_NAME: usize = 4 << 10;
+
+/// How many bytes of a name are told.
+const SHOWN_NAME: usize = 200;
+
+/// The elements of a field, and how they are told apart.
+struct List<'a> {
+    field: &'a FieldRef,
+    kind: Kind,
+    /// The field with an element's name.
+    name: Option<Vec<u32>>,
+    hashes: RandomState,
+    depth: u32,
+}
+
+/// An element that waits to be matched.
+struct Element {
+    value: Range<u64>,
+    /// Of its name or content.
+    hash: u64,
+}
+
+/// Where two lists begin to be matched: from so many elements on, all before which were compared.
+struct Rest<'a> {
+    index: u64,
+    a: Occurrences<'a>,
+    b: Occurrences<'a>,
+}
+
+impl Walk<'_> {
+    /// Compares the elements of a repeated field that aren't numbers.
+    pub(super) fn elements<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        field: &FieldRef,
+        a: &Runs,
+        b: &Runs,
+        depth: u32,
+    ) -> Result<()> {
+        let kind = field.kind();
+        let name = match &kind {
+            Kind::Message(message) => name_field(message),
+            _ => None,
+        };
+        let list = List {
+            field,
+            kind,
+            name,
+            hashes: RandomState::new(),
+            depth,
+        };
+        let Some(rest) = self.in_step(sides, &list, a, b)? else {
+            return Ok(());
+        };
+        match self.matches(sides, &list, &rest)? {
+            Some((of_a, of_b, matches)) => {
+                for found in matches {
+                    if self.is_full() {
+                        return Ok(());
+                    }
+                    self.matched(sides, &list, rest.index, (&of_a, &of_b), found)?;
+                }
+                Ok(())
+            }
+            None => self.one_by_one(sides, &list, rest),
+        }
+    }
+
+    /// Goes along both lists as long as their elements belong together; gives where they no longer
+    /// evidently do.
+    fn in_step<'a, I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        list: &List<'_>,
+        a: &'a Runs,
+        b: &'a Runs,
+    ) -> Result<Option<Rest<'a>>> {
+        let mut rest = Rest {
+            index: 0,
+            a: Occurrences::of(a),
+            b: Occurrences::of(b),
+        };
+        while !self.is_full() {
+            let (at_a, at_b) = (rest.a.clone(), rest.b.clone());
+            let (a, b) = match (rest.a.next(&mut sides.a)?, rest.b.next(&mut sides.b)?) {
+                (None, None) => return Ok(None),
+                (Some(a), Some(b)) => (a.value, b.value),
+                _ => {
+                    return Ok(Some(Rest {
+                        a: at_a,
+                        b: at_b,
+                        ..rest
+                    }));
+                }
+            };
+            if first_byte(sides, &a, &b, self.meter())?.is_some() {
+                let named = list.name(&mut sides.a, &a)?;
+                if named.is_none() || named != list.name(&mut sides.b, &b)? {
+                    return Ok(Some(Rest {
+                        a: at_a,
+                        b: at_b,
+                        ..rest
+                    }));
+                }
+                self.element(sides, list, rest.index, &a, &b)?;
+            }
+            rest.index += 1;
+        }
+        Ok(None)
+    }
+
+    /// What belongs together in the rest of two lists; `None` if they are too long for it.
+    #[allow(
+        clippy::type_complexity,
+        reason = "the two lists, and what of them belongs together"
+    )]
+    fn matches<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        list: &List<'_>,
+        rest: &Rest<'_>,
+    ) -> Result<Option<(Vec<Element>, Vec<Element>, Vec<Match>)>> {
+        if list.name.is_some() {
+            let a = list.collect(&mut sides.a, rest.a.clone(), true)?;
+            let b = list.collect(&mut sides.b, rest.b.clone(), true)?;
+            if let (Some(a), Some(b)) = (a, b)
+                && let Some(matches) = by_key(&hashes(&a), &hashes(&b))
+            {
+                return Ok(Some((a, b, matches)));
+            }
+        }
+        let a = list.collect(&mut sides.a, rest.a.clone(), false)?;
+        let b = list.collect(&mut sides.b, rest.b.clone(), false)?;
+        let (Some(a), Some(b)) = (a, b) else {
+            return Ok(None);
+        };
+        let matches = by_content(&hashes(&a), &hashes(&b));
+        Ok(Some((a, b, matches)))
+    }
+
+    fn matched<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        list: &List<'_>,
+        first: u64,
+        (of_a, of_b): (&[Element], &[Element]),
+        found: Match,
+    ) -> Result<()> {
+        let index = |at: usize| first.saturating_add(at as u64);
+        let number = list.field.number();
+        match found {
+            Match::First(at) => {
+                if let Some(a) = of_a.get(at) {
+                    let name = list.shown_name(&mut sides.a, &a.value)?;
+                    let step = Step::index(number, index(at));
+                    self.add_named(step, DifferenceKind::OnlyInFirst, name);
+                }
+            }
+            Match::Second(at) => {
+                if let Some(b) = of_b.get(at) {
+                    let name = list.shown_name(&mut sides.b, &b.value)?;
+                    let step = Step::index(number, index(at));
+                    self.add_named(step, DifferenceKind::OnlyInSecond, name);
+                }
+            }
+            Match::Both(at, other) | Match::Moved(at, other) => {
+                let (Some(a), Some(b)) = (of_a.get(at), of_b.get(other)) else {
+                    return Ok(());
+                };
+                if let Match::Moved(..) = found {
+                    let name = list.shown_name(&mut sides.a, &a.value)?;
+                    let moved = DifferenceKind::Moved(index(at), index(other));
+                    self.add_named(Step::index(number, index(at)), moved, name);
+                }
+                self.element(sides, list, index(at), &a.value, &b.value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares elements that have the same index, and then how many there are.
+    fn one_by_one<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        list: &List<'_>,
+        rest: Rest<'_>,
+    ) -> Result<()> {
+        let Rest {
+            index,
+            a: mut of_a,
+            b: mut of_b,
+        } = rest;
+        let from = Some((index, index));
+        let next =
+            |sides: &mut Sides<I, J>| Ok((of_a.next(&mut sides.a)?, of_b.next(&mut sides.b)?));
+        self.in_pairs(sides, list.field, from, next, |walk, sides, at, a, b| {
+            walk.element(sides, list, at, &a.value, &b.value)
+        })
+    }
+
+    fn element<I: Input, J: Input>(
+        &mut self,
+        sides: &mut Sides<I, J>,
+        list: &List<'_>,
+        index: u64,
+        a: &Range<u64>,
+        b: &Range<u64>,
+    ) -> Result<()> {
+        let step = Step::index(list.field.number(), index);
+        let (a, b) = (a.clone(), b.clone());
+        match &list.kind {
+            Kind::Message(message) => {
+                self.below(step, sides, &[a], &[b], Some(message), list.depth)
+            }
+            kind => self.text_or_bytes(sides, step, kind, &a, &b),
+        }
+    }
+}
+
+impl List<'_> {
+    /// What an element is called, if it is.
+    fn name<I: Input>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        value: &Range<u64>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(path) = &self.name else {
+            return Ok(None);
+        };
+        let mut fields = MemberFields::new(cursor.input_mut(), value.clone(), LONGEST_NAME);
+        let name = fields.bytes(path, LONGEST_NAME)?;
+        Ok(name.filter(|name| !name.is_empty()))
+    }
+
+    fn shown_name<I: Input>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        value: &Range<u64>,
+    ) -> Result<Option<String>> {
+        let name = self.name(cursor, value)?;
+        Ok(name.map(|name| {
+            let name = String::from_utf8_lossy(&name);
+            match name.char_indices().nth(SHOWN_NAME) {
+                Some((end, _)) => format!("{}…", &name[..end]),
+                None => name.into_owned(),
+            }
+        }))
+    }
+
+    /// The elements that are left; `None` if there are too many, or one has no name where names
+    /// are wanted.
+    fn collect<I: Input>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        mut rest: Occurrences<'_>,
+        by_name: bool,
+    ) -> Result<Option<Vec<Element>>> {
+        let mut elements = Vec::new();
+        while let Some(field) = rest.next(cursor)? {
+            if elements.len() == MOST_MATCHED {
+                return Ok(None);
+            }
+            let value = field.value;
+            let hash = match by_name {
+                true => match self.name(cursor, &value)? {
+                    Some(name) => self.hashes.hash_one(name),
+                    None => return Ok(None),
+                },
+                false => self.content(cursor, &value)?,
+            };
+            elements.push(Element { value, hash });
+        }
+        Ok(Some(elements))
+    }
+
+    fn content<I: Input>(&self, cursor: &mut WireCursor<I>, value: &Range<u64>) -> Result<u64> {
+        let mut hasher = self.hashes.build_hasher();
+        let mut at = value.start;
+        while at < value.end {
+            let left = usize::try_from(value.end - at).unwrap_or(usize::MAX);
+            let end = at + left.min(WINDOW) as u64;
+            hasher.write(cursor.bytes(at..end)?);
+            at = end;
+        }
+        hasher.write_u64(value.end - value.start);
+        Ok(hasher.finish())
+    }
+}
+
+fn hashes(elements: &[Element]) -> Vec<u64> {
+    elements.iter().map(|element| element.hash).collect()
+}
