@@ -1,5 +1,6 @@
 //! `protosplit merge`.
 
+mod salvaged;
 mod several;
 
 use std::fs::File;
@@ -55,6 +56,9 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(opened) = source::special(&input, schema, limits, progress.clone())? {
         return several::run(&input, &opened, args, output);
     }
+    if args.skip_damaged {
+        return salvaged::run(&input, args, progress, output);
+    }
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
         .progress(progress);
@@ -97,7 +101,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.note(warning);
     }
     let report = Report::new(&target, &input, merged, &options);
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

@@ -85,7 +85,15 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     }
     let original = Original::find(args.against.as_deref())?;
     let original = original.as_ref().map(|original| original.path.as_path());
-    let options = options(&input, &args.reading)?
+    let options = match options(&input, &args.reading) {
+        Ok(options) => options,
+        // A file that can't be opened was looked at all the same, and this is what came out.
+        Err(failure) if input.form == Form::Chunked && failure.exit() == Exit::Bad => {
+            return unopened(&input, failure, args, output);
+        }
+        Err(failure) => return Err(failure),
+    };
+    let options = options
         .threads(args.threads.threads)
         .progress(output.reading("verifying"));
     let known = options.descriptor.as_ref();
@@ -107,7 +115,13 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         message: known.map(|known| known.full_name().to_owned()),
         ..Report::default()
     };
-    let mut failures = report.read(&input, &options, deep.is_some())?;
+    let mut failures = match report.read(&input, &options, deep.is_some()) {
+        Ok(failures) => failures,
+        Err(failure) if input.form == Form::Chunked && failure.exit() == Exit::Bad => {
+            return unopened(&input, failure, args, output);
+        }
+        Err(failure) => return Err(failure),
+    };
     if let Some(size) = report.merged_bytes
         && (deep.is_some() || args.against.is_some())
     {
@@ -129,7 +143,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .iter()
         .map(|failure| failure.message().to_owned())
         .collect();
-    output.report(args.json, &report, |report, _| report.text())?;
+    match report.ok {
+        true => output.done(args.json, &report, |report, _| report.text())?,
+        false => output.report(args.json, &report, |report, _| report.text())?,
+    }
     failures
         .iter()
         .for_each(|failure| output.error(failure.message()));
@@ -139,6 +156,27 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         .map(Failure::exit)
         .max_by_key(|exit| exit.code());
     Ok(worst.unwrap_or(Exit::Done))
+}
+
+/// Reports a file that is in chunks and can't be opened: one that was cut, or whose trailer is
+/// damaged.
+fn unopened(
+    input: &Input,
+    failure: Failure,
+    args: &VerifyArgs,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    if args.json {
+        let report = Report {
+            file: crate::input::shown(&input.file),
+            split: true,
+            checksums: true,
+            problems: vec![failure.message().to_owned()],
+            ..Report::default()
+        };
+        output.json(&report)?;
+    }
+    Err(failure)
 }
 
 /// The message that a merge is compared with.

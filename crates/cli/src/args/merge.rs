@@ -13,6 +13,10 @@ folder of a SavedModel, and OUTPUT a new folder: everything is copied there, wit
 saved_model.pb in place of saved_model.cpb, and with the fingerprint.pb that goes with
 it. If OUTPUT ends in .pb, only the message is written.
 
+With --skip-damaged a damaged file gives what can be had of it: the values of chunks that
+are damaged, or in a file that is missing, are empty in OUTPUT, and listed. Exit status 1 if
+any are.
+
 Every checksum is verified on the way. Files that protosplit wrote need no type.
 Others may: it is asked for where the merge depends on it.
 
@@ -21,6 +25,7 @@ Examples:
   protosplit merge small/ -o whole/
   protosplit merge small/ -o whole.pb
   protosplit merge graph.cpb -o - | sha256sum
+  protosplit merge damaged.cpb -o rest.pb --skip-damaged
   protosplit merge theirs.cpb -o theirs.pb --message tensorflow.GraphDef
       A file that TensorFlow wrote, under a name that doesn't tell its type.
   protosplit merge theirs.cpb -o theirs.pb --assume-plain
@@ -34,6 +39,9 @@ pub(crate) struct MergeArgs {
     /// The file to write; for a folder, a new one, or a name ending in .pb; - for standard output
     #[arg(short, long)]
     pub(crate) output: PathBuf,
+    /// Leave out what is damaged, and list the paths that are lost
+    #[arg(long)]
+    pub(crate) skip_damaged: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
     /// Leave a SavedModel's fingerprint.pb as it is

@@ -62,7 +62,7 @@ pub(super) fn run(
         files: opened.files().iter().map(|file| shown(file)).collect(),
         split: false,
     };
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

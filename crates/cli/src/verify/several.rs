@@ -74,7 +74,10 @@ pub(super) fn run(
         .iter()
         .map(|failure| failure.message().to_owned())
         .collect();
-    output.report(args.json, &report, |report, _| report.text())?;
+    match report.ok {
+        true => output.done(args.json, &report, |report, _| report.text())?,
+        false => output.report(args.json, &report, |report, _| report.text())?,
+    }
     failures
         .iter()
         .for_each(|failure| output.error(failure.message()));

@@ -74,8 +74,39 @@ pub(crate) fn open_sources<S: ReadAt>(
 
 /// The trailer of a `.cpb` file, whatever became of its chunks.
 pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
-    let (_, _, trailer, ..) = read_trailer_of(open_file(path)?, limits)?;
-    Ok(trailer)
+    let begun = read_trailer_of(open_file(path)?, limits);
+    match begun {
+        Ok((_, _, trailer, ..)) => Ok(trailer),
+        Err(error) => search_trailer(path, limits)?.ok_or(error),
+    }
+}
+
+/// How far from its end a file is searched for a trailer whose place the chunks in front of it don't
+/// tell: where a block begins, the file tells it itself.
+const SEARCHED: u64 = 64 << 10;
+
+/// A trailer that ends the file, and that no sound chunk leads to.
+fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
+    let source = open_file(path)?;
+    let size = source.size()?;
+    let file = open_records(source)?;
+    for begin in (size.saturating_sub(SEARCHED)..size).rev() {
+        let Ok(chunk) = file.chunk_header_at(record_file::ChunkOffset(begin)) else {
+            continue;
+        };
+        if chunk.header.num_records != 1 || chunk.header.decoded_data_size > limits.max_trailer_size
+        {
+            continue;
+        }
+        let Ok(bytes) = file.read_record(RecordPosition::new(begin, 0)) else {
+            continue;
+        };
+        let trailer = Trailer::parse_level(&bytes, limits);
+        if let Some(trailer) = trailer.ok().filter(|trailer| trailer.level() == 0) {
+            return Ok(Some(trailer));
+        }
+    }
+    Ok(None)
 }
 
 /// What is known of a file once its trailer was read.

@@ -1,0 +1,166 @@
+//! Merging what can be had of a damaged file.
+
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use proto_splitter::atomic::{AtomicFile, at_target};
+use proto_splitter::directory::{MODEL_STEM, rebuild};
+use proto_splitter::edit::{Loss, Salvaged, salvage};
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::progress::Progress;
+use proto_splitter::{Error, SaveOptions};
+use serde::Serialize;
+
+use super::options;
+use crate::Exit;
+use crate::args::MergeArgs;
+use crate::failure::Failure;
+use crate::fingerprint::note_refusal;
+use crate::input::{Form, Input, PLAIN, STANDARD, shown, with_extension};
+use crate::output::{Output, one_line};
+use crate::size;
+use crate::source;
+use crate::split::shown_path;
+use crate::types::Types;
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 256 << 10;
+
+#[derive(Debug, Serialize)]
+struct Report {
+    output: String,
+    input: String,
+    output_bytes: u64,
+    lost: Vec<LostPlace>,
+}
+
+/// What is missing of the message.
+#[derive(Debug, Serialize)]
+struct LostPlace {
+    path: String,
+    what: String,
+    chunk: u64,
+    why: String,
+}
+
+pub(super) fn run(
+    input: &Input,
+    args: &MergeArgs,
+    progress: Progress,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    if input.form == Form::Plain {
+        let name = shown(&input.file);
+        return Err(Failure::usage(format!(
+            "--skip-damaged: {name}: one message, not in chunks: it has no checksums to tell damage by"
+        )));
+    }
+    let failed = |error: Error| Failure::of(&input.file, &error);
+    let types = Types::load(&args.reading.schema)?;
+    // A file that can't be opened as a whole may not tell its type.
+    let reading = options(input, &args.reading).unwrap_or_else(|_| {
+        MergeOptions::new()
+            .descriptor(types.asked_or_of_input(input))
+            .assume_plain(args.reading.assume_plain)
+            .limits(args.reading.limits())
+    });
+    let reading = reading.threads(args.threads.threads).progress(progress);
+    let salvaged = salvage(&input.file, &reading).map_err(failed)?;
+    let known = match &reading.descriptor {
+        Some(known) => Some(known.clone()),
+        None => types.of_chunked(&input.file, &salvaged.file).ok().flatten(),
+    };
+    let reading = reading.descriptor(known);
+    let lost = |loss: &Loss| LostPlace {
+        path: loss.path.display(reading.descriptor.as_ref()),
+        what: loss.what.to_string(),
+        chunk: loss.chunk,
+        why: loss.why.clone(),
+    };
+    let mut report = Report {
+        output: args.output.display().to_string(),
+        input: shown(&input.file),
+        output_bytes: 0,
+        lost: salvaged.lost.iter().map(lost).collect(),
+    };
+    let exit = match report.lost.is_empty() {
+        true => Exit::Done,
+        false => Exit::Bad,
+    };
+    if args.output == Path::new(STANDARD) {
+        salvaged.file.merge_to(output, &reading).map_err(failed)?;
+        report
+            .lost
+            .iter()
+            .for_each(|lost| output.error(lost.text()));
+        return Ok(exit);
+    }
+    source::check_apart(salvaged.file.paths(), &args.output)?;
+    let merge = |target: &Path, force: bool| {
+        write(&salvaged, &reading, &input.file, target, force).map_err(failed)
+    };
+    let to_file = args.output.extension().is_some_and(|end| end == PLAIN);
+    report.output_bytes = match &input.folder {
+        Some(folder) if !to_file => {
+            let saving = SaveOptions::new()
+                .force(args.force)
+                .keep_fingerprint(args.keep_fingerprint)
+                .progress(output.line().copies())
+                .cancelled_by(output.interrupt().heed());
+            let fill = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
+            let rebuilt = rebuild(folder, &args.output, &saving, fill)?;
+            note_refusal(&rebuilt.fingerprint, output);
+            let target = with_extension(&args.output.join(MODEL_STEM), PLAIN);
+            report.output = target.display().to_string();
+            rebuilt.filled
+        }
+        _ => merge(&args.output, args.force)?,
+    };
+    match exit {
+        Exit::Done => output.done(args.json, &report, |report, _| report.text())?,
+        _ => output.report(args.json, &report, |report, _| report.text())?,
+    }
+    Ok(exit)
+}
+
+fn write(
+    salvaged: &Salvaged,
+    reading: &MergeOptions,
+    read: &Path,
+    target: &Path,
+    force: bool,
+) -> Result<u64, Error> {
+    let mut out = AtomicFile::create(target, force)?;
+    out.restrict_to_files([read])?;
+    let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
+    let merged = salvaged
+        .file
+        .merge_to(&mut sink, reading)
+        .and_then(|merged| Ok(sink.flush().map(|()| merged)?))
+        .map_err(|error| at_target(error, target))?;
+    drop(sink);
+    out.commit()?;
+    Ok(merged.size)
+}
+
+impl LostPlace {
+    fn text(&self) -> String {
+        let path = shown_path(&self.path);
+        format!("lost {path}: {}: {}", self.what, one_line(&self.why))
+    }
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let (output, bytes) = (one_line(&self.output), size::show(self.output_bytes));
+        let lost = match self.lost.len() {
+            0 => "nothing is damaged".to_owned(),
+            count => format!("{} lost", size::count(count, "place")),
+        };
+        let mut text = format!("{output}: {bytes}: {lost}\n");
+        for lost in &self.lost {
+            text.push_str(&format!("  {}\n", lost.text()));
+        }
+        text
+    }
+}
