@@ -91,7 +91,7 @@ that can't be read or written, 130 stopped by Ctrl-C. `protosplit help COMMAND` 
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Say nothing but results and errors, and show no progress
+    /// Say nothing if all goes well, and show no progress
     #[arg(short, long, global = true, display_order = 900)]
     pub(crate) quiet: bool,
     /// Tell what is done and how long it takes; -vv tells it of each chunk

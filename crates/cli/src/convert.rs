@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
     };
     note_refusal(&saved.fingerprint, output);
     let report = Report::new(&saved)?;
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

@@ -10,8 +10,15 @@ use crate::args::Cli;
 use crate::output::Output;
 
 /// Prints what clap has to say: help and version as results, everything else as wrong usage, which
-/// is one line like any error.
+/// is one line like any error. Who only types the name gets help, too.
 pub(crate) fn explain(error: &clap::Error, args: &[OsString], output: &mut Output<'_>) -> Exit {
+    if args.len() < 2 {
+        let help = Cli::command().render_help().to_string();
+        return match output.print(&help).and_then(|()| output.flush()) {
+            Ok(()) => Exit::Usage,
+            Err(failure) => failure.exit(),
+        };
+    }
     let text = error.render().to_string();
     if matches!(
         error.kind(),

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &ExportArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         output_bytes,
         left_out: left_out.into_iter().map(|tensor| tensor.name).collect(),
     };
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn run_externalize(
         left_in: plan.left().map(left).collect(),
         mapped: args.mmap,
     };
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     if report.mapped && report.output.is_some() && !report.moved.is_empty() {
         output.note("warning: the model maps its constants from absolute paths: it can't be moved or copied elsewhere");
     }
@@ -166,7 +166,7 @@ pub(crate) fn run_internalize(
         split: made.form == ModelForm::Chunked,
         message_bytes: made.message_size,
     };
-    output.report(args.json, &report, |report, _| {
+    output.done(args.json, &report, |report, _| {
         let form = if report.split {
             "in chunks"
         } else {

@@ -121,6 +121,20 @@ impl<'a> Output<'a> {
         self.print(&harmless(&text(report, width)))
     }
 
+    /// Reports that something was done or is in order: what nobody needs to be told who asked for
+    /// quiet, unless as JSON.
+    pub(crate) fn done<R: Serialize>(
+        &mut self,
+        json: bool,
+        report: &R,
+        text: impl FnOnce(&R, Option<usize>) -> String,
+    ) -> Result<(), Failure> {
+        match self.quiet && !json {
+            true => Ok(()),
+            false => self.report(json, report, text),
+        }
+    }
+
     /// Prints a result as one line of JSON.
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
         self.write_out(|stdout| {

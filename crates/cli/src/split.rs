@@ -53,7 +53,10 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         output.note(format_args!("removed {removed}, which was in the way"));
     }
     note_removed(&report.removed_files, output);
-    output.report(args.json, &report, |report, _| report.text(args))?;
+    match args.dry_run {
+        true => output.report(args.json, &report, |report, _| report.text(args))?,
+        false => output.done(args.json, &report, |report, _| report.text(args))?,
+    }
     Ok(Exit::Done)
 }
 

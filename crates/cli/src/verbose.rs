@@ -2,55 +2,178 @@
 //! is done.
 
 use std::fmt;
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
+use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
-use tracing::{Event, Subscriber};
-use tracing_subscriber::fmt::format::{FmtSpan, Writer};
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
+use tracing::span::{Attributes, Id};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
+
+use crate::output::one_line;
+use crate::size;
 
 /// Shows what is done, with how long it took; at verbosity 0 warnings alone. Once per process: the
 /// first call counts.
 pub(crate) fn show(verbosity: u8) {
     let level = match verbosity {
-        0 => {
-            let warnings = tracing_subscriber::fmt()
-                .with_writer(std::io::stderr)
-                .with_max_level(LevelFilter::WARN)
-                .event_format(Warning)
-                .finish();
-            let _ = tracing::subscriber::set_global_default(warnings);
-            return;
-        }
+        0 => LevelFilter::WARN,
         1 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    let subscriber = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(false)
-        .with_max_level(level)
-        .with_span_events(FmtSpan::CLOSE)
-        .finish();
+    let subscriber = Registry::default().with(Telling.with_filter(level));
     // Another program that runs the command may have a subscriber of its own.
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// One line, as errors are.
-struct Warning;
+/// Tells what is done, in sentences.
+struct Telling;
 
-impl<S, N> FormatEvent<S, N> for Warning
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        writer.write_str("protosplit: warning: ")?;
-        context.format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
+/// A step of the work.
+#[derive(Debug, Default)]
+struct Step {
+    chunk: Option<u64>,
+    chunks: Option<u64>,
+    bytes: Option<u64>,
+    /// What it is done to, or how.
+    words: Vec<String>,
+    begun: Option<Instant>,
+    worked: Duration,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut step = Step::default();
+        attributes.record(&mut step);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(step);
+        }
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(step) = span.extensions_mut().get_mut::<Step>()
+        {
+            step.begun = Some(Instant::now());
+        }
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(step) = span.extensions_mut().get_mut::<Step>()
+            && let Some(begun) = step.begun.take()
+        {
+            step.worked += begun.elapsed();
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if let Some(span) = context.span(&id)
+            && let Some(step) = span.extensions().get::<Step>()
+        {
+            let indent = match *span.metadata().level() {
+                Level::TRACE => "  ",
+                _ => "",
+            };
+            tell(&format!("{indent}{}", step.said(span.name())));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut said = Said(String::new());
+        event.record(&mut said);
+        let what = match *event.metadata().level() {
+            Level::ERROR | Level::WARN => "warning: ",
+            _ => "",
+        };
+        tell(&format!("{what}{}", said.0));
+    }
+}
+
+/// One line, as errors are.
+fn tell(line: &str) {
+    // There is no place left to report to if this fails.
+    let _ = writeln!(io::stderr().lock(), "protosplit: {line}");
+}
+
+impl Step {
+    /// `wrote 3 chunks, 146.7 KiB (150241 bytes), in 21.1 ms`.
+    fn said(&self, name: &str) -> String {
+        let mut said = vec![verb(name).to_owned()];
+        if let Some(chunk) = self.chunk {
+            said.push(format!(" chunk {chunk},"));
+        }
+        if let Some(chunks) = self.chunks {
+            let chunks = usize::try_from(chunks).unwrap_or(usize::MAX);
+            said.push(format!(" {},", size::count(chunks, "chunk")));
+        }
+        for word in &self.words {
+            said.push(format!(" {word},"));
+        }
+        if let Some(bytes) = self.bytes {
+            said.push(format!(" {} ({bytes} bytes),", size::show(bytes)));
+        }
+        said.push(format!(" in {:.1?}", self.worked));
+        one_line(&said.concat())
+    }
+}
+
+/// What was done in a step of this name.
+fn verb(name: &str) -> &str {
+    match name {
+        "plan" => "planned",
+        "write" => "wrote",
+        "open" => "opened",
+        "read" => "read",
+        "find" => "found",
+        "copy" => "copied",
+        "check" => "checked",
+        "compress" => "compressed",
+        "unpack" => "unpacked",
+        "tree" => "measured",
+        "hash" => "hashed",
+        "fill" => "put in memory",
+        "compare bytes" => "compared the bytes of",
+        "compare fields" => "compared the fields of",
+        other => other,
+    }
+}
+
+impl Visit for Step {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match field.name() {
+            "chunk" => self.chunk = Some(value),
+            "chunks" => self.chunks = Some(value),
+            "bytes" => self.bytes = Some(value),
+            name => self.words.push(format!("{name} {value}")),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let value = format!("{value:?}");
+        match field.name() {
+            // The whole message is at no path.
+            "path" if value.is_empty() => self.words.push("the message".into()),
+            "path" => self.words.push(value),
+            name => self.words.push(format!("{name} {value}")),
+        }
+    }
+}
+
+/// What an event says.
+struct Said(String);
+
+impl Visit for Said {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if !self.0.is_empty() {
+            self.0.push(' ');
+        }
+        match field.name() {
+            "message" => self.0.push_str(&one_line(&format!("{value:?}"))),
+            name => self.0.push_str(&one_line(&format!("{name}={value:?}"))),
+        }
     }
 }

@@ -75,7 +75,7 @@ pub(crate) struct SplitArgs {
     pub(crate) value_chunk_size: ValueSize,
     /// tensorflow: TensorFlow reads the file; extended: every value can be cut, and there can be
     /// several files
-    #[arg(long, value_name = "NAME", default_value = "tensorflow", value_parser = ValueParser::new(profile))]
+    #[arg(long, value_name = "NAME", default_value = "tensorflow", value_parser = profile())]
     pub(crate) profile: Profile,
     /// Largest size of a chunk that is a bytes or string value [default: any size; extended:
     /// --max-chunk-size]

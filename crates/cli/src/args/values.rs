@@ -1,5 +1,6 @@
 //! Values of options: sizes and compressions.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use proto_splitter::split::{
     ChunkCompression, LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, Profile,
 };
@@ -35,9 +36,9 @@ pub(super) fn file_size(text: &str) -> Result<u64, String> {
     }
 }
 
-pub(super) fn profile(text: &str) -> Result<Profile, String> {
-    text.parse()
-        .map_err(|error: proto_splitter::Error| error.to_string())
+/// The profiles by their names, which a shell can complete.
+pub(super) fn profile() -> impl TypedValueParser<Value = Profile> {
+    PossibleValuesParser::new(["tensorflow", "extended"]).try_map(|name| name.parse::<Profile>())
 }
 
 pub(super) fn largest_value(text: &str) -> Result<u64, String> {

@@ -77,6 +77,6 @@ pub(super) fn run(
         output_bytes: written.output_size,
         notes: Vec::new(),
     };
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }

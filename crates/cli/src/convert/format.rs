@@ -86,7 +86,7 @@ pub(super) fn run(
         output_bytes: converted.bytes,
         notes: converted.notes,
     };
-    output.report(args.json, &report, |report, _| report.text())?;
+    output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
 }
 

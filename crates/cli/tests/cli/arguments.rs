@@ -177,3 +177,61 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
     assert!(run([&"layout", &empty]).ok().contains("0 B (0 bytes)"));
     assert!(!nowhere.exists());
 }
+
+#[test]
+fn who_types_the_name_alone_gets_help() {
+    let ran = run([]);
+    assert_eq!((ran.exit, ran.err.as_str()), (Exit::Usage, ""));
+    assert!(ran.out.contains("Usage: protosplit"), "{}", ran.out);
+    assert!(ran.out.contains("Examples:"), "{}", ran.out);
+}
+
+#[test]
+fn with_q_nothing_is_said_if_all_goes_well() {
+    let dir = Dir::new();
+    let model = dir.copy(
+        &fixture("keras_mlp").join("saved_model.pb"),
+        "saved_model.pb",
+    );
+    let [chunked, merged, edited] = ["m", "merged.pb", "edited.pb"].map(|name| dir.path(name));
+    let cpb = dir.path("m.cpb");
+    let commands: [&[&dyn AsRef<std::path::Path>]; 6] = [
+        &[
+            &"split",
+            &model,
+            &"-o",
+            &chunked,
+            &"--max-chunk-size",
+            &"10KiB",
+        ],
+        &[&"verify", &cpb],
+        &[&"merge", &cpb, &"-o", &merged],
+        &[&"diff", &cpb, &merged],
+        &[&"strip", &model, &"--tensors", &"-o", &edited],
+        &[
+            &"recompress",
+            &cpb,
+            &"--compression",
+            &"none",
+            &"-o",
+            &edited,
+            &"--force",
+        ],
+    ];
+    for command in commands {
+        let command = command
+            .iter()
+            .copied()
+            .chain([&"-q" as &dyn AsRef<std::path::Path>]);
+        assert_eq!(run_all(command).ok(), "");
+    }
+    // What is asked for is printed all the same.
+    assert!(!run([&"info", &cpb, &"-q"]).ok().is_empty());
+    assert!(!run([&"verify", &cpb, &"-q", &"--json"]).ok().is_empty());
+}
+
+#[test]
+fn the_profiles_are_completed() {
+    let script = run([&"completions", &"bash"]).ok();
+    assert!(script.contains("\"tensorflow extended\""));
+}

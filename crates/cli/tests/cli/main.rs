@@ -8,6 +8,8 @@ mod arguments;
 mod bombs;
 mod cat;
 mod convert;
+mod damage;
+mod diff;
 mod documentation;
 mod edit;
 mod every_command;

@@ -33,8 +33,7 @@ fn the_status_says_how_it_ended() {
         "{err}"
     );
     for wrong in [
-        &[][..],
-        &["frobnicate"],
+        &["frobnicate"][..],
         &["split"],
         &["info", "/nowhere"],
         &["merge", "/nowhere"],

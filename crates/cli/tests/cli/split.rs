@@ -317,9 +317,9 @@ fn sizes_and_compressions_out_of_range_are_wrong_usage() {
     let file = fixture("keras_mlp/saved_model.pb");
     for (option, value, hint) in [
         ("--max-chunk-size", "2147483148", "at most 2147483147 bytes"),
-        ("--max-chunk-size", "2GiB", "at most 2147483147 bytes"),
+        ("--max-chunk-size", "2.5GiB", "at most 2147483147 bytes"),
         ("--max-chunk-size", "0", "0 bytes"),
-        ("--max-chunk-size", "64MB", "write 64MiB"),
+        ("--max-chunk-size", "64MX", "is not a unit"),
         ("--value-chunk-size", "0", "0 bytes"),
         ("--value-chunk-size", "all", "a size is"),
         ("--compression", "lzma", "lzma"),

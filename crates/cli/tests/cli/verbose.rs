@@ -6,8 +6,13 @@ use serde_json::Value;
 
 use crate::support::{Dir, fixture};
 
-/// A span that was closed: `DEBUG`, `plan` and what it carries.
-type Told = (String, String, Vec<(String, u64)>);
+/// A step that is done: whether it is one of the whole, what was done, and its bytes.
+#[derive(Debug)]
+struct Told {
+    is_stage: bool,
+    verb: String,
+    bytes: Option<u64>,
+}
 
 /// Runs the command, and says what it told.
 fn told(dir: &Dir, args: &str) -> Vec<Told> {
@@ -16,29 +21,29 @@ fn told(dir: &Dir, args: &str) -> Vec<Told> {
     let ran = command.output().unwrap();
     let err = String::from_utf8(ran.stderr).unwrap();
     assert!(ran.status.success(), "{args}: {err}");
-    err.lines().filter_map(span).collect()
+    err.lines().filter_map(step).collect()
 }
 
-/// `TIME LEVEL outer{..}:inner{name=number ..}: module: close ..`, of which the innermost span is
-/// the one that ended.
-fn span(line: &str) -> Option<Told> {
-    let (front, _) = line.split_once(": close ")?;
-    let (front, _module) = front.rsplit_once(": ")?;
-    let level = front.split_whitespace().nth(1)?;
-    let (spans, fields) = front.strip_suffix('}')?.rsplit_once('{')?;
-    let name = spans.rsplit([' ', ':']).next()?;
-    let numbers = fields.split(' ').filter_map(|field| {
-        let (name, number) = field.split_once('=')?;
-        Some((name.to_owned(), number.parse().ok()?))
-    });
-    Some((level.to_owned(), name.to_owned(), numbers.collect()))
+/// `protosplit: wrote 3 chunks, 2.0 KiB (2048 bytes), in 1.5ms`; steps with a chunk are indented.
+fn step(line: &str) -> Option<Told> {
+    let said = line.strip_prefix("protosplit: ")?;
+    let (said, _time) = said.rsplit_once(", in ")?;
+    let (verb, _) = said.trim_start().split_once(' ')?;
+    let bytes = said.rsplit_once('(').map(|(_, bytes)| bytes);
+    let bytes = bytes.and_then(|bytes| bytes.strip_suffix(" bytes)"));
+    Some(Told {
+        is_stage: !said.starts_with(' '),
+        verb: verb.to_owned(),
+        bytes: bytes.map(|bytes| bytes.parse().unwrap()),
+    })
 }
 
-/// The bytes of the spans of one name, in ascending order.
-fn bytes(told: &[Told], level: &str, name: &str) -> Vec<u64> {
-    let spans = told.iter().filter(|told| told.0 == level && told.1 == name);
-    let bytes = |told: &Told| told.2.iter().find(|field| field.0 == "bytes").unwrap().1;
-    let mut bytes: Vec<u64> = spans.map(bytes).collect();
+/// The bytes of the steps of one name, in ascending order.
+fn bytes(told: &[Told], is_stage: bool, verb: &str) -> Vec<u64> {
+    let steps = told
+        .iter()
+        .filter(|told| told.is_stage == is_stage && told.verb == verb);
+    let mut bytes: Vec<u64> = steps.map(|told| told.bytes.unwrap()).collect();
     bytes.sort_unstable();
     bytes
 }
@@ -70,24 +75,24 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
 
     for [plain, compressed] in split {
         for told in [&plain, &compressed] {
-            assert_eq!(bytes(told, "DEBUG", "plan"), [size]);
-            assert_eq!(bytes(told, "DEBUG", "write"), [all]);
-            assert_eq!(bytes(told, "TRACE", "read"), chunks);
+            assert_eq!(bytes(told, true, "planned"), [size]);
+            assert_eq!(bytes(told, true, "wrote"), [all]);
+            assert_eq!(bytes(told, false, "read"), chunks);
         }
         // Neighbours that are small are written to a file together.
-        assert_eq!(bytes(&plain, "TRACE", "write").iter().sum::<u64>(), all);
-        assert!(bytes(&plain, "TRACE", "compress").is_empty());
-        assert_eq!(bytes(&compressed, "TRACE", "compress"), chunks);
+        assert_eq!(bytes(&plain, false, "wrote").iter().sum::<u64>(), all);
+        assert!(bytes(&plain, false, "compressed").is_empty());
+        assert_eq!(bytes(&compressed, false, "compressed"), chunks);
     }
 
     for merge in ["merge m -o -", "merge m -o merged.pb --force"] {
         let told = told(&dir, &format!("{merge} -vv"));
-        assert_eq!(bytes(&told, "DEBUG", "plan"), [all], "{merge}");
-        assert_eq!(bytes(&told, "DEBUG", "write"), [size], "{merge}");
-        assert_eq!(bytes(&told, "TRACE", "read"), chunks, "{merge}");
+        assert_eq!(bytes(&told, true, "planned"), [all], "{merge}");
+        assert_eq!(bytes(&told, true, "wrote"), [size], "{merge}");
+        assert_eq!(bytes(&told, false, "read"), chunks, "{merge}");
     }
     let verify = told(&dir, "verify m -vv");
-    assert_eq!(bytes(&verify, "DEBUG", "read"), [all]);
+    assert_eq!(bytes(&verify, true, "read"), [all]);
 
     for args in [
         "split saved_model.pb -o m --force --max-chunk-size 20KiB -v",
@@ -95,9 +100,6 @@ fn stages_are_told_with_their_bytes_and_with_vv_each_chunk() {
     ] {
         let told = told(&dir, args);
         assert!(!told.is_empty(), "{args}");
-        assert!(
-            told.iter().all(|told| told.0 == "DEBUG"),
-            "{args}: {told:?}"
-        );
+        assert!(told.iter().all(|told| told.is_stage), "{args}: {told:?}");
     }
 }
