@@ -133,6 +133,14 @@ struct Job<'a> {
     values: Vec<PathBuf>,
 }
 
+/// A message, wherever it is read.
+struct Read {
+    message: Arc<dyn ReadAt>,
+    /// The profile of what is written in chunks.
+    profile: Profile,
+    files: Vec<PathBuf>,
+}
+
 impl<'a> Job<'a> {
     fn open(file: &Path, args: &'a EditingArgs) -> Result<Self, Failure> {
         input::check_named(&args.output)?;
@@ -169,13 +177,17 @@ impl<'a> Job<'a> {
         Ok(value.into())
     }
 
-    /// The profile of what is written in chunks, and where the message is read.
-    fn message(&self) -> Result<(Arc<dyn ReadAt>, Profile, Vec<PathBuf>), Failure> {
+    fn message(&self) -> Result<Read, Failure> {
         let failed = |error: Error| Failure::of(&self.input.file, &error);
         let source = Source::open(&self.input, &self.reading)?;
         let files = source.files(&self.input);
+        let read = |message, profile| Read {
+            message,
+            profile,
+            files,
+        };
         Ok(match source {
-            Source::Plain(file) => (Arc::new(file), Profile::default(), files),
+            Source::Plain(file) => read(Arc::new(file), Profile::default()),
             Source::Chunked(file) => {
                 let profile = match file.trailer().metadata().extended_message {
                     Some(_) => Profile::Extended,
@@ -183,10 +195,10 @@ impl<'a> Job<'a> {
                 };
                 let descriptor = self.reading.descriptor.clone();
                 let merged = MergedMessage::new(*file, descriptor).map_err(failed)?;
-                (Arc::new(merged), profile, files)
+                read(Arc::new(merged), profile)
             }
             Source::Assembled(opened) => match opened.plain() {
-                Some((bytes, _)) => (bytes.clone(), Profile::default(), files),
+                Some((bytes, _)) => read(bytes.clone(), Profile::default()),
                 None => {
                     let message = "tensors, and no message that could be changed";
                     return Err(failed(Error::new(ErrorKind::InvalidConfig, message)));
@@ -212,7 +224,11 @@ impl<'a> Job<'a> {
         let changes = changes.names(member_names());
         let form = self.form();
         rewrite::check_several(&self.args.out, &self.input, form)?;
-        let (message, profile, files) = self.message()?;
+        let Read {
+            message,
+            profile,
+            files,
+        } = self.message()?;
         let read = files.iter().chain(&self.values);
         crate::source::check_apart(read, &self.args.output)?;
         let changed = changes
