@@ -68,7 +68,7 @@ pub use proto_splitter_core::proto::{
 pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
 pub use proto_splitter_core::{
     ChunkedFile, Error, ErrorKind, MergedMessage, Result, atomic, compare, container, edit, merge,
-    path, progress, rope, schema, size_tree, split, tensor, view, wire,
+    parts, path, progress, rope, schema, size_tree, split, tensor, view, wire,
 };
 /// The crates whose types are in signatures of this one, in the versions that they are of.
 #[doc(no_inline)]

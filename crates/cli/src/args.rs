@@ -10,6 +10,7 @@ mod export;
 mod externalize;
 mod fingerprint;
 mod get;
+mod in_parts;
 mod info;
 mod layout;
 mod ls;
@@ -38,6 +39,7 @@ pub(crate) use export::{ExportArgs, ExportFormat};
 pub(crate) use externalize::{ExternalizeArgs, InternalizeArgs};
 pub(crate) use fingerprint::FingerprintArgs;
 pub(crate) use get::{GetArgs, GetFormat};
+pub(crate) use in_parts::InPartsArgs;
 pub(crate) use info::InfoArgs;
 pub(crate) use layout::LayoutArgs;
 pub(crate) use ls::LsArgs;
@@ -47,7 +49,7 @@ pub(crate) use pieces::PiecesArgs;
 pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use reading::{PartsArgs, ReadingArgs};
 pub(crate) use rewrite::{RecompressArgs, ReplaceArgs, RewriteArgs};
-pub(crate) use running::Shown;
+pub(crate) use running::{Shown, ThreadsArgs};
 pub(crate) use samediff::{
     AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
     SameDiffCommand, TagForm, TagsArgs, WritingArgs,

@@ -30,6 +30,7 @@ mod failure;
 mod fingerprint;
 mod foreign;
 mod get;
+mod in_parts;
 mod info;
 mod input;
 mod interrupt;

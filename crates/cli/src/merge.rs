@@ -9,6 +9,7 @@ use std::path::Path;
 
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::{MergeOptions, Merged, Merger};
+use proto_splitter::parts::PartsPlan;
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ use crate::Exit;
 use crate::args::{MergeArgs, ReadingArgs};
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
+use crate::in_parts;
 use crate::input::{self, Form, Input, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
 use crate::size;
@@ -41,8 +43,12 @@ struct Report {
 }
 
 pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.input, &args.reading.schema.companion)?;
-    let streams = args.output == Path::new(STANDARD);
+    let (in_parts, threads, limits) = (&args.in_parts, &args.threads, args.reading.limits());
+    if let Some(ended) = in_parts::run(in_parts, "merge", threads, limits, args.json, output) {
+        return ended;
+    }
+    let input = input::find_with(args.input(), &args.reading.schema.companion)?;
+    let streams = args.output() == Path::new(STANDARD);
     if streams && args.json {
         let message = "--json: standard output is where the message goes";
         return Err(Failure::usage(message));
@@ -54,6 +60,9 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     };
     let (schema, limits) = (&args.reading.schema, args.reading.limits());
     if let Some(opened) = source::special(&input, schema, limits, progress.clone())? {
+        if in_parts.plan_only.is_some() {
+            return Err(in_parts::only_chunked("merge"));
+        }
         return several::run(&input, &opened, args, output);
     }
     if args.skip_damaged {
@@ -62,10 +71,14 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let options = options(&input, &args.reading)?
         .threads(args.threads.threads)
         .progress(progress);
+    if let Some(path) = &in_parts.plan_only {
+        let plan = plan(args, &input, &options)?;
+        return in_parts::write_plan(&plan, path, args.json, output);
+    }
     if streams {
         return to_standard_output(&input, &options, output);
     }
-    if input::is_stream(&args.input) && input.form == Form::Plain {
+    if input::is_stream(args.input()) && input.form == Form::Plain {
         let name = input::shown(&input.file);
         return Err(Failure::usage(format!(
             "{name}: a message that isn't in chunks, so there is nothing to merge"
@@ -79,7 +92,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         merged.map_err(|error| Failure::of(&input.file, &error))
     };
     let to_file = args
-        .output
+        .output()
         .extension()
         .is_some_and(|extension| extension == PLAIN);
     let (target, merged) = match &input.folder {
@@ -90,12 +103,12 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
                 .keep_fingerprint(args.keep_fingerprint)
                 .progress(output.line().copies())
                 .cancelled_by(output.interrupt().heed());
-            let rebuilt = rebuild(folder, &args.output, &saving, plain)?;
+            let rebuilt = rebuild(folder, args.output(), &saving, plain)?;
             note_refusal(&rebuilt.fingerprint, output);
-            let target = with_extension(&args.output.join(MODEL_STEM), PLAIN);
+            let target = with_extension(&args.output().join(MODEL_STEM), PLAIN);
             (target, rebuilt.filled)
         }
-        _ => (args.output.clone(), merge(&args.output, args.force)?),
+        _ => (args.output().to_owned(), merge(args.output(), args.force)?),
     };
     if let Some(warning) = warning(&target, merged.size) {
         output.note(warning);
@@ -103,6 +116,20 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     let report = Report::new(&target, &input, merged, &options);
     output.done(args.json, &report, |report, _| report.text())?;
     Ok(Exit::Done)
+}
+
+/// The plan of a merge by several hosts.
+fn plan(args: &MergeArgs, input: &Input, options: &MergeOptions) -> Result<PartsPlan, Failure> {
+    if input.form == Form::Plain
+        || input::is_stream(args.input())
+        || args.output() == Path::new(STANDARD)
+    {
+        return Err(in_parts::only_chunked("merge"));
+    }
+    let options = options.clone().force(args.force);
+    let parts = args.in_parts.count(None);
+    let plan = PartsPlan::merge(&input.file, args.output(), &options, parts);
+    plan.map_err(|error| Failure::of(&input.file, &error))
 }
 
 /// Writes the message to standard output, and nothing else.

@@ -3,6 +3,7 @@
 mod report;
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use prost_reflect::MessageDescriptor;
@@ -10,6 +11,7 @@ use proto_splitter::SaveOptions;
 use proto_splitter::atomic::same_file;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::Limits;
+use proto_splitter::parts::PartsPlan;
 use proto_splitter::progress::Progress;
 use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
 
@@ -17,6 +19,7 @@ use crate::Exit;
 use crate::args::SplitArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
+use crate::in_parts;
 use crate::input::{
     self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, shown, with_extension,
 };
@@ -28,22 +31,30 @@ pub(crate) use report::{OtherFile, note_removed, shown_path};
 use report::{Report, within};
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let (in_parts, threads) = (&args.in_parts, &args.threads);
+    if let Some(ended) = in_parts::run(in_parts, "split", threads, Limits::new(), args.json, output)
+    {
+        return ended;
+    }
     let streams = streams(args);
     if streams {
         check_streams(args)?;
     }
-    let job = if input::is_stream(&args.input) {
+    let job = if input::is_stream(args.input()) {
         Job::of_stream(args, output)?
     } else {
         let metadata =
-            fs::metadata(&args.input).map_err(|error| Failure::io(&args.input, &error))?;
+            fs::metadata(args.input()).map_err(|error| Failure::io(args.input(), &error))?;
         if metadata.is_dir() {
             Job::of_folder(args, output)?
         } else {
-            check_file(&args.input, &metadata)?;
+            check_file(args.input(), &metadata)?;
             Job::of_file(args, output)?
         }
     };
+    if let Some(path) = &in_parts.plan_only {
+        return in_parts::write_plan(&job.plan(args)?, path, args.json, output);
+    }
     let report = match (args.dry_run, streams) {
         (true, _) => job.dry_run(args)?,
         (false, true) => return job.stream(args, output),
@@ -93,8 +104,8 @@ struct Job {
 
 impl Job {
     fn of_file(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let name = args.input.display();
-        if input::form_of(&args.input)? == Form::Chunked {
+        let name = args.input().display();
+        if input::form_of(args.input())? == Form::Chunked {
             return Err(Failure::usage(format!(
                 "{name}: split already; `protosplit merge` makes a .{PLAIN} of it"
             )));
@@ -103,7 +114,7 @@ impl Job {
             Some(_) if streams(args) => None,
             Some(output) if output.is_dir() => {
                 let hint = "a folder, but for a file the output is a prefix, as in";
-                let stem = args.input.file_stem().unwrap_or_default();
+                let stem = args.input().file_stem().unwrap_or_default();
                 let prefix = output.join(stem);
                 return Err(Failure::usage(format!(
                     "{}: {hint} {}",
@@ -112,21 +123,21 @@ impl Job {
                 )));
             }
             Some(output) => Some(prefix_of(output)),
-            None => Some(args.input.with_extension("")),
+            None => Some(args.input().with_extension("")),
         };
-        Job::new(args, args.input.clone(), prefix, false, output)
+        Job::new(args, args.input().to_owned(), prefix, false, output)
     }
 
     fn of_stream(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let name = match input::is_standard(&args.input) {
+        let name = match input::is_standard(args.input()) {
             true => "standard input".to_owned(),
-            false => args.input.display().to_string(),
+            false => args.input().display().to_string(),
         };
         let refuse = |why| Err(Failure::usage(format!("{name}: {why}")));
         let Some(prefix) = &args.output else {
             return refuse("it has no name to call the output by: -o OUTPUT");
         };
-        let input = input::find(&args.input)?;
+        let input = input::find(args.input())?;
         if input.form == Form::Chunked {
             return refuse("split already");
         }
@@ -139,8 +150,8 @@ impl Job {
     }
 
     fn of_folder(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
-        let name = args.input.display();
-        let prefix = args.input.join(MODEL_STEM);
+        let name = args.input().display();
+        let prefix = args.input().join(MODEL_STEM);
         let [chunked, plain] = [CHUNKED, PLAIN].map(|extension| with_extension(&prefix, extension));
         let refuse = |why: String| Err(Failure::usage(format!("{name}: {why}")));
         match (chunked.is_file(), plain.is_file()) {
@@ -152,7 +163,7 @@ impl Job {
             (false, true) => {}
             (false, false) => {
                 let why = format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it");
-                return refuse(match input::recognize(&args.input) {
+                return refuse(match input::recognize(args.input()) {
                     Some(format) => {
                         let title = format.title();
                         format!("{why}, but a {title}: `protosplit convert -o NAME.cpb` cuts that")
@@ -194,7 +205,7 @@ impl Job {
             let message = "the folder of a SavedModel is for TensorFlow, which reads no --profile extended: give its file";
             return Err(Failure::usage(format!(
                 "{}: {message}",
-                args.input.display()
+                args.input().display()
             )));
         }
         let options = SplitOptions::new()
@@ -226,6 +237,20 @@ impl Job {
         })
     }
 
+    /// The plan of a split by several hosts.
+    fn plan(&self, args: &SplitArgs) -> Result<PartsPlan, Failure> {
+        let prefix = self.prefix.as_deref().filter(|_| !self.is_folder);
+        let Some(prefix) = prefix else {
+            let message = "--plan-only: hosts share the split of a file to a file: give a .pb, and a prefix by -o";
+            return Err(Failure::usage(message));
+        };
+        // As many as there are files, if their size was asked for.
+        let one = args.max_file_size.map(|_| NonZeroUsize::MIN);
+        let parts = args.in_parts.count(one);
+        let plan = PartsPlan::split(&self.splitter, &self.source, prefix, &self.options, parts);
+        plan.map_err(|error| Failure::of(&self.file, &error))
+    }
+
     fn dry_run(&self, args: &SplitArgs) -> Result<Report, Failure> {
         let plan = self.splitter.plan(&self.source, &self.options);
         let plan = plan.map_err(|error| Failure::of(&self.file, &error))?;
@@ -236,7 +261,7 @@ impl Job {
             .map(|prefix| with_extension(prefix, extension));
         let written = output
             .as_deref()
-            .is_some_and(|output| !same_file(output, &args.input));
+            .is_some_and(|output| !same_file(output, args.input()));
         Ok(Report::of_plan(&plan, &self.source, output, written))
     }
 
@@ -249,7 +274,7 @@ impl Job {
         if !written.is_split {
             output.note(format_args!(
                 "{}: {}: written as it is, a .{PLAIN}",
-                shown(&args.input),
+                shown(args.input()),
                 within(written.source_size, args)
             ));
         }
@@ -270,7 +295,7 @@ impl Job {
                     .keep_fingerprint(args.keep_fingerprint)
                     .progress(output.line().copies())
                     .cancelled_by(output.interrupt().heed());
-                let rebuilt = rebuild(&args.input, folder, &saving, write)?;
+                let rebuilt = rebuild(args.input(), folder, &saving, write)?;
                 note_refusal(&rebuilt.fingerprint, output);
                 let mut written = rebuilt.filled;
                 if let Some(name) = written.path.file_name() {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter::compare::{Comparison, compare};
 use proto_splitter::merge::{MergeCheck, MergeOptions, SourceCheck};
+use proto_splitter::parts::PartsPlan;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{SourceInput, WireCursor};
 use serde::Serialize;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
+use crate::in_parts;
 use crate::info::hex;
 use crate::input::{self, Form, Input};
 use crate::merge::options;
@@ -69,7 +71,11 @@ struct Against {
 }
 
 pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
-    let input = input::find_with(&args.file, &args.reading.schema.companion)?;
+    let (in_parts, threads, limits) = (&args.in_parts, &args.threads, args.reading.limits());
+    if let Some(ended) = in_parts::run(in_parts, "verify", threads, limits, args.json, output) {
+        return ended;
+    }
+    let input = input::find_with(args.file(), &args.reading.schema.companion)?;
     // What a format checks of its own stands in for neither of the other ways.
     let open = match args.deep || args.against.is_some() {
         true => source::special,
@@ -81,6 +87,9 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
         args.reading.limits(),
         output.reading("verifying"),
     )? {
+        if in_parts.plan_only.is_some() {
+            return Err(in_parts::only_chunked("verification"));
+        }
         return several::run(&input, &opened, args, output);
     }
     let original = Original::find(args.against.as_deref())?;
@@ -96,6 +105,10 @@ pub(crate) fn run(args: &VerifyArgs, output: &mut Output<'_>) -> Result<Exit, Fa
     let options = options
         .threads(args.threads.threads)
         .progress(output.reading("verifying"));
+    if let Some(path) = &in_parts.plan_only {
+        let plan = plan(args, &input, &options)?;
+        return in_parts::write_plan(&plan, path, args.json, output);
+    }
     let known = options.descriptor.as_ref();
     let deep = match (args.deep, known) {
         (true, None) => {
@@ -177,6 +190,19 @@ fn unopened(
         output.json(&report)?;
     }
     Err(failure)
+}
+
+/// The plan of a verification by several hosts.
+fn plan(args: &VerifyArgs, input: &Input, options: &MergeOptions) -> Result<PartsPlan, Failure> {
+    if input.form == Form::Plain || input::is_stream(args.file()) {
+        return Err(in_parts::only_chunked("verification"));
+    }
+    if args.deep || args.against.is_some() {
+        let message = "--plan-only: parts check checksums, and not what --deep and --against do";
+        return Err(Failure::usage(message));
+    }
+    let plan = PartsPlan::verify(&input.file, options, args.in_parts.count(None));
+    plan.map_err(|error| Failure::of(&input.file, &error))
 }
 
 /// The message that a merge is compared with.

@@ -1,9 +1,10 @@
 //! The command line of `protosplit merge`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::in_parts::InPartsArgs;
 use super::reading::ReadingArgs;
 use super::running::ThreadsArgs;
 
@@ -30,17 +31,22 @@ Examples:
       A file that TensorFlow wrote, under a name that doesn't tell its type.
   protosplit merge theirs.cpb -o theirs.pb --assume-plain
       One whose type nobody knows: bytes are taken as bytes, messages as no
-      groups, integer keys as plain varints, and slices are appended.";
+      groups, integer keys as plain varints, and slices are appended.
+  protosplit merge model.cpb -o model.pb --plan-only plan --parts 100
+  protosplit merge --plan plan --part 17
+  protosplit merge --plan plan --commit
+      By several hosts, which write into one hidden file beside the result.";
 
 #[derive(Args, Debug)]
 pub(crate) struct MergeArgs {
     /// A .cpb file, its prefix, or the folder of a SavedModel; - for standard input
-    pub(crate) input: PathBuf,
+    #[arg(required_unless_present = "plan", conflicts_with = "plan")]
+    pub(crate) input: Option<PathBuf>,
     /// The file to write; for a folder, a new one, or a name ending in .pb; - for standard output
-    #[arg(short, long)]
-    pub(crate) output: PathBuf,
+    #[arg(short, long, required_unless_present = "plan", conflicts_with = "plan")]
+    pub(crate) output: Option<PathBuf>,
     /// Leave out what is damaged, and list the paths that are lost
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["plan", "plan_only"])]
     pub(crate) skip_damaged: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
@@ -53,6 +59,20 @@ pub(crate) struct MergeArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Replace what is in the way
-    #[arg(long)]
+    #[arg(long, conflicts_with = "plan")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) in_parts: InPartsArgs,
+}
+
+impl MergeArgs {
+    /// What is merged; nothing if the work is in a plan.
+    pub(crate) fn input(&self) -> &Path {
+        self.input.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// What is written; nothing if the work is in a plan.
+    pub(crate) fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new(""))
+    }
 }

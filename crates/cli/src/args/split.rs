@@ -1,12 +1,13 @@
 //! The command line of `protosplit split`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::{ChunkCompression, Profile};
 
 use super::depth::DepthArgs;
+use super::in_parts::InPartsArgs;
 use super::running::ThreadsArgs;
 use super::schema::SchemaArgs;
 use super::values::{
@@ -56,14 +57,20 @@ Examples:
   protosplit split saved_model.pb -o - --max-chunk-size 64MiB | ssh host 'cat > model.cpb'
       To a pipe. If that broke, whoever reads the chunks is told so.
   protosplit split saved_model.pb --max-chunk-size 100MiB --dry-run
-      What would be cut. Nothing is written.";
+      What would be cut. Nothing is written.
+  protosplit split model.pb -o out/model --profile extended --plan-only out/plan --parts 100
+  protosplit split --plan out/plan --part 17
+  protosplit split --plan out/plan --commit
+      By several hosts: one plans, each does parts, in any order and any number of
+      times, and one puts them together. merge and verify do the same.";
 
 #[derive(Args, Debug)]
 pub(crate) struct SplitArgs {
     /// A .pb file, or the folder of a SavedModel; - for standard input
-    pub(crate) input: PathBuf,
+    #[arg(required_unless_present = "plan", conflicts_with = "plan")]
+    pub(crate) input: Option<PathBuf>,
     /// A prefix, by default INPUT without extension; for a folder, a new one; - for standard output
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "plan")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) schema: SchemaArgs,
@@ -107,6 +114,15 @@ pub(crate) struct SplitArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// Replace what is in the way
-    #[arg(long)]
+    #[arg(long, conflicts_with = "plan")]
     pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) in_parts: InPartsArgs,
+}
+
+impl SplitArgs {
+    /// What is split; nothing if the work is in a plan.
+    pub(crate) fn input(&self) -> &Path {
+        self.input.as_deref().unwrap_or(Path::new(""))
+    }
 }

@@ -1,9 +1,10 @@
 //! The command line of `protosplit verify`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::in_parts::InPartsArgs;
 use super::reading::ReadingArgs;
 use super::running::ThreadsArgs;
 
@@ -20,12 +21,17 @@ Examples:
       Also parses all that was cut: nesting, wire types, strings in UTF-8.
   protosplit verify graph.cpb --against graph.pb
       Says whether a merge is byte-exact, equal as a message, or different, and
-      where first. Exit status 1 if it is different.";
+      where first. Exit status 1 if it is different.
+  protosplit verify model.cpb --plan-only plan --parts 100
+  protosplit verify --plan plan --part 17
+  protosplit verify --plan plan --commit
+      By several hosts. Exit status 1 if something is wrong.";
 
 #[derive(Args, Debug)]
 pub(crate) struct VerifyArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
-    pub(crate) file: PathBuf,
+    #[arg(required_unless_present = "plan", conflicts_with = "plan")]
+    pub(crate) file: Option<PathBuf>,
     /// Compare a merge with this message
     #[arg(long, value_name = "ORIGINAL.pb")]
     pub(crate) against: Option<PathBuf>,
@@ -39,4 +45,13 @@ pub(crate) struct VerifyArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) in_parts: InPartsArgs,
+}
+
+impl VerifyArgs {
+    /// What is checked; nothing if the work is in a plan.
+    pub(crate) fn file(&self) -> &Path {
+        self.file.as_deref().unwrap_or(Path::new(""))
+    }
 }

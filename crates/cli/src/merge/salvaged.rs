@@ -78,7 +78,7 @@ pub(super) fn run(
         why: loss.why.clone(),
     };
     let mut report = Report {
-        output: args.output.display().to_string(),
+        output: args.output().display().to_string(),
         input: shown(&input.file),
         output_bytes: 0,
         lost: salvaged.lost.iter().map(lost).collect(),
@@ -87,7 +87,7 @@ pub(super) fn run(
         true => Exit::Done,
         false => Exit::Bad,
     };
-    if args.output == Path::new(STANDARD) {
+    if args.output() == Path::new(STANDARD) {
         salvaged.file.merge_to(output, &reading).map_err(failed)?;
         report
             .lost
@@ -95,11 +95,11 @@ pub(super) fn run(
             .for_each(|lost| output.error(lost.text()));
         return Ok(exit);
     }
-    source::check_apart(salvaged.file.paths(), &args.output)?;
+    source::check_apart(salvaged.file.paths(), args.output())?;
     let merge = |target: &Path, force: bool| {
         write(&salvaged, &reading, &input.file, target, force).map_err(failed)
     };
-    let to_file = args.output.extension().is_some_and(|end| end == PLAIN);
+    let to_file = args.output().extension().is_some_and(|end| end == PLAIN);
     report.output_bytes = match &input.folder {
         Some(folder) if !to_file => {
             let saving = SaveOptions::new()
@@ -108,13 +108,13 @@ pub(super) fn run(
                 .progress(output.line().copies())
                 .cancelled_by(output.interrupt().heed());
             let fill = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
-            let rebuilt = rebuild(folder, &args.output, &saving, fill)?;
+            let rebuilt = rebuild(folder, args.output(), &saving, fill)?;
             note_refusal(&rebuilt.fingerprint, output);
-            let target = with_extension(&args.output.join(MODEL_STEM), PLAIN);
+            let target = with_extension(&args.output().join(MODEL_STEM), PLAIN);
             report.output = target.display().to_string();
             rebuilt.filled
         }
-        _ => merge(&args.output, args.force)?,
+        _ => merge(args.output(), args.force)?,
     };
     match exit {
         Exit::Done => output.done(args.json, &report, |report, _| report.text())?,

@@ -44,18 +44,18 @@ pub(super) fn run(
             "{name}: {title}: tensors, and no message: `protosplit export` writes them to one file"
         )));
     }
-    if args.output == Path::new(STANDARD) {
+    if args.output() == Path::new(STANDARD) {
         opened.write_to(output).map_err(failed)?;
         return Ok(Exit::Done);
     }
-    source::check_apart(opened.files(), &args.output)?;
-    let output_bytes = write(opened, &args.output, args.force).map_err(failed)?;
-    if let Some(warning) = warning(&args.output, output_bytes) {
+    source::check_apart(opened.files(), args.output())?;
+    let output_bytes = write(opened, args.output(), args.force).map_err(failed)?;
+    if let Some(warning) = warning(args.output(), output_bytes) {
         output.note(warning);
     }
     let message = opened.descriptor();
     let report = Report {
-        output: shown(&args.output),
+        output: shown(args.output()),
         input: shown(input.path()),
         message: message.map(|message| message.full_name().to_owned()),
         output_bytes,

@@ -138,7 +138,7 @@ impl Report {
     }
 
     pub(super) fn text(&self, args: &SplitArgs) -> String {
-        let name = self.output.clone().unwrap_or_else(|| shown(&args.input));
+        let name = self.output.clone().unwrap_or_else(|| shown(args.input()));
         let source = size::show(self.source_bytes);
         if !self.split {
             let within = within(self.source_bytes, args);

@@ -20,6 +20,7 @@ mod folder;
 mod foreign;
 mod get;
 mod golden;
+mod in_parts;
 mod info;
 mod kill;
 mod layout;

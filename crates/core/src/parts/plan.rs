@@ -51,7 +51,9 @@ impl PartsPlan {
     /// As [`SplitExt::plan`](crate::split::SplitExt::plan); [`ErrorKind::InvalidConfig`] if the
     /// message is in no file, or the profile isn't
     /// [`Extended`](crate::split::Profile::Extended), which several files need;
-    /// [`ErrorKind::LimitExceeded`] if there would be more files than readers open.
+    /// [`ErrorKind::LimitExceeded`] if there would be over 100,000 files. Over
+    /// [`DEFAULT_MAX_FILES`](crate::merge::DEFAULT_MAX_FILES) readers need a larger
+    /// [`max_files`](crate::merge::Limits::max_files).
     pub fn split<P: ComposableSplitter + ?Sized>(
         splitter: &P,
         source: &Source,

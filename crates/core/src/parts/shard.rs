@@ -10,7 +10,7 @@ use record_file::{Compression, RecordWriter, WriterOptions};
 
 use super::identity::absolute;
 use super::report::{PartReport, of_all_parts};
-use super::splitting::{CommittedSplit, place_main};
+use super::splitting::{CommittedSplit, check_count, place_main};
 use super::store::{FolderStore, PartStore};
 use crate::container::{ChunkKind, Limits, Profile, Trailer, TrailerUse, describe_type};
 use crate::io::{AtomicFile, FileAt, written_through};
@@ -21,9 +21,7 @@ use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::parts::SplitReport;
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::{ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage};
-use crate::split::{
-    Source, SplitOptions, check_file_count, complete_part, extended_trailer, write_base,
-};
+use crate::split::{Source, SplitOptions, complete_part, extended_trailer, write_base};
 use crate::{Error, ErrorKind, Result};
 
 /// A part of a message that a host holds, and writes to a file of its own.
@@ -288,8 +286,7 @@ impl ShardWriter {
 /// [`ErrorKind::InvalidConfig`] if a report is missing, or has another id, or two hosts have written
 /// the same value; [`ErrorKind::AlreadyExists`] if something else is in the place of the file;
 /// [`ErrorKind::Io`] or [`ErrorKind::ChecksumMismatch`] if the file of a host isn't there or is
-/// another; [`ErrorKind::LimitExceeded`] if there are more than readers open, or the rest is larger
-/// than a chunk.
+/// another; [`ErrorKind::LimitExceeded`] if the rest is larger than a chunk.
 pub fn commit_shards(
     rest: &Source,
     prefix: impl AsRef<Path>,
@@ -301,7 +298,7 @@ pub fn commit_shards(
     let options = options.clone().profile(Profile::Extended);
     let count = reports.iter().map(|report| report.part() + 1).max();
     let count = count.unwrap_or_default();
-    check_file_count(count)?;
+    check_count(count)?;
     let outcomes = of_all_parts(reports, &plan_id(&main, shards)?, count)?;
     let mut all = Together::default();
     for (number, outcome) in outcomes.into_iter().enumerate() {
@@ -317,7 +314,8 @@ pub fn commit_shards(
     let counts = all.counts.clone();
     let trailer = extended_trailer(all.into_trailer(rest));
     let chunks = trailer.chunks.len();
-    Trailer::from_metadata(trailer.clone(), TrailerUse::Whole, &Limits::new())?;
+    let limits = Limits::new().max_files(files.len());
+    Trailer::from_metadata(trailer.clone(), TrailerUse::Whole, &limits)?;
     let mut file = AtomicFile::create(&main, true)?;
     let described = describe_type(rest.descriptor(), true);
     write_base(&mut file, &described, trailer, rest, &options)?;

@@ -23,10 +23,14 @@ use crate::proto::parts::{Plan, SplitPlan as PlanMessage, SplitReport};
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::{
     ChunkCompression, Commit, ComposableSplitter, Sibling, Source, SplitExt, SplitOptions,
-    SplitPlan, WrittenFile, check_file_count, crc32c_of_runs, draft_trailer, most_of_trailer,
-    most_stored, part_trailer, runs, stem_beside, write_main, write_part,
+    SplitPlan, WrittenFile, crc32c_of_runs, draft_trailer, most_of_trailer, most_stored,
+    part_trailer, runs, stem_beside, write_main, write_part,
 };
 use crate::{Error, ErrorKind, Result};
+
+/// The most parts that a split has. Over [`DEFAULT_MAX_FILES`](crate::merge::DEFAULT_MAX_FILES) of
+/// them, readers have to be told to open so many files.
+const MOST_PARTS: usize = 100_000;
 
 /// A message that was split in parts.
 #[derive(Clone, Debug)]
@@ -88,7 +92,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
         chunks.saturating_add(rest) <= most
     };
     let part_ends = shares(&sizes, parts, has_room);
-    check_file_count(part_ends.len())?;
+    check_count(part_ends.len())?;
     let stem = stem_beside(&main)?;
     let folder = absolute(folder(&main))?;
     Ok(PlanMessage {
@@ -106,6 +110,15 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
         literals: plan.literals.into(),
         part_ends,
     })
+}
+
+/// Fails if a split has too many parts.
+pub(super) fn check_count(parts: usize) -> Result<()> {
+    if parts <= MOST_PARTS {
+        return Ok(());
+    }
+    let message = format!("{parts} parts, where a split has at most {MOST_PARTS}");
+    Err(Error::new(ErrorKind::LimitExceeded, message))
 }
 
 /// A split that is planned, checked.
@@ -140,7 +153,7 @@ impl Planned {
             return Err(invalid("has paths that aren't absolute"));
         }
         check_ends(&message.part_ends, message.chunks.len() as u64)?;
-        check_file_count(message.part_ends.len())?;
+        check_count(message.part_ends.len())?;
         let literals = std::mem::take(&mut message.literals);
         let chunks = std::mem::take(&mut message.chunks);
         let plan = decoded(chunks, &trailer.chunks, literals, source.size, descriptor())?;

@@ -1,0 +1,318 @@
+//! `--plan-only`, `--plan --part` and `--plan --commit`: work that several hosts share.
+
+use std::path::{Path, PathBuf};
+
+use proto_splitter::merge::{DEFAULT_MAX_FILES, Limits, MergeCheck, SourceCheck};
+use proto_splitter::parts::{Committed, PartOptions, PartReport, PartsPlan};
+use serde::Serialize;
+
+use crate::Exit;
+use crate::args::{InPartsArgs, ThreadsArgs};
+use crate::failure::Failure;
+use crate::info::hex;
+use crate::input::shown;
+use crate::output::{Output, one_line};
+use crate::size;
+
+/// A plan that was written.
+#[derive(Debug, Serialize)]
+struct Planned {
+    plan: String,
+    id: String,
+    verb: &'static str,
+    input: String,
+    output: Option<String>,
+    parts: usize,
+}
+
+/// A part that was done.
+#[derive(Debug, Serialize)]
+struct Done {
+    plan_id: String,
+    part: usize,
+    parts: usize,
+    report: String,
+    /// The file that the part has written, if it has one of its own.
+    file: Option<String>,
+    bytes: u64,
+    problems: Vec<String>,
+}
+
+/// What all parts came to.
+#[derive(Debug, Default, Serialize)]
+struct Together {
+    verb: &'static str,
+    parts: usize,
+    /// The file that was written; of a verification, none is.
+    output: Option<String>,
+    /// Bytes that were written, or read.
+    bytes: u64,
+    message_bytes: Option<u64>,
+    crc32c: Option<String>,
+    byte_exact: Option<bool>,
+    chunks: Option<usize>,
+    /// Whether the same commit was done before.
+    was_there: bool,
+    removed_files: Vec<String>,
+    problems: Vec<String>,
+}
+
+/// What a plan can't be made for, since more than a file goes in or out.
+pub(crate) fn only_chunked(verb: &str) -> Failure {
+    Failure::usage(format!(
+        "--plan-only: hosts share the {verb} of a .cpb file"
+    ))
+}
+
+/// Writes a plan down.
+pub(crate) fn write_plan(
+    plan: &PartsPlan,
+    path: &Path,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    // Reports of an earlier plan that are beside it are refused by its id.
+    plan.write(path, true)
+        .map_err(|error| Failure::of(path, &error))?;
+    let (input, target) = plan.files();
+    let report = Planned {
+        plan: shown(path),
+        id: plan.id(),
+        verb: plan.verb(),
+        input: shown(input),
+        output: target.as_deref().map(shown),
+        parts: plan.parts(),
+    };
+    output.report(json, &report, |report, _| {
+        let Planned {
+            plan, verb, input, ..
+        } = report;
+        let parts = size::count(report.parts, "part");
+        format!("{plan}: {verb} {input} in {parts}\n")
+    })?;
+    if report.verb == "split" && report.parts > DEFAULT_MAX_FILES {
+        let parts = report.parts;
+        output.note(format_args!(
+            "{parts} files are more than readers open unless they are told: --max-files {parts}"
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Does a part of the plan that was given, or commits it; none if none was given.
+pub(crate) fn run(
+    args: &InPartsArgs,
+    verb: &'static str,
+    threads: &ThreadsArgs,
+    limits: Limits,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Option<Result<Exit, Failure>> {
+    let path = args.plan.as_deref()?;
+    let options = PartOptions::new()
+        .threads(threads.threads)
+        .limits(limits)
+        .progress(output.writing(match verb {
+            "split" => "splitting",
+            "merge" => "merging",
+            _ => "verifying",
+        }));
+    Some(execute(args, path, verb, &options, json, output))
+}
+
+fn execute(
+    args: &InPartsArgs,
+    path: &Path,
+    verb: &'static str,
+    options: &PartOptions,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let plan = PartsPlan::read(path).map_err(|error| Failure::of(path, &error))?;
+    if plan.verb() != verb {
+        let (name, other) = (shown(path), plan.verb());
+        let message = format!("{name}: the plan of a {other}, which `protosplit {other}` does");
+        return Err(Failure::usage(message));
+    }
+    match (args.part, &args.commit) {
+        (Some(part), _) => run_part(args, &plan, (path, part), options, json, output),
+        (None, Some(reports)) => {
+            let found;
+            let reports = match &reports[..] {
+                [] => {
+                    found = reports_beside(path, plan.parts());
+                    &found
+                }
+                given => given,
+            };
+            commit(&plan, path, reports, options, json, output)
+        }
+        (None, None) => {
+            let message =
+                "--plan: --part K does a part of it, and --commit puts the parts together";
+            Err(Failure::usage(message))
+        }
+    }
+}
+
+fn run_part(
+    args: &InPartsArgs,
+    plan: &PartsPlan,
+    (path, part): (&Path, usize),
+    options: &PartOptions,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let failed = |error: &_| Failure::of(plan.files().0, error);
+    let done = plan.run(part, options).map_err(|error| failed(&error))?;
+    let target = match &args.report {
+        Some(report) => report.clone(),
+        None => report_beside(path, part),
+    };
+    done.write(&target)
+        .map_err(|error| Failure::of(&target, &error))?;
+    let report = Done {
+        plan_id: plan.id(),
+        part,
+        parts: plan.parts(),
+        report: shown(&target),
+        file: done.file().map(|(name, _)| name.to_owned()),
+        bytes: done.bytes(),
+        problems: done.problems().to_vec(),
+    };
+    output.report(json, &report, |report, _| {
+        let Done {
+            part, parts, file, ..
+        } = report;
+        let to = match file {
+            Some(file) => format!(" to {}", one_line(file)),
+            None => String::new(),
+        };
+        let bytes = size::show(report.bytes);
+        format!(
+            "part {part} of {parts}: {bytes}{to}; report: {}\n",
+            report.report
+        )
+    })?;
+    for problem in done.problems() {
+        output.note(problem);
+    }
+    Ok(Exit::Done)
+}
+
+fn commit(
+    plan: &PartsPlan,
+    path: &Path,
+    reports: &[PathBuf],
+    options: &PartOptions,
+    json: bool,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let read =
+        |report: &PathBuf| PartReport::read(report).map_err(|error| Failure::of(report, &error));
+    let reports = reports.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let committed = plan.commit(&reports, options);
+    let committed = committed.map_err(|error| Failure::of(path, &error))?;
+    let together = Together::of(plan, &committed);
+    output.report(json, &together, |together, _| together.text())?;
+    for problem in &together.problems {
+        output.error(problem);
+    }
+    Ok(match together.problems.is_empty() {
+        true => Exit::Done,
+        false => Exit::Bad,
+    })
+}
+
+/// Where the report of a part goes unless it is said.
+fn report_beside(plan: &Path, part: usize) -> PathBuf {
+    let mut name = plan.as_os_str().to_owned();
+    name.push(format!(".{part:05}.report"));
+    name.into()
+}
+
+/// The reports beside a plan, as far as they are there: the commit says which are missing.
+fn reports_beside(plan: &Path, parts: usize) -> Vec<PathBuf> {
+    let reports = (0..parts).map(|part| report_beside(plan, part));
+    reports.filter(|report| report.is_file()).collect()
+}
+
+impl Together {
+    fn of(plan: &PartsPlan, committed: &Committed) -> Together {
+        let target = plan.files().1;
+        let together = Together {
+            verb: plan.verb(),
+            parts: plan.parts(),
+            output: target.as_deref().map(shown),
+            ..Together::default()
+        };
+        match committed {
+            Committed::Split(done) => Together {
+                bytes: done.output_size,
+                message_bytes: Some(done.source_size),
+                byte_exact: Some(done.byte_exact),
+                chunks: Some(done.chunks),
+                was_there: done.was_there,
+                removed_files: done.removed.iter().map(|file| shown(file)).collect(),
+                ..together
+            },
+            Committed::Merge(merged) => Together {
+                bytes: merged.size,
+                message_bytes: Some(merged.size),
+                crc32c: Some(hex(merged.crc32c)),
+                byte_exact: merged.byte_exact,
+                ..together
+            },
+            Committed::Verify(all) => together.verified(&all.merge, all.bytes, &all.problems),
+            _ => together,
+        }
+    }
+
+    fn verified(mut self, merge: &MergeCheck, bytes: u64, problems: &[String]) -> Together {
+        self.bytes = bytes;
+        self.problems = problems.to_vec();
+        match merge {
+            MergeCheck::Merged {
+                size,
+                crc32c,
+                source,
+                ..
+            } => {
+                self.message_bytes = Some(*size);
+                self.crc32c = Some(hex(*crc32c));
+                self.byte_exact = source.map(|source| source == SourceCheck::Same);
+            }
+            MergeCheck::NeedsType(error) => self.problems.push(error.to_string()),
+            _ => {}
+        }
+        self
+    }
+
+    fn text(&self) -> String {
+        let (bytes, parts) = (size::show(self.bytes), size::count(self.parts, "part"));
+        let exact = match self.byte_exact {
+            Some(true) => "byte-exact",
+            Some(false) => "equal as a message, not byte-exact",
+            None => "not compared with what was split",
+        };
+        let done = if self.was_there {
+            ", which was done before"
+        } else {
+            ""
+        };
+        match &self.output {
+            Some(file) if self.verb == "split" => {
+                let file = one_line(file);
+                format!("{file}: {bytes} by {parts}{done}; a merge is {exact}\n")
+            }
+            Some(file) => format!("{}: {bytes} by {parts}, {exact}\n", one_line(file)),
+            None => match self.problems.len() {
+                0 => format!("ok: {bytes} read by {parts}; a merge is {exact}\n"),
+                count => format!(
+                    "{}: {bytes} read by {parts}\n",
+                    size::count(count, "problem")
+                ),
+            },
+        }
+    }
+}

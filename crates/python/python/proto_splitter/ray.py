@@ -1,0 +1,175 @@
+"""Splitting, merging and verifying on a cluster of Ray.
+
+Each part is a task, which Ray runs again if its worker dies. Nothing but the path of the plan and
+the number of the part goes to it, so all nodes must see the same files under the same paths::
+
+    import ray
+    import proto_splitter.ray
+
+    ray.init()
+    proto_splitter.ray.split("model.pb", "small/model", "my.Model", schema, parts=100)
+
+``ray`` has to be installed, and this package on every node.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ray
+
+from . import parts as _parts
+
+Path = str | os.PathLike[str]
+
+__all__ = ["DEFAULT_RETRIES", "merge", "run", "split", "verify"]
+
+#: How often a part is run again after its worker died or it failed.
+DEFAULT_RETRIES = 3
+
+
+@contextmanager
+def _beside(path: Path, scratch: Path | None) -> Iterator[str]:
+    """A plan's path in a folder that all nodes see, and that goes in the end."""
+    around = scratch if scratch is not None else os.path.dirname(os.path.abspath(path))
+    folder = tempfile.mkdtemp(prefix=".protosplit-", suffix=".tmp", dir=around)
+    try:
+        yield os.path.join(folder, "plan")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run_part(plan: _parts.Plan, part: int, threads: int | None) -> str:
+    return _parts.run_part(plan, part, threads=threads)
+
+
+def run(
+    plan: _parts.Plan,
+    *,
+    retries: int = DEFAULT_RETRIES,
+    threads: int = 1,
+    options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
+    """Runs all parts of a plan as tasks, commits it, and returns what the commit reports.
+
+    Args:
+        plan: The plan, in a file that all nodes see.
+        retries: How often a part is run again after its worker died or it failed.
+        threads: How many threads, and so CPUs of Ray, a part takes.
+        options: Further options of the tasks, as ``ray.remote`` takes them.
+        progress: Called with parts done and parts in all.
+
+    Raises:
+        ray.exceptions.RayError: If a part fails more often than that.
+        ValueError: If a part is missing, or something is in the way of the result.
+    """
+    given = {"num_cpus": threads, "max_retries": retries, "retry_exceptions": True}
+    task = ray.remote(**{**given, **(options or {})})(_run_part)
+    waiting = [task.remote(plan, part, threads) for part in range(plan.parts)]
+    reports: list[str] = []
+    while waiting:
+        done, waiting = ray.wait(waiting)
+        reports += ray.get(done)
+        if progress is not None:
+            progress(len(reports), plan.parts)
+    return _parts.commit(plan, reports)
+
+
+def split(
+    source: Path,
+    prefix: Path,
+    message: str | None = None,
+    schema: bytes | None = None,
+    *,
+    parts: int | None = None,
+    scratch: Path | None = None,
+    retries: int = DEFAULT_RETRIES,
+    threads: int = 1,
+    options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **splitting: Any,
+) -> dict[str, Any]:
+    """Splits a file to ``PREFIX.cpb`` and a file for each part beside it.
+
+    Args:
+        source: A file with a serialized message.
+        prefix: The path of the result, without ``.cpb``.
+        message: The full name of the message's type.
+        schema: A serialized ``FileDescriptorSet`` with the type, unless it is built in.
+        parts: How many parts there are at the most.
+        scratch: A folder that all nodes see, for the plan; that of the result unless given.
+        retries: As of :func:`run`.
+        threads: As of :func:`run`.
+        options: As of :func:`run`.
+        progress: As of :func:`run`.
+        splitting: What else :func:`proto_splitter.parts.plan_split` takes.
+    """
+    with _beside(prefix, scratch) as plan:
+        planned = _parts.plan_split(
+            source, prefix, message, schema, plan=plan, parts=parts, **splitting
+        )
+        return run(planned, retries=retries, threads=threads, options=options, progress=progress)
+
+
+def merge(
+    source: Path,
+    target: Path,
+    *,
+    parts: int | None = None,
+    scratch: Path | None = None,
+    retries: int = DEFAULT_RETRIES,
+    threads: int = 1,
+    options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **merging: Any,
+) -> dict[str, Any]:
+    """Merges a chunked file to the file ``target``; the other arguments are those of :func:`split`.
+
+    Args:
+        source: The ``.cpb`` file.
+        target: The file to be written.
+        parts: How many parts there are at the most.
+        scratch: A folder that all nodes see, for the plan; that of the result unless given.
+        retries: As of :func:`run`.
+        threads: As of :func:`run`.
+        options: As of :func:`run`.
+        progress: As of :func:`run`.
+        merging: What else :func:`proto_splitter.parts.plan_merge` takes.
+    """
+    with _beside(target, scratch) as plan:
+        planned = _parts.plan_merge(source, target, plan=plan, parts=parts, **merging)
+        return run(planned, retries=retries, threads=threads, options=options, progress=progress)
+
+
+def verify(
+    path: Path,
+    *,
+    parts: int | None = None,
+    scratch: Path | None = None,
+    retries: int = DEFAULT_RETRIES,
+    threads: int = 1,
+    options: dict[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+    **verifying: Any,
+) -> dict[str, Any]:
+    """Verifies a chunked file; ``problems`` of the result lists what is wrong.
+
+    Args:
+        path: The ``.cpb`` file.
+        parts: How many parts there are at the most.
+        scratch: A folder that all nodes see, for the plan; that of the file unless given.
+        retries: As of :func:`run`.
+        threads: As of :func:`run`.
+        options: As of :func:`run`.
+        progress: As of :func:`run`.
+        verifying: What else :func:`proto_splitter.parts.plan_verify` takes.
+    """
+    with _beside(path, scratch) as plan:
+        planned = _parts.plan_verify(path, plan=plan, parts=parts, **verifying)
+        return run(planned, retries=retries, threads=threads, options=options, progress=progress)

@@ -1,0 +1,106 @@
+//! Eight processes that each hold a shard of a checkpoint write it as one message.
+//!
+//! `cargo run --example many_writers` starts this program once more for each of them. None of them
+//! ever has the whole: each writes the weights of its own layers with their paths, and says so in a
+//! report. The one that committed them reads a tensor of the whole in the end.
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::env;
+use std::error::Error;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::parts::{PartReport, Shard, ShardOptions, ShardWriter, commit_shards};
+use proto_splitter::proto::graph_def::{AttrValue, GraphDef, NodeDef, attr_value};
+use proto_splitter::split::{Source, SplitOptions};
+use proto_splitter::{ChunkedFile, Result};
+
+const WRITERS: usize = 8;
+const LAYERS: usize = 32;
+/// Bytes of the weights of a layer.
+const SIZE: usize = 1 << 20;
+
+/// The layers that one process holds.
+struct Layers {
+    writer: usize,
+}
+
+impl Layers {
+    fn weights(layer: usize) -> Vec<u8> {
+        (0..SIZE)
+            .map(|at| (at * (layer + 1)).to_le_bytes()[0])
+            .collect()
+    }
+}
+
+impl Shard for Layers {
+    fn write_chunks(&self, writer: &mut ShardWriter) -> Result<()> {
+        for layer in (self.writer..LAYERS).step_by(WRITERS) {
+            // `node[layer].attr["value"].tensor.tensor_content`
+            let path = format!("1[{layer}].5[\"value\"].8.4").parse()?;
+            writer.value(&path, &Layers::weights(layer))?;
+        }
+        Ok(())
+    }
+}
+
+/// The graph without weights, which the process that commits knows.
+fn rest() -> GraphDef {
+    let tensor = attr_value::Value::Tensor(Box::default());
+    let value = AttrValue {
+        value: Some(tensor),
+    };
+    let layer = |number: usize| NodeDef {
+        name: format!("layer_{number}"),
+        op: "Const".into(),
+        attr: [("value".to_owned(), Box::new(value.clone()))].into(),
+        ..Default::default()
+    };
+    GraphDef {
+        node: (0..LAYERS).map(layer).collect(),
+        ..Default::default()
+    }
+}
+
+fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let options = ShardOptions::new().id("step 1000");
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [folder, writer] = &arguments[..] {
+        let (folder, writer) = (Path::new(folder), writer.parse()?);
+        let report = Layers { writer }.write(folder.join("step-1000"), writer, &options)?;
+        report.write(folder.join(format!("report-{writer}")))?;
+        return Ok(());
+    }
+
+    let folder = tempfile::tempdir()?;
+    let begin = |writer: usize| {
+        let mut command = Command::new(env::current_exe()?);
+        command.arg(folder.path()).arg(writer.to_string()).spawn()
+    };
+    let writers = (0..WRITERS)
+        .map(begin)
+        .collect::<std::io::Result<Vec<Child>>>()?;
+    for mut writer in writers {
+        assert!(writer.wait()?.success());
+    }
+
+    let report = |writer| PartReport::read(folder.path().join(format!("report-{writer}")));
+    let reports = (0..WRITERS).map(report).collect::<Result<Vec<_>>>()?;
+    let prefix = folder.path().join("step-1000");
+    let rest = Source::from(&rest());
+    let done = commit_shards(&rest, &prefix, &reports, &options, &SplitOptions::new())?;
+    assert_eq!((done.files.len(), done.chunks), (WRITERS, 1 + LAYERS));
+
+    let file = ChunkedFile::open(&done.path)?;
+    let view = file.view(MergeOptions::for_message::<GraphDef>());
+    for layer in [0, 17, LAYERS - 1] {
+        let path = format!("1[{layer}].5[\"value\"].8.4").parse()?;
+        assert!(view.get(&path)? == Layers::weights(layer));
+    }
+    println!(
+        "{WRITERS} processes wrote {} bytes as one message",
+        done.output_size
+    );
+    Ok(())
+}

@@ -1,0 +1,165 @@
+"""Splits, verifies and merges on a local cluster of Ray, one of whose three nodes is killed midway.
+
+run.py --work DIR [--size 64MiB] [--table]: with --table also the time that 1, 2 and 4 parts at once take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import os
+import random
+import shutil
+import time
+from pathlib import Path
+
+import proto_splitter.ray
+import ray
+from ray.cluster_utils import Cluster
+
+#: Bytes of a value: a `string_val` of a TensorProto.
+VALUE = 2 << 20
+TYPE = "tensorflow.TensorProto"
+PARTS = 12
+passed = 0
+
+
+def check(what: str, holds: bool) -> None:
+    global passed
+    if not holds:
+        raise SystemExit(f"FAILED: {what}")
+    passed += 1
+    print(f"ok: {what}", flush=True)
+
+
+def varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 127:
+        encoded.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+def write_source(path: Path, size: int) -> None:
+    """A TensorProto of about this size: half of its values shrink when they are compressed."""
+    numbers = random.Random(5)
+    with open(path, "wb") as file:
+        for at in range(max(PARTS, size // VALUE)):
+            value = numbers.randbytes(VALUE) if at % 2 else numbers.randbytes(VALUE // 16) * 16
+            file.write(b"\x42" + varint(len(value)) + value)
+
+
+class Killer:
+    """Removes a node of the cluster once the first part is done."""
+
+    def __init__(self, cluster: Cluster, node: object) -> None:
+        self.cluster, self.node = cluster, node
+
+    def __call__(self, done: int, parts: int) -> None:
+        if self.node is not None:
+            node, self.node = self.node, None
+            self.cluster.remove_node(node, allow_graceful=False)
+            print(f"killed a node after {done} of {parts} parts", flush=True)
+
+
+def on_three_nodes(work: Path, source: Path) -> None:
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    ray.init(address=cluster.address, log_to_driver=False)
+    spread = {"scheduling_strategy": "SPREAD"}
+    try:
+        check("three nodes", sum(node["Alive"] for node in ray.nodes()) == 3)
+        killer = Killer(cluster, nodes[0])
+        split = proto_splitter.ray.split(
+            source,
+            work / "small",
+            TYPE,
+            parts=PARTS,
+            max_chunk_size="16MiB",
+            options=spread,
+            progress=killer,
+        )
+        check("a node was killed midway", killer.node is None)
+        check("the split is byte-exact", split["byte_exact"] is True)
+        files = list(work.glob("small.*.cpb"))
+        check("every part has a file", len(files) == split["parts"] > 2)
+        chunked = work / "small.cpb"
+        verified = proto_splitter.ray.verify(chunked, parts=PARTS, options=spread)
+        check("nothing is wrong", verified["problems"] == [] and verified["byte_exact"] is True)
+        cluster.add_node(num_cpus=1)
+        cluster.wait_for_nodes()
+        merged = work / "merged.pb"
+        killer = Killer(cluster, nodes[1])
+        proto_splitter.ray.merge(chunked, merged, parts=PARTS, options=spread, progress=killer)
+        check("a node was killed midway", killer.node is None)
+        check("the merge is what was split", filecmp.cmp(source, merged, shallow=False))
+        damaged = files[len(files) // 2]
+        with open(damaged, "r+b") as file:
+            file.seek(os.path.getsize(damaged) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 1]))
+        verified = proto_splitter.ray.verify(chunked, parts=PARTS, options=spread)
+        check("damage is found", len(verified["problems"]) == 1)
+        left = [path.name for path in work.iterdir() if ".tmp" in path.name]
+        hidden = [name for name in left if (work / name).is_dir() or name.endswith(".report")]
+        check("no plan is left", not hidden)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def table(work: Path, source: Path) -> None:
+    """Times of all three with so many parts at once."""
+    size = source.stat().st_size
+    print(f"| at once | split, s | verify, s | merge, s |\n| --- | --- | --- | --- |  ({size} bytes)")
+    for at_once in (1, 2, 4):
+        folder = work / f"at-once-{at_once}"
+        folder.mkdir()
+        ray.init(num_cpus=at_once, log_to_driver=False)
+        try:
+            # The workers start with the first tasks.
+            ray.get([ray.remote(lambda: None).remote() for _ in range(at_once)])
+            chunked, merged = folder / "small.cpb", folder / "merged.pb"
+            times = []
+            for run in (
+                lambda: proto_splitter.ray.split(source, folder / "small", TYPE, parts=PARTS),
+                lambda: proto_splitter.ray.verify(chunked, parts=PARTS),
+                lambda: proto_splitter.ray.merge(chunked, merged, parts=PARTS),
+            ):
+                begun = time.monotonic()
+                run()
+                times.append(time.monotonic() - begun)
+            check(f"{at_once} at once", filecmp.cmp(source, merged, shallow=False))
+            print(f"| {at_once} | " + " | ".join(f"{one:.1f}" for one in times) + " |", flush=True)
+        finally:
+            ray.shutdown()
+            shutil.rmtree(folder)
+
+
+def size_of(text: str) -> int:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if text.endswith(unit):
+            return int(text.removesuffix(unit)) * scale
+    return int(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--size", type=size_of, default=64 << 20)
+    parser.add_argument("--table", action="store_true")
+    given = parser.parse_args()
+    source = given.work / "source.pb"
+    write_source(source, given.size)
+    folder = given.work / "cluster"
+    folder.mkdir()
+    on_three_nodes(folder, source)
+    shutil.rmtree(folder)
+    if given.table:
+        table(given.work, source)
+    print(f"{passed} passed, 0 failed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Splits, verifies and merges on a local cluster of Ray with three nodes, of which one is killed midway. Takes the arguments of
+# run.py: `--size 3GiB --table` for the measurements. Needs Rust and python3 (3.11 or later). Ends with `N passed, 0 failed`.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../../.." && pwd)
+venv=$top/.interop/ray-venv
+if ! "$venv/bin/python" -c 'import ray' 2>/dev/null; then
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0'
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+if [ -z "${WHEEL:-}" ]; then
+  maturin=$top/.interop/python-venv/bin/maturin
+  if [ ! -x "$maturin" ]; then
+    python3 -m venv "$top/.interop/python-venv"
+    "$top/.interop/python-venv/bin/pip" install --quiet 'maturin>=1.14,<2'
+  fi
+  (cd "$top/crates/python" && CARGO_TARGET_DIR=$top/target "$maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
+  WHEEL=$(echo "$work"/*.whl)
+fi
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
+# Workers find the package where this process does.
+PYTHONPATH=$work/site "$venv/bin/python" "$here/run.py" --work "$work" "$@"
