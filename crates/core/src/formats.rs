@@ -107,8 +107,8 @@ pub use registry::Registry;
 
 use crate::size_tree::NameRule;
 use crate::split::ComposableSplitter;
-use crate::tensor::TensorRule;
-use crate::{Error, ErrorKind, Result};
+use crate::tensor::{TensorInfo, TensorRule};
+use crate::{Error, ErrorKind, MergedMessage, Result};
 
 /// What is particular to one format.
 ///
@@ -187,6 +187,18 @@ pub trait Format: Debug + Send + Sync {
     /// How tensors are stored in its messages.
     fn tensor_rules(&self) -> &'static [TensorRule] {
         &[]
+    }
+
+    /// The tensors of a message in chunks, where what they are called doesn't follow from
+    /// [`tensor_rules`](Self::tensor_rules). Each is [located](TensorInfo::located) in the message.
+    /// `None`, as by default: the rules find them and name them.
+    ///
+    /// # Errors
+    ///
+    /// If what they say of themselves can't be read.
+    fn tensors_in_chunks(&self, message: MergedMessage) -> Result<Option<Vec<TensorInfo>>> {
+        drop(message);
+        Ok(None)
     }
 
     /// The forms that an input can be converted to, the usual one first.

@@ -1,6 +1,6 @@
 //! ONNX as one of the formats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -10,13 +10,14 @@ use proto_splitter_core::formats::{
     OpenOptions, Opened, Target, Verified,
 };
 use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::NameRule;
 use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
     DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
 };
-use proto_splitter_core::{Error, ErrorKind, Result};
+use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
 
 use crate::external::{ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, Written, write_one_piece};
 use crate::proto::descriptor_pool;
@@ -114,6 +115,19 @@ impl Format for OnnxFormat {
 
     fn tensor_rules(&self) -> &'static [TensorRule] {
         &[TENSOR]
+    }
+
+    fn tensors_in_chunks(&self, message: MergedMessage) -> Result<Option<Vec<TensorInfo>>> {
+        let size = message.total_size();
+        let all = ModelTensors::read(Arc::new(message), size, &OnnxOptions::new())?;
+        let model = model_descriptor();
+        let named = all.iter().zip(unique_names(&all));
+        let tensors = named.map(|(tensor, name)| {
+            let text = tensor.path();
+            let path = FieldPath::parse(&text, &model)?;
+            Ok(info(tensor, &name)?.located(Location::Message { path, text }))
+        });
+        tensors.collect::<Result<_>>().map(Some)
     }
 
     fn targets(&self) -> &'static [Target] {
@@ -294,18 +308,8 @@ impl ModelArchive {
             return Ok(tensors);
         }
         let all = self.model.tensors()?;
-        let mut by_name = BTreeMap::new();
-        let mut names = Vec::with_capacity(all.len());
-        for (at, tensor) in all.iter().enumerate() {
-            // Names needn't be unique in a model; paths are.
-            let name = match tensor.name() {
-                "" => tensor.path(),
-                taken if by_name.contains_key(taken) => tensor.path(),
-                name => name.to_owned(),
-            };
-            by_name.insert(name.clone(), at);
-            names.push(name);
-        }
+        let names = unique_names(&all);
+        let by_name = names.iter().cloned().zip(0..).collect();
         let tensors = Tensors {
             all,
             by_name,
@@ -315,28 +319,12 @@ impl ModelArchive {
     }
 
     fn info(&self, tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
-        let data_type = tensor.data_type();
-        let dims = tensor.dims().iter().map(|&dim| {
-            u64::try_from(dim).map_err(|_| {
-                let message = format!("tensor \"{name}\": its shape is {:?}", tensor.dims());
-                Error::new(ErrorKind::InvalidMessage, message).at_path(tensor.path())
-            })
-        });
-        let shape = dims.collect::<Result<Vec<u64>>>()?;
-        let number = i64::from(tensor.type_number());
-        let dtype = data_type.map_or(DType::Unknown(number), dtype);
-        let bytes = match tensor.raw_len() {
-            Some(len) => len,
-            None => tensor.stored_len(),
-        };
         let location = match tensor.raw_data() {
             Some(range) => self.located(range.start),
             None => None,
         };
         let location = location.unwrap_or_else(|| Location::entry(tensor.path(), 0));
-        Ok(TensorInfo::new(name, dtype, shape)
-            .sized(bytes)
-            .located(location))
+        Ok(info(tensor, name)?.located(location))
     }
 
     /// The file that a byte of the message is in.
@@ -406,6 +394,31 @@ impl Archive for ModelArchive {
         };
         Ok(Verified::new(tensors.all.len() as u64, total, checks))
     }
+}
+
+/// What each tensor is called where names have to differ: by its name, or else its path.
+fn unique_names(all: &ModelTensors) -> Vec<String> {
+    let mut taken = HashSet::with_capacity(all.len());
+    let name = |tensor: ModelTensor<'_>| match tensor.name() {
+        name if name.is_empty() || !taken.insert(name.to_owned()) => tensor.path(),
+        name => name.to_owned(),
+    };
+    all.iter().map(name).collect()
+}
+
+/// What a tensor is, but for where.
+fn info(tensor: ModelTensor<'_>, name: &str) -> Result<TensorInfo> {
+    let dims = tensor.dims().iter().map(|&dim| {
+        u64::try_from(dim).map_err(|_| {
+            let message = format!("tensor \"{name}\": its shape is {:?}", tensor.dims());
+            Error::new(ErrorKind::InvalidMessage, message).at_path(tensor.path())
+        })
+    });
+    let shape = dims.collect::<Result<Vec<u64>>>()?;
+    let number = i64::from(tensor.type_number());
+    let dtype = tensor.data_type().map_or(DType::Unknown(number), dtype);
+    let bytes = tensor.raw_len().unwrap_or_else(|| tensor.stored_len());
+    Ok(TensorInfo::new(name, dtype, shape).sized(bytes))
 }
 
 fn dtype(data_type: DataType) -> DType {

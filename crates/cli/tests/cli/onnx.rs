@@ -8,6 +8,7 @@ use proto_splitter::onnx::proto::{
 };
 use proto_splitter::prost::Message;
 use protosplit_cli::Exit;
+use serde_json::Value;
 
 use crate::support::{Dir, run, run_all};
 
@@ -191,6 +192,35 @@ fn a_model_goes_from_each_form_to_each_other_and_has_the_same_bytes_in_each() {
 }
 
 #[test]
+fn a_constant_has_the_name_of_its_output_in_every_form() {
+    let dir = Dir::new();
+    for (at, file) in forms(&dir).iter().enumerate() {
+        let shown = file.display();
+        let listed: Value = serde_json::from_str(&run([&"tensors", file, &"--json"]).ok()).unwrap();
+        let names: Vec<&str> = listed["tensors"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tensor| tensor["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["c", "w", "v", "w2"], "{shown}");
+        let out = dir.path(&format!("{at}.c"));
+        let raw: [&dyn AsRef<Path>; 8] = [
+            &"get",
+            file,
+            &"--tensor",
+            &"c",
+            &"--format",
+            &"raw",
+            &"-o",
+            &out,
+        ];
+        run_all(raw).ok();
+        assert_eq!(fs::read(&out).unwrap(), [0x81, 0x30, 0x10], "{shown}");
+    }
+}
+
+#[test]
 fn tensors_are_got_and_exported_by_name_from_each_form() {
     let dir = Dir::new();
     for (at, file) in forms(&dir).iter().enumerate() {
@@ -216,7 +246,7 @@ fn tensors_are_got_and_exported_by_name_from_each_form() {
         }
         // Six bits each in the model, a byte each in NumPy.
         let npy = dir.path(&format!("{at}.npy"));
-        // In chunks a constant is called by its place.
+        // By its name, and by its place.
         let name = ["c", "c", "graph.node[0].attribute[0].t"][at];
         run([
             &"get",

@@ -338,13 +338,18 @@ impl Opened {
     ///
     /// If what they say of themselves can't be read.
     pub fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        match &self.archive {
-            Some(archive) => archive.tensors(),
-            None => tensors_in(&self.view()?, &self.registry.tensor_rules()),
+        if let Some(archive) = &self.archive {
+            return archive.tensors();
         }
+        if let (Some(format), Some(merged)) = (self.format, self.merged()?)
+            && let Some(tensors) = format.tensors_in_chunks(merged)?
+        {
+            return Ok(tensors);
+        }
+        tensors_in(&self.view()?, &self.registry.tensor_rules())
     }
 
-    /// The tensor with this name.
+    /// The tensor with this name, or else the one at this path of the message.
     ///
     /// # Errors
     ///
@@ -352,10 +357,15 @@ impl Opened {
     pub fn tensor(&self, name: &str) -> Result<TensorReader<'_>> {
         let found = match &self.archive {
             Some(archive) => archive.find(name)?,
-            None => self
-                .tensors()?
-                .into_iter()
-                .find(|tensor| tensor.name == name),
+            None => {
+                let tensors = self.tensors()?;
+                let named = tensors.iter().find(|tensor| tensor.name == name);
+                let placed = || {
+                    let is_there = |tensor: &&TensorInfo| matches!(&tensor.location, Location::Message { text, .. } if text == name);
+                    tensors.iter().find(is_there)
+                };
+                named.or_else(placed).cloned()
+            }
         };
         self.read_tensor(&found.ok_or_else(|| no_tensor(name))?)
     }
