@@ -239,3 +239,61 @@ fn what_the_extended_profile_is_needed_for_is_said() {
     );
     assert_eq!(dir.files(), ["saved_model.pb"]);
 }
+
+#[test]
+fn files_are_filled_to_their_size_after_compression() {
+    let dir = Dir::new();
+    // Numbers as text, which compress to less than a half.
+    let mut state = 1_u32;
+    let mut text = || {
+        let mut digits = String::new();
+        while digits.len() < 900 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            digits.push_str(&format!("{:08}", state >> 8));
+        }
+        digits
+    };
+    let mut message = Vec::new();
+    for _ in 0..600 {
+        let text = text();
+        let len = u32::try_from(text.len()).unwrap();
+        let varint = |value: u32| {
+            [
+                u8::try_from(value & 127).unwrap() | 128,
+                u8::try_from(value >> 7).unwrap(),
+            ]
+        };
+        message.push(0x0a);
+        message.extend(varint(len + 3));
+        message.push(0x0a);
+        message.extend(varint(len));
+        message.extend(text.into_bytes());
+    }
+    let graph = dir.file("graph.pb", message);
+    let max: u64 = 64 << 10;
+    let options = [
+        "--message",
+        "tensorflow.GraphDef",
+        "--profile",
+        "extended",
+        "--max-chunk-size",
+        "4KiB",
+        "--max-file-size",
+        "64KiB",
+        "--compression",
+        "zstd",
+    ];
+    let chunked = dir.split(&graph, "g", &options);
+    let mut parts: Vec<u64> = dir
+        .files()
+        .iter()
+        .filter(|name| name.contains(".0000"))
+        .map(|name| fs::metadata(dir.path(name)).unwrap().len())
+        .collect();
+    assert!(parts.len() > 2, "{parts:?}");
+    assert!(parts.iter().all(|size| *size <= max), "{parts:?}");
+    // But for the last, each has no room for a chunk more.
+    parts.pop();
+    assert!(parts.iter().all(|size| *size > max * 9 / 10), "{parts:?}");
+    run([&"verify", &chunked, &"--against", &graph]).ok();
+}

@@ -109,25 +109,30 @@ pub(crate) fn stem_beside(main: &Path) -> Result<&str> {
     })
 }
 
-/// Which of `chunks` go to which file of at most `max` bytes: in order, each file as full as is
-/// sure to fit however they compress.
-pub(in crate::split) fn assign(plan: &SplitPlan, chunks: &[usize], max: u64) -> Vec<Vec<usize>> {
-    let mut files: Vec<Vec<usize>> = Vec::new();
-    // The signature is in front.
-    let front = most_stored(0);
-    let mut used = front;
-    for &chunk in chunks {
-        let size = most_stored(plan.chunks[chunk].size);
-        match files.last_mut() {
-            Some(last) if used + size + most_of_trailer(last.len() + 1) <= max => last.push(chunk),
-            _ => {
-                used = front;
-                files.push(vec![chunk]);
-            }
-        }
-        used += size;
+/// How many files of at most `max` bytes `chunks` need at the most, however they compress.
+pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64) -> usize {
+    let (mut left, mut files) = (chunks, 0);
+    while !left.is_empty() {
+        left = &left[sure_to_fit(plan, left, most_stored(0), 0, max).max(1)..];
+        files += 1;
     }
     files
+}
+
+/// How many of `chunks`, in order, are sure to fit in a file of at most `max` bytes that has `used`
+/// and so many chunks already, however they compress.
+pub(in crate::split) fn sure_to_fit(
+    plan: &SplitPlan,
+    chunks: &[usize],
+    mut used: u64,
+    there: usize,
+    max: u64,
+) -> usize {
+    let fits = |(at, chunk): &(usize, &usize)| {
+        used = used.saturating_add(most_stored(plan.chunks[**chunk].size));
+        used.saturating_add(most_of_trailer(there + at + 1)) <= max
+    };
+    chunks.iter().enumerate().take_while(fits).count()
 }
 
 /// A file that is complete, but not yet in its place.

@@ -11,7 +11,7 @@ use record_file::{
 
 use super::chunk_reader::{Span, source_crc32c};
 use super::dedup::{Same, duplicates};
-use super::multi_file::{DonePart, assign, check_size, complete_part, fit_in_one};
+use super::multi_file::{DonePart, check_size, complete_part, fit_in_one, most_files, sure_to_fit};
 use super::prefetch::{Filled, Job, Stored, fill};
 use super::trailer::write_trailer;
 use super::written::WrittenChunk;
@@ -63,8 +63,7 @@ pub(in crate::split) fn write_records(
     let bytes = chunks.iter().map(|&index| plan.chunks[index].size).sum();
     let meter = options.progress.meter(bytes);
     let _span = tracing::debug_span!("write", chunks = chunks.len(), bytes).entered();
-    let fill_file = |file: &mut AtomicFile, front: WriterOptions, chunks: &[usize]| {
-        let begin = begin(file.as_file_mut(), front)?;
+    let fill_from = |file: &AtomicFile, begin: u64, chunks: &[usize]| {
         let job = Job {
             plan,
             source,
@@ -77,35 +76,47 @@ pub(in crate::split) fn write_records(
         fill(job, begin, threads)
     };
     let beside = most_of_trailer(plan) + described.serialize().len() as u64;
-    let groups = match options.max_file_size {
-        Some(max) if !fit_in_one(plan, &chunks, beside, max) => assign(plan, &chunks, max),
-        _ => Vec::new(),
+    let several = options
+        .max_file_size
+        .filter(|&max| !fit_in_one(plan, &chunks, beside, max));
+    check_file_count(several.map_or(0, |max| most_files(plan, &chunks, max)))?;
+    let (own, mut left): (&[usize], &[usize]) = match several {
+        Some(_) => (&[], &chunks),
+        None => (&chunks, &[]),
     };
-    check_file_count(groups.len())?;
-    let own: &[usize] = if groups.is_empty() { &chunks } else { &[] };
+    let front = begin(main.as_file_mut(), front)?;
     let Filled {
         stored,
         mut spans,
         end,
-    } = fill_file(main, front, own)?;
+    } = fill_from(main, front, own)?;
     let mut written: Vec<Record> = records(0, &stored).collect();
-    let mut parts = Vec::with_capacity(groups.len());
-    for (group, number) in groups.iter().zip(1..) {
+    let mut parts = Vec::new();
+    let mut number = 0;
+    while let (Some(max), [_, ..]) = (several, left) {
+        number += 1;
         // Its name is known once its content is.
         let mut file = main.create_beside()?;
-        let mut filled = fill_file(&mut file, WriterOptions::new(), group)?;
-        spans.append(&mut filled.spans);
-        let infos = records(0, &filled.stored).zip(group);
+        let mut end = begin(file.as_file_mut(), WriterOptions::new())?;
+        let group = left;
+        let mut stored: Vec<Stored> = Vec::new();
+        // What compressed well leaves room for more. A chunk that never fits fails below.
+        loop {
+            let count = sure_to_fit(plan, left, end, stored.len(), max);
+            let count = count.max(usize::from(stored.is_empty())).min(left.len());
+            if count == 0 {
+                break;
+            }
+            let mut filled = fill_from(&file, end, &left[..count])?;
+            spans.append(&mut filled.spans);
+            stored.append(&mut filled.stored);
+            (end, left) = (filled.end, &left[count..]);
+        }
+        let infos = records(0, &stored).zip(group);
         let infos = infos.map(|(record, &index)| chunk_info(&plan.chunks[index], &record.info()));
-        let part = complete_part(
-            main.target(),
-            parts.len(),
-            file,
-            filled.end,
-            infos.collect(),
-        )?;
-        check_size(part.file.as_file(), filled.end, options.max_file_size)?;
-        written.extend(records(number, &filled.stored));
+        let part = complete_part(main.target(), parts.len(), file, end, infos.collect())?;
+        check_size(part.file.as_file(), end, options.max_file_size)?;
+        written.extend(records(number, &stored));
         parts.push(part);
     }
     let all = with_shared(written, same, &mut spans);
