@@ -63,10 +63,9 @@ impl<'a> Finder<'a> {
                 let mut parents = self.view.select(&parent, self.names)?;
                 while parents.next().transpose()?.is_some() {
                     let pieces = parents.pieces();
-                    let fields = self.fields(pieces, last.field, select, known.as_ref())?;
-                    for (_, field) in fields {
+                    self.each(pieces, last.field, select, known.as_ref(), |_, field| {
                         add(field.start..field.end);
-                    }
+                    })?;
                 }
             }
             _ => {
@@ -163,27 +162,40 @@ impl<'a> Finder<'a> {
         let Some(end) = pieces.last().cloned() else {
             return invalid("the message around it is not there".into());
         };
-        let all = self.fields(&pieces, step.field, &Select::Field, Some(&field))?;
-        let behind = |all: &[(Range<u64>, Field)]| match all.last() {
-            Some((piece, last)) => (piece.clone(), last.end),
-            None => (end.clone(), end.end),
+        let wanted = match &step.select {
+            Select::Index(index) => Some(*index),
+            _ => None,
         };
+        // Of millions only these places are kept.
+        let (mut count, mut in_front, mut behind) = (0, None, (end.clone(), end.end));
+        self.each(
+            &pieces,
+            step.field,
+            &Select::Field,
+            Some(&field),
+            |piece, field| {
+                if wanted == Some(count) {
+                    in_front = Some((piece.clone(), field.start));
+                }
+                count += 1;
+                behind = (piece.clone(), field.end);
+            },
+        )?;
         let mut key = None;
         let (into, at) = match &step.select {
             Select::Field if field.is_map() => {
                 return invalid("an entry of a map needs a key".into());
             }
-            Select::Field if field.is_list() => behind(&all),
+            Select::Field if field.is_list() => behind,
             Select::Field => {
-                self.check_free(&pieces, &field, &all)?;
+                self.check_free(&pieces, &field, count > 0)?;
                 (end.clone(), end.end)
             }
             Select::Index(index) => {
                 check_has_elements(&field)?;
-                let count = all.len() as u64;
-                match usize::try_from(*index).ok().and_then(|at| all.get(at)) {
-                    Some((piece, element)) => (piece.clone(), element.start),
-                    None if *index == count => behind(&all),
+                match in_front {
+                    Some(in_front) => in_front,
+                    None if *index == count => behind,
                     None => {
                         return invalid(format!(
                             "the field has {count} elements: a new one can be inserted at 0 to {count}"
@@ -192,15 +204,14 @@ impl<'a> Finder<'a> {
                 }
             }
             Select::Key(wanted) => {
-                let same = self.fields(&pieces, step.field, &step.select, Some(&field))?;
-                if !same.is_empty() {
+                if self.is_there(&pieces, step.field, &step.select, &field)? {
                     return invalid("there is an entry with this key: replace its value".into());
                 }
                 let codec = key_codec(&field).ok_or_else(|| {
                     Error::new(ErrorKind::InvalidPath, "a key on a field that is not a map")
                 })?;
                 key = Some(codec.encode(wanted));
-                behind(&all)
+                behind
             }
         };
         Ok(Splice {
@@ -216,9 +227,9 @@ impl<'a> Finder<'a> {
         &mut self,
         pieces: &[Range<u64>],
         field: &FieldRef,
-        there: &[(Range<u64>, Field)],
+        is_there: bool,
     ) -> Result<()> {
-        if !there.is_empty() {
+        if is_there {
             let message = "there is a value already: replace it";
             return Err(Error::new(ErrorKind::InvalidPath, message));
         }
@@ -227,8 +238,7 @@ impl<'a> Finder<'a> {
         for other in others.filter(|other| other.number() != field.number()) {
             let known = FieldRef::Field(other.clone());
             let number = FieldNumber(other.number());
-            let found = self.fields(pieces, number, &Select::Field, Some(&known))?;
-            if !found.is_empty() {
+            if self.is_there(pieces, number, &Select::Field, &known)? {
                 let name = other.name();
                 let message = format!("{name} is there, and only one of the two can be: remove it");
                 return Err(Error::new(ErrorKind::InvalidPath, message));
@@ -249,20 +259,20 @@ impl<'a> Finder<'a> {
         Ok(message)
     }
 
-    /// The occurrences of a field in a message that stands in these pieces, each with its piece:
-    /// all, or the one with an index, or those with a key.
-    fn fields(
+    /// Gives the occurrences of a field in a message that stands in these pieces, each with its
+    /// piece: all, or the one with an index, or those with a key.
+    fn each(
         &mut self,
         pieces: &[Range<u64>],
         number: FieldNumber,
         select: &Select,
         known: Option<&FieldRef>,
-    ) -> Result<Vec<(Range<u64>, Field)>> {
+        mut found: impl FnMut(&Range<u64>, &Field),
+    ) -> Result<()> {
         let takes = |wire: WireType| match known {
             Some(known) => known.takes(wire),
             None => true,
         };
-        let mut found = Vec::new();
         let mut count = 0;
         for piece in pieces {
             let mut left = piece.clone();
@@ -288,11 +298,23 @@ impl<'a> Finder<'a> {
                     }
                 };
                 if is_it {
-                    found.push((piece.clone(), field));
+                    found(piece, &field);
                 }
             }
         }
-        Ok(found)
+        Ok(())
+    }
+
+    fn is_there(
+        &mut self,
+        pieces: &[Range<u64>],
+        number: FieldNumber,
+        select: &Select,
+        known: &FieldRef,
+    ) -> Result<bool> {
+        let mut is_there = false;
+        self.each(pieces, number, select, Some(known), |_, _| is_there = true)?;
+        Ok(is_there)
     }
 }
 
