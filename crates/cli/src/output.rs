@@ -96,6 +96,11 @@ impl<'a> Output<'a> {
         &self.line
     }
 
+    /// What results are shown on, if that is a terminal.
+    pub(crate) fn terminal(&self) -> Terminal {
+        self.terminal
+    }
+
     /// The columns that lines have room in; none if they may have any length.
     pub(crate) fn width(&self) -> Option<usize> {
         self.terminal.width()

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 pub struct Terminal {
     is_there: bool,
     width: Option<usize>,
+    is_coloured: bool,
 }
 
 impl Terminal {
@@ -28,6 +29,7 @@ impl Terminal {
         Terminal {
             is_there: true,
             width: width(columns.as_deref(), size),
+            is_coloured: is_coloured(|name| std::env::var(name).ok()),
         }
     }
 
@@ -37,6 +39,7 @@ impl Terminal {
         Terminal {
             is_there: true,
             width: Some(columns),
+            is_coloured: false,
         }
     }
 
@@ -45,11 +48,24 @@ impl Terminal {
         self.is_there
     }
 
+    /// Whether it shows colours, and its user wants them.
+    pub(crate) fn is_coloured(self) -> bool {
+        self.is_coloured
+    }
+
     /// Its columns.
     #[must_use]
     pub fn width(self) -> Option<usize> {
         self.width
     }
+}
+
+/// Whether the environment is for colours: not if `NO_COLOR` says something, nor on a terminal that
+/// only knows characters.
+fn is_coloured(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let is_unwanted = variable("NO_COLOR").is_some_and(|no| !no.is_empty());
+    let is_dumb = variable("TERM").is_some_and(|term| term == "dumb");
+    !is_unwanted && !is_dumb
 }
 
 /// What `COLUMNS` says, or else the terminal itself; not a width of none, as some that aren't real
@@ -65,6 +81,22 @@ fn width(columns: Option<&str>, size: Option<usize>) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_shown_unless_the_environment_is_against_it() {
+        for (no_color, term, expected) in [
+            (None, Some("xterm"), true),
+            (Some(""), None, true),
+            (Some("1"), Some("xterm"), false),
+            (None, Some("dumb"), false),
+        ] {
+            let variable = |name: &str| match name {
+                "NO_COLOR" => no_color.map(str::to_owned),
+                _ => term.map(str::to_owned),
+            };
+            assert_eq!(is_coloured(variable), expected, "{no_color:?} {term:?}");
+        }
+    }
 
     #[test]
     fn the_variable_comes_before_the_terminal_itself() {

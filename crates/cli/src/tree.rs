@@ -1,6 +1,7 @@
 //! `protosplit tree`.
 
 mod archive;
+mod changes;
 mod diff;
 mod page;
 mod picture;
@@ -31,6 +32,7 @@ use crate::output::Output;
 use crate::source::{self, Source};
 use crate::suggest;
 use shown::{Entered, Limits, Report};
+use text::Look;
 
 /// How many members and fields are shown, from which size on: in a table, in a picture, and in a
 /// page, as far as its data has room.
@@ -92,8 +94,13 @@ fn show(
     if args.json {
         output.json(&report(limits))?;
     } else if is_text {
-        let width = output.width();
-        output.print(&report(limits).text(width))?;
+        let look = Look {
+            width: output.width(),
+            full_paths: args.full_paths,
+            bars: output.terminal().is_there(),
+            colour: output.terminal().is_coloured(),
+        };
+        output.print(&report(limits).text(look))?;
     }
     Ok(Exit::Done)
 }

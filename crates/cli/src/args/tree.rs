@@ -13,7 +13,9 @@ Shows what takes up space in a message: bytes by field path, without loading it.
 values are hopped over; nothing is read but tags, lengths and names.
 
 All elements of a repeated field or map are one line with [*], and so is each field
-below them. The largest elements follow, by index or key and by what they are called.
+below them. The largest elements follow on dashed lines, by index or key and by what they
+are called: they add up to the field by themselves, as the fields below it do. On a terminal
+lines are cut to its width; --full-paths shows paths that other commands take.
 A size counts tags and lengths, so the fields of a message add up to its size; own
 is what belongs to no field below. Of a .cpb file the merged message is shown, and
 the chunks that each part lies in.
@@ -32,7 +34,7 @@ Examples:
       A page to look around in; it needs no network.
   protosplit tree model/ --svg model.svg
   protosplit tree new/ --diff old/
-      What grew, shrank, appeared and went.
+      What grew, shrank, appeared and went; --html writes it as a page.
   protosplit tree model/ --json | jq '.tree.fields[0].path'";
 
 #[derive(Args, Debug)]
@@ -56,8 +58,11 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_enum, default_value_t = SortBy::Size)]
     pub(crate) sort: SortBy,
     /// Show what changed since this message; - for standard input
-    #[arg(long, value_name = "OLD", conflicts_with_all = ["html", "svg"])]
+    #[arg(long, value_name = "OLD", conflicts_with = "svg")]
     pub(crate) diff: Option<PathBuf>,
+    /// Show whole paths, however long, as other commands take them
+    #[arg(long)]
+    pub(crate) full_paths: bool,
     /// Write a page to look around in, instead of a table; - is standard output
     #[arg(long, value_name = "OUT.html")]
     pub(crate) html: Option<PathBuf>,

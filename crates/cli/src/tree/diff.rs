@@ -5,6 +5,7 @@ use std::path::Path;
 use proto_splitter::size_tree::{MemberChange, Sum, TreeChange, TreeDiff, TreeOptions};
 use serde::Serialize;
 
+use super::changes;
 use super::shown::Limits;
 use super::text::{called, thousands};
 use super::{COMPARED, measure};
@@ -18,32 +19,32 @@ use crate::size;
 use crate::table::{Align, Table};
 
 #[derive(Debug, Serialize)]
-struct Report {
-    old: String,
-    new: String,
-    old_size: u64,
-    new_size: u64,
+pub(super) struct Report {
+    pub(super) old: String,
+    pub(super) new: String,
+    pub(super) old_size: u64,
+    pub(super) new_size: u64,
     /// Fields by path and members by name, the largest change first; enclosing messages too.
     changes: Vec<Row>,
     /// How many smaller changes are not listed.
-    other_changes: u64,
+    pub(super) other_changes: u64,
     #[serde(skip)]
-    lines: Vec<(usize, Row)>,
+    pub(super) lines: Vec<(usize, Row)>,
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Row {
-    what: What,
-    path: String,
+pub(super) struct Row {
+    pub(super) what: What,
+    pub(super) path: String,
     /// A member, rather than all values at the path.
     member: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    pub(super) name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
-    change: i64,
-    old_size: Option<u64>,
-    new_size: Option<u64>,
+    pub(super) detail: Option<String>,
+    pub(super) change: i64,
+    pub(super) old_size: Option<u64>,
+    pub(super) new_size: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     old_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,14 +52,14 @@ struct Row {
     /// It may have been there, or be there still, with no more than these bytes: only the largest
     /// members are compared.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unseen_up_to: Option<u64>,
+    pub(super) unseen_up_to: Option<u64>,
     #[serde(skip)]
-    label: String,
+    pub(super) label: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum What {
+pub(super) enum What {
     Grew,
     Shrank,
     Appeared,
@@ -103,7 +104,15 @@ pub(super) fn run(args: &TreeArgs, old: &Path, output: &mut Output<'_>) -> Resul
     report
         .changes
         .sort_by_key(|row| std::cmp::Reverse(row.change.unsigned_abs()));
-    output.report(args.json, &report, Report::text)?;
+    if let Some(target) = &args.html {
+        super::write(target, &changes::page(&report), args.force, output)?;
+    }
+    if args.html.is_none() || args.json {
+        let full_paths = args.full_paths;
+        output.report(args.json, &report, |report, width| {
+            report.text(width, full_paths)
+        })?;
+    }
     Ok(Exit::Done)
 }
 
@@ -136,7 +145,7 @@ impl Report {
         }
     }
 
-    fn text(&self, width: Option<usize>) -> String {
+    fn text(&self, width: Option<usize>, full_paths: bool) -> String {
         let nothing = self.old_size == self.new_size && self.lines.len() <= 1;
         if nothing && self.other_changes == 0 {
             return format!("{}: no size differs\n", one_line(&self.new));
@@ -160,7 +169,10 @@ impl Report {
             } else {
                 &row.label
             };
-            let mut label = format!("{}{}", "  ".repeat(*depth), one_line(root));
+            let mut label = match full_paths {
+                true if !row.path.is_empty() => one_line(&row.path),
+                _ => format!("{}{}", "  ".repeat(*depth), one_line(root)),
+            };
             label.push_str(&called(row.name.as_deref(), row.detail.as_deref()));
             table.row([
                 signed(row.change),
@@ -171,7 +183,7 @@ impl Report {
                 label,
             ]);
         }
-        let mut text = table.render_within(width);
+        let mut text = table.render_within(width.filter(|_| !full_paths));
         if self.other_changes > 0 {
             let plural = if self.other_changes == 1 { "" } else { "s" };
             let others = thousands(self.other_changes);
@@ -229,7 +241,7 @@ impl Row {
     }
 
     /// By how many they became more or fewer.
-    fn counts(&self) -> String {
+    pub(super) fn counts(&self) -> String {
         let (old, new) = (self.old_count.unwrap_or(0), self.new_count.unwrap_or(0));
         match new.cmp(&old) {
             std::cmp::Ordering::Equal => String::new(),
@@ -250,7 +262,7 @@ impl What {
         }
     }
 
-    fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             What::Grew => "grew",
             What::Shrank => "shrank",
@@ -261,7 +273,7 @@ impl What {
     }
 }
 
-fn signed(change: i64) -> String {
+pub(super) fn signed(change: i64) -> String {
     let bytes = size::show(change.unsigned_abs());
     match change {
         0 => bytes,

@@ -8,11 +8,31 @@ use crate::table::{Align, Table};
 /// A line: what stands in its columns, and how deep it is.
 struct Line {
     cells: [String; 5],
+    /// Of the whole; none where others are summed up.
+    share: Option<f64>,
     label: String,
 }
 
+/// How a table looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Look {
+    /// The columns that there is room for.
+    pub(super) width: Option<usize>,
+    /// Whole paths, of any length, instead of what hangs below what.
+    pub(super) full_paths: bool,
+    /// Bars beside the shares, for a reader at a terminal.
+    pub(super) bars: bool,
+    pub(super) colour: bool,
+}
+
+/// How many characters a bar has that is as long as the whole.
+const BAR: usize = 10;
+
+/// A bar's last character, by eighths.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
 impl Report {
-    pub(super) fn text(&self, width: Option<usize>) -> String {
+    pub(super) fn text(&self, look: Look) -> String {
         let mut lines = Vec::new();
         let root = &self.tree;
         let label = match (root.label.as_str(), &self.message) {
@@ -22,37 +42,80 @@ impl Report {
         };
         lines.push(Line {
             cells: cells(root),
+            share: Some(root.share),
             label: one_line(label),
         });
-        field_lines(root, "", &mut lines);
-        if self.is_chunked() {
-            let mut table = Table::new([
-                ("size", Align::Right),
-                ("share", Align::Right),
-                ("own", Align::Right),
-                ("count", Align::Right),
-                ("chunk", Align::Left),
-                ("path", Align::Left),
-            ]);
-            for Line { cells, label } in lines {
-                let [size, share, own, count, chunk] = cells;
-                table.row([size, share, own, count, chunk, label]);
-            }
-            return table.render_within(width);
-        }
+        field_lines(root, "", look.full_paths, &mut lines);
         let mut table = Table::new([
             ("size", Align::Right),
             ("share", Align::Right),
+            (BARS, Align::Left),
             ("own", Align::Right),
             ("count", Align::Right),
+            ("chunk", Align::Left),
             ("path", Align::Left),
         ]);
-        for Line { cells, label } in lines {
-            let [size, share, own, count, _] = cells;
-            table.row([size, share, own, count, label]);
+        for Line {
+            cells,
+            share,
+            label,
+        } in lines
+        {
+            let [size, percent, own, count, chunk] = cells;
+            let bar = share.map_or(String::new(), bar);
+            table.row([size, percent, bar, own, count, chunk, label]);
         }
-        table.render_within(width)
+        if !look.bars {
+            table.hide(BARS);
+        }
+        if !self.is_chunked() {
+            table.hide("chunk");
+        }
+        let text = table.render_within(look.width.filter(|_| !look.full_paths));
+        match look.colour {
+            true => coloured(&text),
+            false => text,
+        }
     }
+}
+
+/// The column of bars needs no words.
+const BARS: &str = "";
+
+/// A bar for a share of the whole.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share is between 0 and 1"
+)]
+fn bar(share: f64) -> String {
+    let eighths = (share.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
+    let last = EIGHTHS.get(eighths % 8).copied().unwrap_or_default();
+    format!("{}{last}", "█".repeat(eighths / 8))
+}
+
+/// The table with its header bold and its bars in colour.
+fn coloured(text: &str) -> String {
+    let is_bar = |c: char| c == '█' || EIGHTHS.iter().any(|part| part.starts_with(c));
+    let mut lines = text.lines();
+    let mut out = match lines.next() {
+        Some(header) => format!("\u{1b}[1m{header}\u{1b}[0m\n"),
+        None => String::new(),
+    };
+    for line in lines {
+        let bar = line.find(is_bar).map(|start| {
+            let rest = &line[start..];
+            let end = rest.find(|c| !is_bar(c)).unwrap_or(rest.len());
+            (&line[..start], &rest[..end], &rest[end..])
+        });
+        match bar {
+            Some((front, bar, rest)) => {
+                out.push_str(&format!("{front}\u{1b}[36m{bar}\u{1b}[0m{rest}\n"));
+            }
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    out
 }
 
 fn cells(field: &Field) -> [String; 5] {
@@ -65,8 +128,9 @@ fn cells(field: &Field) -> [String; 5] {
     ]
 }
 
-/// What hangs below a field: its members, then its fields.
-fn field_lines(field: &Field, indent: &str, lines: &mut Vec<Line>) {
+/// What hangs below a field: its members, then its fields. Either add up to the field, the fields
+/// with its own bytes, so a member hangs on a line of another kind.
+fn field_lines(field: &Field, indent: &str, full_paths: bool, lines: &mut Vec<Line>) {
     let members: &[Listed] = if only_member(field).is_some() {
         &[]
     } else {
@@ -84,13 +148,22 @@ fn field_lines(field: &Field, indent: &str, lines: &mut Vec<Line>) {
             _ => ("├─ ", "│  "),
         }
     };
+    let front = |tip: &str| match full_paths {
+        true => String::new(),
+        false => format!("{indent}{tip}"),
+    };
+    let of_member = |tip: &str| front(tip).replace("─ ", "╌ ");
     for member in members {
         let (tip, _) = branch();
-        lines.push(member_line(member, &format!("{indent}{tip}")));
+        let mut line = member_line(member, &of_member(tip));
+        if full_paths {
+            line.label = one_line(&member.path);
+        }
+        lines.push(line);
     }
     if let Some(rest) = field.other_members {
         let (tip, _) = branch();
-        lines.push(rest_line(rest, &format!("{indent}{tip}"), "other"));
+        lines.push(rest_line(rest, &of_member(tip), "other"));
     }
     for child in &field.fields {
         let (tip, deeper) = branch();
@@ -103,15 +176,19 @@ fn field_lines(field: &Field, indent: &str, lines: &mut Vec<Line>) {
             label.push_str("  ");
             label.push_str(&only_label(only));
         }
+        if full_paths {
+            label = one_line(&child.path);
+        }
         lines.push(Line {
             cells: cells(child),
-            label: format!("{indent}{tip}{label}"),
+            share: Some(child.share),
+            label: format!("{}{label}", front(tip)),
         });
-        field_lines(child, &format!("{indent}{deeper}"), lines);
+        field_lines(child, &format!("{indent}{deeper}"), full_paths, lines);
     }
     if let Some(rest) = field.other_fields {
         let (tip, _) = branch();
-        lines.push(rest_line(rest, &format!("{indent}{tip}"), "other field"));
+        lines.push(rest_line(rest, &front(tip), "other field"));
     }
 }
 
@@ -140,6 +217,7 @@ fn member_line(member: &Listed, tip: &str) -> Line {
             String::new(),
             member.chunks.text(),
         ],
+        share: Some(member.share),
         label,
     }
 }
@@ -154,6 +232,7 @@ fn rest_line(rest: Rest, tip: &str, what: &str) -> Line {
             String::new(),
             String::new(),
         ],
+        share: None,
         label: format!("{tip}[{} {what}{plural}]", thousands(rest.count)),
     }
 }
@@ -193,6 +272,27 @@ pub(super) fn thousands(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bar_is_as_long_as_its_share() {
+        for (share, expected) in [
+            (0.0, ""),
+            (0.001, ""),
+            (0.0125, "▏"),
+            (0.5, "█████"),
+            (0.55, "█████▌"),
+            (1.0, "██████████"),
+        ] {
+            assert_eq!(bar(share), expected, "{share}");
+        }
+    }
+
+    #[test]
+    fn only_the_header_and_the_bars_are_coloured() {
+        let text = coloured("share\n  50%  ██▌  a █\n   0%  b\n");
+        let expected = "\u{1b}[1mshare\u{1b}[0m\n  50%  \u{1b}[36m██▌\u{1b}[0m  a █\n   0%  b\n";
+        assert_eq!(text, expected);
+    }
 
     #[test]
     fn thousands_are_told_apart() {

@@ -1,6 +1,6 @@
 //! `protosplit tree`.
 
-use protosplit_cli::Exit;
+use protosplit_cli::{Exit, Interrupt, Terminal};
 use serde_json::Value;
 
 use crate::support::{Dir, fixture, messages, run};
@@ -325,4 +325,86 @@ fn what_is_asked_for_by_number_or_order_is_shown_however_small_it_is() {
         &"tree", &model, &nodes, &"--sort", &"count", &"--top", &"1", &"--json",
     ]);
     assert_eq!(first.json()["tree"]["fields"][0]["path"], fields[0]["path"]);
+}
+
+#[test]
+fn full_paths_are_not_cut_and_lead_to_what_they_say() {
+    let model = fixture("functions_consts");
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let args = ["protosplit", "tree", "--full-paths", "--depth", "12"];
+    let args = args.map(std::ffi::OsString::from);
+    let args = args.into_iter().chain([model.clone().into_os_string()]);
+    let terminal = Terminal::of_width(40);
+    protosplit_cli::run_on(args, &mut out, &mut err, terminal, &Interrupt::new());
+    let text = String::from_utf8(out).unwrap();
+    assert!(!text.contains('…'), "{text}");
+    let mut members = 0;
+    for line in text.lines().skip(2) {
+        let path = line.rsplit("  ").next().unwrap();
+        if path.starts_with('[') || path.contains("(key)") {
+            continue;
+        }
+        let part = run([&"tree", &model, &path, &"--json"]).json();
+        assert!(part["tree"]["size"].as_u64().unwrap() > 0, "{path}");
+        members += usize::from(path.ends_with("tensor_content") || path.ends_with(']'));
+    }
+    assert!(members > 3, "{text}");
+}
+
+#[test]
+fn a_terminal_gets_bars_and_a_file_gets_none() {
+    let model = fixture("functions_consts").into_os_string();
+    let on = |terminal: Terminal| {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let args = ["protosplit", "tree"].map(std::ffi::OsString::from);
+        let args = args.into_iter().chain([model.clone()]);
+        protosplit_cli::run_on(args, &mut out, &mut err, terminal, &Interrupt::new());
+        String::from_utf8(out).unwrap()
+    };
+    let shown = on(Terminal::of_width(100));
+    assert!(shown.contains("100.0%  ██████████  "), "{shown}");
+    assert!(
+        shown.lines().all(|line| line.chars().count() <= 100),
+        "{shown}"
+    );
+    assert!(!on(Terminal::none()).contains('█'));
+}
+
+#[test]
+fn what_changed_can_be_looked_at_as_a_page() {
+    let dir = Dir::new();
+    let model = fixture("functions_consts").join("saved_model.pb");
+    let new = dir.path("new.pb");
+    let removed = "meta_graphs[0].graph_def.library.function[5]";
+    let message = "tensorflow.SavedModel";
+    run([
+        &"remove",
+        &model,
+        &removed,
+        &"-o",
+        &new,
+        &"--message",
+        &message,
+    ])
+    .ok();
+    let page = dir.path("changes.html");
+    let args: [&dyn AsRef<std::path::Path>; 8] = [
+        &"tree",
+        &new,
+        &"--diff",
+        &model,
+        &"--html",
+        &page,
+        &"--message",
+        &message,
+    ];
+    assert_eq!(run(args).ok(), "");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    assert!(page.contains("__inference_f_325") && page.contains("class=\"less\""));
+    assert!(
+        page.contains("title=\"meta_graphs[*].graph_def.library\""),
+        "{page}"
+    );
+    assert!(!page.contains("<script") && !page.contains("http:") && !page.contains("https:"));
 }
