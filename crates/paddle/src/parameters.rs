@@ -71,7 +71,8 @@ pub struct ParameterFile {
 
 impl ParameterFile {
     /// Opens a file of all parameters. With `specs`, as the [program](crate::parameters) has them,
-    /// streams have names and are compared with them; without, each is taken for a dense tensor.
+    /// streams have names and are compared with them; without, each is what it makes sense as: a dense
+    /// tensor, else selected rows, else a vocabulary.
     /// Without a layout, it is the one in which the whole file makes sense.
     ///
     /// # Errors

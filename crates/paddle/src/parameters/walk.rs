@@ -1,5 +1,7 @@
 //! Hopping from stream to stream, and telling layouts apart.
 
+use std::ops::Range;
+
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
@@ -11,6 +13,9 @@ use crate::stream::{Layout, MAX_LOD_LEVELS, Stream, StreamKind};
 /// The most streams of a file, 2^20: what is known of one takes about 200 bytes, and an empty tensor
 /// takes 22 in the file.
 const MAX_STREAMS: usize = 1 << 20;
+
+/// The bytes of a vocabulary without words, which is its count.
+const LEAST_VOCABULARY: u64 = 8;
 
 /// Walks a file in the layout in which all of it makes sense. If it does in none, the error is that
 /// of the layout that its front looks like.
@@ -79,7 +84,11 @@ pub(super) fn walk(
             }
             _ => {}
         }
-        let stream = Stream::read_within(part, at..end, kind(specs, index), layout)
+        let stream = match specs {
+            Some(_) => Stream::read_within(part, at..end, kind(specs, index), layout),
+            None => read_unknown(part, at..end, layout),
+        };
+        let stream = stream
             .and_then(|stream| {
                 if let Some(spec) = specs.and_then(|specs| specs.get(index)) {
                     spec.check(&stream)?;
@@ -99,4 +108,24 @@ pub(super) fn walk(
         return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
     }
     Ok(streams)
+}
+
+/// Reads the header of a stream that no program tells the kind of: a dense tensor, or else what it
+/// makes sense as. If that is nothing, the error is that of a dense tensor.
+fn read_unknown(part: &FilePart, within: Range<u64>, layout: Layout) -> Result<Stream> {
+    let read = |kind| Stream::read_within(part, within.clone(), kind, layout);
+    let dense = match read(StreamKind::Dense) {
+        Ok(stream) => return Ok(stream),
+        Err(error) => error,
+    };
+    let others = [StreamKind::SelectedRows, StreamKind::Vocabulary];
+    let found = others.into_iter().find_map(|kind| {
+        let stream = read(kind).ok()?;
+        // Almost anything begins with a vocabulary, so only one that fills its place is one.
+        let is_whole = layout == Layout::Sized || stream.range() == within;
+        let has_words = stream.data().end - stream.data().start > LEAST_VOCABULARY;
+        let is_plausible = kind == StreamKind::SelectedRows || is_whole && has_words;
+        is_plausible.then_some(stream)
+    });
+    found.ok_or(dense)
 }

@@ -5,9 +5,10 @@ use std::fs;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{Format, OpenOptions, Registry};
 use proto_splitter_paddle::proto::framework::var_type::Type;
-use proto_splitter_paddle::stream::StreamKind;
+use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, ProgramKind, Variable, parameters, variables,
+    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, ParameterFile, ParameterWriter, ProgramKind,
+    Variable, append, parameters, variables,
 };
 
 use crate::support::fixtures;
@@ -163,6 +164,52 @@ fn vocabularies_and_selected_rows_are_told_by_the_program() {
     assert_eq!(parameter.stream().kind(), StreamKind::SelectedRows);
     assert!(file.is_separate());
     assert_eq!(parameter.stream().rows(file.bytes()).unwrap(), [0, 4, 7]);
+}
+
+#[test]
+fn without_a_program_a_stream_is_what_it_makes_sense_as() {
+    for (file, expected) in [
+        ("selected_rows/sr", StreamKind::SelectedRows),
+        ("vocab/params", StreamKind::Vocabulary),
+    ] {
+        let found = ParameterFile::open(fixtures().join(file), None, None).unwrap();
+        let kinds: Vec<_> = found
+            .parameters()
+            .iter()
+            .map(|one| one.stream().kind())
+            .collect();
+        assert_eq!(kinds, [expected], "{file}");
+        found.verify().unwrap();
+    }
+}
+
+#[test]
+fn tensors_are_appended_behind_vocabularies_and_selected_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sized");
+    let scalar = TensorSpec::dense(Type::Int8, []);
+    let rows = TensorSpec::selected_rows(Type::Int8, [2, 1], [1, 5], 9);
+    let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
+    writer.write_vocabulary([("word", 3)]).unwrap();
+    writer.write(&rows, &mut &[1, 2][..]).unwrap();
+    writer.finish().unwrap();
+
+    assert_eq!(append(&path, &scalar, &mut &[7][..]).unwrap(), 2);
+
+    let file = ParameterFile::open(&path, None, None).unwrap();
+    let kinds: Vec<_> = file
+        .parameters()
+        .iter()
+        .map(|one| one.stream().kind())
+        .collect();
+    let expected = [
+        StreamKind::Vocabulary,
+        StreamKind::SelectedRows,
+        StreamKind::Dense,
+    ];
+    assert_eq!(kinds, expected);
+    let last = file.parameters()[2].stream();
+    assert_eq!(last.to_bytes(file.bytes()).unwrap(), [7].as_slice());
 }
 
 #[test]
