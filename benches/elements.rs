@@ -1,23 +1,33 @@
 //! Elements by the million, one by one: `cargo bench --bench elements`, or `-- PACKETS` for another
-//! number than 20 million.
+//! number than 20 million; `-- --quick` takes 200 times fewer, to see that it runs.
 //!
-//! A splitter that looks at every element is beside `SizeSplitter`, which hops over all of them and
-//! slices them by size; a query that goes through all elements is beside a bare hop over them. They
-//! take turns, after one turn that isn't counted. The last line is the most memory that the process
-//! had beside the trace itself.
+//! - A splitter that looks at every element, or begins slices by their number, is beside
+//!   `SizeSplitter`, which hops over all of them and slices them by size.
+//! - A query that goes through all elements, or through those that are called so, and pieces, each
+//!   from the message in memory, are beside a bare hop over it.
+//! - An element by its index, from a file on disk in slices, as they are and with zstd, is beside
+//!   what the aim is: a tenth of a second.
+//!
+//! They take turns, after one turn that isn't counted, and each checks what it found. The last line
+//! is the most memory that the process had beside the trace itself.
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
+use std::fs::File;
 use std::hint::black_box;
+use std::io;
 
 use bytes::Bytes;
+use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::PathQuery;
+use proto_splitter::record_file::Compression;
 use proto_splitter::split::{
     ComposableSplitter, SizeSplitter, Source, SplitContext, SplitExt, SplitOptions, SplitPlan,
 };
-use proto_splitter::view::MessageView;
+use proto_splitter::view::{MessageView, PieceOptions};
 use proto_splitter::wire::WireCursor;
+use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::traces::{trace, trace_type};
 use proto_splitter_testkit::turns::{Contestant, in_turns};
 
@@ -26,11 +36,14 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const ROUNDS: u64 = 5;
 const PACKETS: u64 = 20_000_000;
 
-/// How many elements a slice has.
-const IN_A_SLICE: u64 = 1_000_000;
+/// How many slices a splitter makes.
+const SLICES: u64 = 20;
+
+/// The most seconds that an element may take.
+const AIM: f64 = 0.1;
 
 /// Looks at every packet, and slices them by their number.
-struct ByNumber;
+struct ByNumber(u64);
 
 impl ComposableSplitter for ByNumber {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter::Result<()> {
@@ -38,7 +51,7 @@ impl ComposableSplitter for ByNumber {
         for (at, packet) in cx.message().repeated("packet")?.enumerate() {
             let packet = packet?;
             bytes += packet.size();
-            if (at as u64).is_multiple_of(IN_A_SLICE) {
+            if (at as u64).is_multiple_of(self.0) && at > 0 {
                 cx.slice_at(&packet)?;
             }
         }
@@ -61,73 +74,124 @@ impl ComposableSplitter for Look {
 
 fn main() -> Outcome<()> {
     let packets = std::env::args().find_map(|arg| arg.parse().ok());
-    let packets = packets.unwrap_or(PACKETS);
+    let packets = packets.unwrap_or(PACKETS / scale(200));
     let bytes = Bytes::from(trace(packets));
-    let size = bytes.len() as u64;
-    let source = Source::from_bytes(bytes.clone(), trace_type());
-    let options = SplitOptions::new().max_chunk_size(size / 20);
-    let plan = |splitter: &dyn Fn() -> proto_splitter::Result<SplitPlan>| -> Outcome<()> {
-        black_box(splitter()?);
-        Ok(())
-    };
-    let by_size = || SizeSplitter.plan(&source, &options);
-    let look = || Look.plan(&source, &SplitOptions::new());
-    let by_number = || ByNumber.plan(&source, &SplitOptions::new());
-
-    println!("| work on {packets} elements | bytes | median s | reference | median s | ratio |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    row(
-        "a splitter looks at each",
-        size,
-        &mut || plan(&look),
-        "SizeSplitter plans",
-        &mut || plan(&by_size),
-    )?;
-    row(
-        "a splitter slices by number",
-        size,
-        &mut || plan(&by_number),
-        "SizeSplitter plans",
-        &mut || plan(&by_size),
-    )?;
-    let reading = MergeOptions::new().descriptor(trace_type());
-    let view = MessageView::of_plain(&bytes, reading)?;
-    let query = PathQuery::parse("packet[*]", view.descriptor())?;
-    row(
-        "a query goes through all",
-        size,
-        &mut || {
-            let mut sum = 0;
-            for size in view.select(&query, &[])? {
-                sum += size?;
-            }
-            black_box(sum);
-            Ok(())
-        },
-        "a bare hop",
-        &mut || {
-            let mut cursor = WireCursor::new(&bytes[..]);
-            let mut sum = 0;
-            while let Some(field) = cursor.next()? {
-                sum += field.value.end - field.value.start;
-            }
-            black_box(sum);
-            Ok(())
-        },
-    )?;
+    println!(
+        "| work on {packets} elements, {} bytes | median s | reference | median s | ratio |",
+        bytes.len()
+    );
+    println!("| --- | --- | --- | --- | --- |");
+    splitting(&bytes, packets)?;
+    going_through(&bytes, packets)?;
+    seeking(&bytes, packets)?;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     println!(
-        "peak resident: {}, the trace: {} kB",
+        "\npeak resident: {}, the trace: {} kB",
         peak.unwrap_or("?").trim(),
-        size >> 10
+        bytes.len() >> 10
     );
     Ok(())
 }
 
+fn splitting(bytes: &Bytes, packets: u64) -> Outcome<()> {
+    let source = Source::from_bytes(bytes.clone(), trace_type());
+    let options = SplitOptions::new().max_chunk_size(bytes.len() as u64 / SLICES);
+    let by_size = || -> Outcome<()> {
+        let plan = SizeSplitter.plan(&source, &options)?;
+        check("slices", plan.chunks().len() as u64 > SLICES)
+    };
+    let planned = |plan: SplitPlan, chunks: u64| {
+        check("chunks", black_box(&plan).chunks().len() as u64 == chunks)
+    };
+    let look = || planned(Look.plan(&source, &SplitOptions::new())?, 1);
+    let by_number = ByNumber(packets.div_ceil(SLICES));
+    let by_number = || planned(by_number.plan(&source, &SplitOptions::new())?, SLICES);
+    row("a splitter looks at each", &mut { look }, "SizeSplitter plans", &mut { by_size })?;
+    row("a splitter slices by number", &mut { by_number }, "SizeSplitter plans", &mut { by_size })
+}
+
+fn going_through(bytes: &Bytes, packets: u64) -> Outcome<()> {
+    let reading = MergeOptions::new().descriptor(trace_type());
+    let view = MessageView::of_plain(bytes, reading)?;
+    let mut hop = || -> Outcome<()> {
+        let mut cursor = WireCursor::new(&bytes[..]);
+        let mut sum = 0;
+        while let Some(field) = cursor.next()? {
+            sum += field.value.end - field.value.start;
+        }
+        black_box(sum);
+        Ok(())
+    };
+    for (what, query, expected) in [
+        ("a query goes through all", "packet[*]", packets),
+        ("a query gives a field of all", "packet[*].timestamp", packets),
+        ("a query finds all with a name", "packet[\"event 8\"]", packets.saturating_sub(8).div_ceil(1000)),
+    ] {
+        let query = PathQuery::parse(query, view.descriptor())?;
+        let mut all = || {
+            let (mut sum, mut count) = (0, 0);
+            for size in view.select(&query, &[])? {
+                sum += size?;
+                count += 1;
+            }
+            black_box(sum);
+            check(what, count == expected)
+        };
+        row(what, &mut all, "a bare hop", &mut hop)?;
+    }
+    let field = "packet";
+    let field = proto_splitter::path::FieldPath::parse(field, &trace_type())?;
+    let options = PieceOptions::new().max_count(packets.div_ceil(SLICES));
+    let mut pieces = || {
+        let mut pieces = view.pieces(&field, &options)?;
+        let mut count = 0;
+        while pieces.next().transpose()?.is_some() {
+            pieces.write_to(&mut io::sink())?;
+            count += 1;
+        }
+        check("pieces", count == SLICES)
+    };
+    row("pieces are written to nowhere", &mut pieces, "a bare hop", &mut hop)
+}
+
+fn seeking(bytes: &Bytes, packets: u64) -> Outcome<()> {
+    let folder = scratch_folder()?;
+    let source = Source::from_bytes(bytes.clone(), trace_type());
+    let reading = MergeOptions::new().descriptor(trace_type());
+    let plain = MessageView::of_plain(bytes, reading.clone())?;
+    for (name, compression) in [("as it is", Compression::None), ("zstd", Compression::ZSTD)] {
+        let options = SplitOptions::new()
+            .max_chunk_size((bytes.len() as u64 / 4).max(1))
+            .compression(compression);
+        let written = SizeSplitter.write_with(source.clone(), folder.path().join(name), &options)?;
+        for (place, index) in [("middle", packets / 2), ("end", packets - 1)] {
+            let path = format!("2[{index}]").parse()?;
+            let expected = plain.get(&path)?;
+            let mut seek = || {
+                let file = ChunkedFile::<File>::open(&written.path)?;
+                let found = file.view(reading.clone()).get(&path)?;
+                check("the element", found == expected)
+            };
+            let what = format!("element {index} of a file, {name}");
+            let mut turns = [Contestant::new(what.as_str(), &mut seek)];
+            let median = in_turns(ROUNDS, &mut turns)?[0].median();
+            let (aim, ratio) = (AIM, median / AIM);
+            println!("| {what}, the {place} | {median:.4} | the aim | {aim} | {ratio:.2} |");
+        }
+    }
+    Ok(())
+}
+
+fn check(what: &str, holds: bool) -> Outcome<()> {
+    match holds {
+        true => Ok(()),
+        false => Err(format!("{what}: not what was expected").into()),
+    }
+}
+
 fn row(
     what: &str,
-    size: u64,
     work: &mut dyn FnMut() -> Outcome<()>,
     reference: &str,
     refer: &mut dyn FnMut() -> Outcome<()>,
@@ -139,7 +203,7 @@ fn row(
     let times = in_turns(ROUNDS, &mut turns)?;
     let [work, refer] = [times[0].median(), times[1].median()];
     println!(
-        "| {what} | {size} | {work:.4} | {reference} | {refer:.4} | {:.2} |",
+        "| {what} | {work:.4} | {reference} | {refer:.4} | {:.2} |",
         work / refer
     );
     Ok(())

@@ -210,6 +210,7 @@ impl Job {
         }
         let options = SplitOptions::new()
             .max_chunk_size(args.max_chunk_size)
+            .max_slice_size(args.max_slice_size)
             .max_value_size(args.max_value_size)
             .max_file_size(args.max_file_size)
             .profile(args.profile)

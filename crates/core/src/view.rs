@@ -22,6 +22,7 @@
 //! # Ok::<(), proto_splitter_core::Error>(())
 //! ```
 
+mod element_runs;
 mod fields;
 mod locate;
 mod pieces;
@@ -49,6 +50,7 @@ use crate::merge::ChunkStore;
 use crate::merge::MergePlan;
 use crate::merge::write;
 use crate::wire::Input;
+use element_runs::element_runs;
 use portion::{Portion, PortionBytes};
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
@@ -362,14 +364,17 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     fn find(&self, path: &FieldPath) -> Result<Option<Value<'a, S>>> {
         let _span = tracing::debug_span!("find", path = %self.show(path)).entered();
         locate::check(path, self.descriptor())?;
+        let mut runs = Vec::new();
         let bytes = match self.source {
             Source::Chunked(file) => {
                 let plan = plan_part(file.trailer(), file, path, &self.options)?;
+                runs = element_runs(&plan, file.trailer());
                 PortionBytes::Chunked(Box::new(PlanInput::new(plan, file)))
             }
             Source::Plain(source, size) => PortionBytes::Plain(SourceInput::new(source, size)),
         };
-        let mut cursor = WireCursor::new(Portion::new(bytes, &self.options.progress));
+        let portion = Portion::new(bytes, &self.options.progress).with_runs(runs);
+        let mut cursor = WireCursor::new(portion);
         let pieces = locate::locate(&mut cursor, path, self.descriptor());
         let mut portion = cursor.into_input();
         let pieces =

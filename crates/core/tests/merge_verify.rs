@@ -43,6 +43,31 @@ fn verify_finds_what_field_a_slice_is_of(base: &[u8], slice: &[u8]) {
 }
 
 #[test]
+fn verify_finds_a_slice_with_another_number_of_elements_than_the_trailer_says() {
+    let slice = cat([len(1, "two"), len(1, "three")]);
+    for (said, expected) in [
+        (2, None),
+        (0, None),
+        (
+            3,
+            Some(
+                "chunk 1: the trailer says that the slice has 3 elements of field 1, and it has 2",
+            ),
+        ),
+    ] {
+        let chunked = Chunked::marked()
+            .base(len(1, "one"))
+            .message("", slice.clone())
+            .slice_of(1)
+            .elements(said);
+        let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
+        let report = file.verify(&MergeOptions::new());
+        let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
+        assert_eq!(problems, Vec::from_iter(expected), "{said}");
+    }
+}
+
+#[test]
 fn verify_finds_every_problem() {
     let mut bytes = cpb_with(&sample(), ALONE, |m| {
         m.chunks[2].crc32c = Some(5);

@@ -5,6 +5,7 @@ use proto_splitter_core::container::ChunkKind;
 use proto_splitter_core::split::{
     ComposableSplitter, Profile, Source, Split, SplitExt, SplitOptions, SplitPlan,
 };
+use proto_splitter_core::wire::WireCursor;
 use proto_splitter_core::{Error, ErrorKind};
 
 use crate::reference;
@@ -44,6 +45,12 @@ pub fn check<S: ComposableSplitter>(
     let chunks = split.bytes();
     for (chunk, planned) in chunks.iter().zip(plan.chunks()) {
         assert_eq!(chunk.len() as u64, planned.size(), "a plan knows its sizes");
+        if let (Some(said), Some(number)) = (planned.elements(), planned.slice_of()) {
+            let mut cursor = WireCursor::new(&chunk[..]);
+            let fields = std::iter::from_fn(|| cursor.next().unwrap());
+            let found = fields.filter(|field| field.number == number).count() as u64;
+            assert_eq!(found, said, "a plan knows how many elements are in a slice");
+        }
     }
     if options.profile == Profile::Extended {
         // TensorFlow's ways don't hold for it: what it gives is compared by bytes.

@@ -11,7 +11,7 @@ use super::in_parts::InPartsArgs;
 use super::running::ThreadsArgs;
 use super::schema::SchemaArgs;
 use super::values::{
-    ValueSize, chunk_size, compression, file_size, largest_value, profile, value_size,
+    ValueSize, chunk_size, compression, file_size, largest_value, profile, slice_size, value_size,
 };
 
 pub(super) const HELP: &str = "\
@@ -77,6 +77,9 @@ pub(crate) struct SplitArgs {
     /// Largest size of a chunk that is a message
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = ValueParser::new(chunk_size))]
     pub(crate) max_chunk_size: u64,
+    /// Size of the slices of a repeated field: what is read for one element
+    #[arg(long, value_name = "SIZE", default_value = "4MiB", value_parser = ValueParser::new(slice_size))]
+    pub(crate) max_slice_size: u64,
     /// Bytes and strings this large are cut out if anything is, or `none`
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(value_size))]
     pub(crate) value_chunk_size: ValueSize,

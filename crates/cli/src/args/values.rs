@@ -27,6 +27,13 @@ pub(super) fn chunk_size(text: &str) -> Result<u64, String> {
     }
 }
 
+pub(super) fn slice_size(text: &str) -> Result<u64, String> {
+    match size::parse(text)? {
+        0 => Err("a slice of 0 bytes holds nothing".into()),
+        bytes => Ok(bytes),
+    }
+}
+
 pub(super) fn file_size(text: &str) -> Result<u64, String> {
     match size::parse(text)? {
         bytes if bytes < LEAST_MAX_FILE_SIZE => {

@@ -33,6 +33,8 @@ pub(crate) struct ChunkRef {
     pub(crate) packed: bool,
     /// The field whose elements it holds, if it is a slice and the trailer says so.
     pub(crate) slice_of: Option<FieldNumber>,
+    /// How many those are, if the trailer says it, too; else 0.
+    pub(crate) elements: u64,
 }
 
 #[derive(Debug)]

@@ -275,10 +275,13 @@ impl Trailer {
         places
     }
 
-    /// The slices, and the field that each is said to hold elements of.
-    pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber)> {
+    /// The slices, the field that each is said to hold elements of, and how many, or 0.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = (usize, FieldNumber, u64)> {
         let chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
-        chunks.filter_map(|c| Some((c.chunk, c.slice_of.filter(|_| self.is_marked())?)))
+        chunks.filter_map(|c| {
+            let number = c.slice_of.filter(|_| self.is_marked())?;
+            Some((c.chunk, number, c.elements))
+        })
     }
 
     /// The chunks that others are spliced into, as far as the paths tell, in the order in which a

@@ -9,7 +9,8 @@ use super::options::MergeOptions;
 use super::read::chunk_store::ChunkStore;
 use crate::container::Trailer;
 use crate::merge::plan::merge_plan::MergePlan;
-use crate::merge::read::first_field::first_field;
+use crate::io::threads;
+use crate::merge::read::first_field::{count_fields, first_field};
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::checksum_pass::{Pass, read_all};
 use crate::merge::write::chunk_cache::with_walked;
@@ -128,11 +129,45 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
         Ok(merge) => report.merge = merge,
         Err(error) => report.add(error),
     }
-    report
-        .problems
-        .extend(check_slices(store, |_| true, &pass.first_fields));
+    let slices = check_slices(store, |_| true, &pass.first_fields);
+    report.problems.extend(slices);
+    let counts = check_counts(store, |_| true, &report.problems, options);
+    report.problems.extend(counts);
     say_places(&mut report.problems, store.trailer(), options);
     report
+}
+
+/// Compares how many elements slices hold with what the trailer says, which views go by. Those that
+/// are damaged have other problems.
+fn check_counts<S: ReadAt>(
+    store: &RecordStore<S>,
+    is_asked: impl Fn(usize) -> bool,
+    problems: &[Error],
+    options: &MergeOptions,
+) -> Vec<Error> {
+    let damaged: HashSet<_> = problems.iter().filter_map(Error::chunk).collect();
+    let slices = store.trailer().slices();
+    let counted: Vec<_> = slices
+        .filter(|&(chunk, _, said)| said > 0 && is_asked(chunk))
+        .filter(|&(chunk, ..)| !damaged.contains(&(chunk as u64)))
+        .collect();
+    let wrong = threads::map(options.thread_count(), counted.len(), |at| {
+        let (chunk, number, said) = counted[at];
+        options.progress.check()?;
+        // If it can't be read, that was found before.
+        let Ok(found) = count_fields(store, chunk, number) else {
+            return Ok(None);
+        };
+        let message = format!(
+            "the trailer says that the slice has {said} elements of field {number}, and it has {found}"
+        );
+        let error = Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64);
+        Ok((found != said).then_some(error))
+    });
+    match wrong {
+        Ok(wrong) => wrong.into_iter().flatten().collect(),
+        Err(error) => vec![error],
+    }
 }
 
 /// What reading some of the chunks showed.
@@ -179,6 +214,8 @@ pub(crate) fn verify_part<S: ReadAt>(
             let own: HashSet<usize> = groups.iter().flatten().copied().collect();
             let slices = check_slices(store, |chunk| own.contains(&chunk), &pass.first_fields);
             report.problems.extend(slices);
+            let counts = check_counts(store, |chunk| own.contains(&chunk), &report.problems, options);
+            report.problems.extend(counts);
         }
         Err(error) => report.problems.push(error),
     }
@@ -266,7 +303,7 @@ fn check_slices<S: ReadAt>(
     is_asked: impl Fn(usize) -> bool,
     known: &[Option<FieldNumber>],
 ) -> impl Iterator<Item = Error> {
-    store.trailer().slices().filter_map(move |(chunk, number)| {
+    store.trailer().slices().filter_map(move |(chunk, number, _)| {
         if !is_asked(chunk) {
             return None;
         }

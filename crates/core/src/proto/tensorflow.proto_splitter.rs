@@ -174,6 +174,9 @@ pub struct ChunkedField {
     /// The field whose elements a slice holds, so that nobody has to look into it.
     #[prost(uint32, tag = "1001")]
     pub slice_of: u32,
+    /// How many elements a slice holds, so that nobody has to count them; 0 if it isn't said.
+    #[prost(uint64, tag = "1002")]
+    pub elements: u64,
 }
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(

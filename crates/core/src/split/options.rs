@@ -20,6 +20,10 @@ pub const LARGEST_MAX_CHUNK_SIZE: u64 = 2_147_483_147;
 /// The default of [`SplitOptions::value_chunk_size`]: 1 MiB.
 pub const DEFAULT_VALUE_CHUNK_SIZE: u64 = 1 << 20;
 
+/// The default of [`SplitOptions::max_slice_size`]: 4 MiB, which take a hundredth of a second or two
+/// to decompress.
+pub const DEFAULT_MAX_SLICE_SIZE: u64 = 4 << 20;
+
 /// The least that [`SplitOptions::max_file_size`] can be: 4 KiB.
 pub const LEAST_MAX_FILE_SIZE: u64 = 4 << 10;
 
@@ -55,6 +59,8 @@ pub struct SplitOptions {
     pub max_chunk_size: u64,
     /// The size from which a bytes or string value becomes a chunk of its own.
     pub value_chunk_size: Option<u64>,
+    /// How large the slices of a repeated field are.
+    pub max_slice_size: u64,
     /// The most bytes a BYTES chunk may have.
     pub max_value_size: Option<u64>,
     /// Which readers the file is for.
@@ -92,6 +98,7 @@ impl SplitOptions {
         SplitOptions {
             max_chunk_size: DEFAULT_MAX_CHUNK_SIZE,
             value_chunk_size: Some(DEFAULT_VALUE_CHUNK_SIZE),
+            max_slice_size: DEFAULT_MAX_SLICE_SIZE,
             max_value_size: None,
             profile: Profile::TensorFlow,
             max_file_size: None,
@@ -119,6 +126,16 @@ impl SplitOptions {
     #[must_use]
     pub const fn value_chunk_size(mut self, bytes: Option<u64>) -> Self {
         self.value_chunk_size = bytes;
+        self
+    }
+
+    /// How large the slices of a repeated field are, at least 1 byte, if it has to be sliced
+    /// ([`DEFAULT_MAX_SLICE_SIZE`]). More than the maximum chunk size counts as that. Who reads one
+    /// element reads its slice; an element that is larger has a slice to itself. Slices of packed
+    /// numbers have the maximum chunk size.
+    #[must_use]
+    pub const fn max_slice_size(mut self, bytes: u64) -> Self {
+        self.max_slice_size = bytes;
         self
     }
 
@@ -219,6 +236,7 @@ impl SplitOptions {
         let invalid = |message: String| Err(Error::new(ErrorKind::InvalidConfig, message));
         let SplitOptions {
             max_chunk_size,
+            max_slice_size,
             max_value_size,
             max_file_size,
             ..
@@ -227,6 +245,9 @@ impl SplitOptions {
             return invalid(format!(
                 "a maximum chunk size of {max_chunk_size} bytes: it must be 1 to {LARGEST_MAX_CHUNK_SIZE}"
             ));
+        }
+        if max_slice_size == 0 {
+            return invalid("a maximum slice size of 0 bytes".into());
         }
         if max_value_size == Some(0) {
             return invalid("a maximum value size of 0 bytes".into());
@@ -253,6 +274,12 @@ impl SplitOptions {
     pub fn effective_max_chunk_size(&self) -> u64 {
         let most = self.max_file_size.map_or(u64::MAX, largest_chunk);
         self.max_chunk_size.min(most)
+    }
+
+    /// How large the slices of a repeated field get: no larger than a MESSAGE chunk.
+    #[must_use]
+    pub fn effective_max_slice_size(&self) -> u64 {
+        self.max_slice_size.min(self.effective_max_chunk_size())
     }
 
     /// The most bytes that a BYTES chunk gets; `None`: any number.

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
+use super::element_runs::{KnowsRuns, Passing};
 use crate::path::key_codec;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, Select, Step, TargetKind, is_key, message_below, with_key,
@@ -47,7 +48,7 @@ impl Found {
 }
 
 /// The pieces of the value at a path; `None` if there is none.
-pub(super) fn locate<I: Input>(
+pub(super) fn locate<I: Input + KnowsRuns>(
     cursor: &mut WireCursor<I>,
     path: &FieldPath,
     root: Option<&MessageDescriptor>,
@@ -57,7 +58,7 @@ pub(super) fn locate<I: Input>(
 }
 
 /// [`locate`] in a message that stands in these pieces.
-pub(super) fn locate_in<I: Input>(
+pub(super) fn locate_in<I: Input + KnowsRuns>(
     cursor: &mut WireCursor<I>,
     mut pieces: Vec<Range<u64>>,
     path: &FieldPath,
@@ -92,7 +93,7 @@ pub(super) fn locate_in<I: Input>(
     Ok(Some(pieces))
 }
 
-fn follow<I: Input>(
+fn follow<I: Input + KnowsRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
     step: &Step,
@@ -114,7 +115,15 @@ fn follow<I: Input>(
     let mut count = 0;
     for piece in pieces {
         cursor.set_range(piece.clone());
-        while let Some(met) = cursor.next()? {
+        let mut passing = match &step.select {
+            Select::Index(_) => Some(Passing::new(cursor, step.field)),
+            _ => None,
+        };
+        loop {
+            if let (Some(passing), Select::Index(index)) = (&mut passing, &step.select) {
+                count += passing.pass(cursor, index - count);
+            }
+            let Some(met) = cursor.next()? else { break };
             if met.number != step.field {
                 // Another member of its oneof ends the value.
                 if members.contains(&met.number.0) {

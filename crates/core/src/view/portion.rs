@@ -2,15 +2,18 @@
 
 use record_file::ReadAt;
 
+use super::element_runs::{ElementRun, KnowsRuns};
 use crate::merge::{MergePlan, PlanInput, RecordStore};
 use crate::progress::{Furthest, Progress};
-use crate::wire::{Input, SourceInput};
+use crate::wire::{FieldNumber, Input, SourceInput};
 use crate::{Error, Result};
 
 /// As much of a message as a path needs.
 pub(crate) struct Portion<'a, S> {
     bytes: PortionBytes<'a, S>,
     furthest: Furthest,
+    /// The slices in it that are counted, in their order.
+    runs: Vec<ElementRun>,
 }
 
 pub(super) enum PortionBytes<'a, S> {
@@ -25,7 +28,17 @@ impl<'a, S: ReadAt> Portion<'a, S> {
             PortionBytes::Plain(input) => input.size(),
         };
         let furthest = Furthest::new(progress.meter(size));
-        Portion { bytes, furthest }
+        Portion {
+            bytes,
+            furthest,
+            runs: Vec::new(),
+        }
+    }
+
+    /// The same, where these slices are counted.
+    pub(super) fn with_runs(mut self, runs: Vec<ElementRun>) -> Self {
+        self.runs = runs;
+        self
     }
 
     /// The same, for a caller that reports progress itself.
@@ -52,6 +65,13 @@ impl<'a, S: ReadAt> Portion<'a, S> {
             PortionBytes::Chunked(input) => Some(input.plan()),
             PortionBytes::Plain(_) => None,
         }
+    }
+}
+
+impl<S> KnowsRuns for Portion<'_, S> {
+    fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun> {
+        let from = self.runs.partition_point(|run| run.range.start < position);
+        self.runs[from..].iter().find(|run| run.number == number)
     }
 }
 

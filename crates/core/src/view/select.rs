@@ -7,6 +7,7 @@ use bytes::Bytes;
 use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
+use super::element_runs::{KnowsRuns, Passing};
 use super::portion::Portion;
 use super::{MessageView, locate};
 use crate::member_names::{Kindred, MemberName, NameRule, name_of};
@@ -14,7 +15,7 @@ use crate::path::{
     Expected, FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec,
     message_below, with_key,
 };
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, wire_type};
+use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, decode_varint, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// How much of a value is copied at a time.
@@ -65,6 +66,8 @@ struct Frame {
     next: u64,
     /// The indices of those that may be picked.
     picked: Range<u64>,
+    /// Where the next slice is on the way to the first of those, in the piece at hand.
+    passing: Option<Passing>,
     /// The index or key of the last.
     select: Select,
 }
@@ -186,7 +189,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     pub(super) fn missing(&self, path: &FieldPath) -> Result<Option<String>> {
         let mut above = path.clone();
         while let Some(step) = above.pop() {
-            let Some((_, pieces)) = self.find(&above)? else {
+            let Some((portion, pieces)) = self.find(&above)? else {
                 continue;
             };
             if !matches!(step.select, Select::Index(_)) || pieces.is_empty() {
@@ -194,12 +197,13 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             }
             let mut all = above.clone();
             all.push(Step::field(step.field.0));
-            let query = PathQuery::all_of(&all);
-            let mut selected = self.select(&query, &[])?;
-            let mut count = 0u64;
-            while selected.next().transpose()?.is_some() {
-                count += 1;
-            }
+            let (_, levels) = levels(&PathQuery::all_of(&all), self.descriptor())?;
+            let Some(level) = levels.first() else {
+                return Ok(None);
+            };
+            let mut cursor = WireCursor::new(portion);
+            let count = count(&mut cursor, &pieces, level);
+            let count = count.map_err(|error| cursor.input_mut().damage_first(error))?;
             let plural = if count == 1 { "" } else { "s" };
             let field = self.show(&all);
             return Ok(Some(format!(
@@ -337,6 +341,7 @@ impl<S: ReadAt> Selected<'_, S> {
             left: 0..0,
             next: 0,
             picked,
+            passing: None,
             select: Select::Field,
         });
         Ok(())
@@ -351,9 +356,14 @@ impl<S: ReadAt> Selected<'_, S> {
                 return Ok(false);
             }
             self.cursor.set_range(frame.left.clone());
+            if let Some(most) = frame.picked.start.checked_sub(frame.next).filter(|&n| n > 0) {
+                let (cursor, number) = (&mut self.cursor, FieldNumber(level.number));
+                let passing = frame.passing.get_or_insert_with(|| Passing::new(cursor, number));
+                frame.next += passing.pass(&mut self.cursor, most);
+            }
             let Some(met) = self.cursor.next()? else {
                 match frame.pieces.next() {
-                    Some(piece) => frame.left = piece,
+                    Some(piece) => (frame.left, frame.passing) = (piece, None),
                     None => return Ok(false),
                 }
                 continue;
@@ -424,7 +434,7 @@ impl Level {
             }
     }
 
-    fn is_picked<I: Input>(
+    fn is_picked<I: Input + KnowsRuns>(
         &self,
         cursor: &mut WireCursor<I>,
         element: &[Range<u64>],
@@ -540,7 +550,7 @@ fn range(pick: &Pick, count: u64) -> Range<u64> {
     }
 }
 
-fn count<I: Input>(
+fn count<I: Input + KnowsRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
     level: &Level,
@@ -548,7 +558,10 @@ fn count<I: Input>(
     let mut count = 0;
     for piece in pieces {
         cursor.set_range(piece.clone());
-        while let Some(met) = cursor.next()? {
+        let mut passing = Passing::new(cursor, FieldNumber(level.number));
+        loop {
+            count += passing.pass(cursor, u64::MAX);
+            let Some(met) = cursor.next()? else { break };
             count += u64::from(level.takes(&met));
         }
     }

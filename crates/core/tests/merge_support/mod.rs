@@ -211,6 +211,13 @@ impl Chunked {
         self
     }
 
+    /// Has the last chunk say how many elements it has.
+    pub fn elements(mut self, count: u64) -> Self {
+        let field = self.message_mut().chunked_fields.last_mut();
+        field.unwrap().elements = count;
+        self
+    }
+
     /// Moves the last `count` fields below the one before them, their paths being relative to it.
     pub fn nest(mut self, count: usize) -> Self {
         let fields = &mut self.message_mut().chunked_fields;

@@ -237,6 +237,10 @@ impl Builder<'_> {
                     chunk,
                     packed: field.packed,
                     slice_of: said.then_some(FieldNumber(field.slice_of)),
+                    elements: match said && !field.packed && self.options.marked {
+                        true => field.elements,
+                        false => 0,
+                    },
                 };
                 self.chunks.push((node, chunk));
                 Ok(())

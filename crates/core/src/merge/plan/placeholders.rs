@@ -119,7 +119,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             let whole = self.use_whole(c.chunk);
             self.rope.insert(&anchor.behind(), 0, Part::Splice(whole));
             let continued = last_packed.is_some_and(|last| last > at);
-            if continued || self.wants_more(node, number) {
+            if continued || (self.wants_more(node, number) && !self.passes_over(node, number, c)) {
                 self.slice_tail = None;
                 self.walk(node, c.chunk, whole, Role::Slice(number))?;
                 if let Some(tail) = self.slice_tail.take() {
@@ -139,6 +139,27 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             // The last occurrence counts, wherever it is.
             Wanted::Single | Wanted::Keyed(_) => true,
         })
+    }
+
+    /// Counts the elements of a slice without looking into it, if the trailer says how many there
+    /// are and no path leads to one of them.
+    fn passes_over(&mut self, node: NodeId, number: FieldNumber, slice: &ChunkRef) -> bool {
+        let (tree, children) = (self.tree, self.tree.children(node));
+        let Some(want) = self.state(node).want_mut(number) else {
+            return false;
+        };
+        let Wanted::Indexed(passed) = want.wanted else {
+            return false;
+        };
+        let wanted = want.among(children).get(passed).copied();
+        let behind = want.count.checked_add(slice.elements);
+        match (wanted, behind.filter(|_| slice.elements > 0)) {
+            (Some(wanted), Some(behind)) if behind <= tree.index(wanted) => {
+                want.count = behind;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// What a path leads to isn't there.

@@ -71,6 +71,7 @@ impl Draft {
             kind,
             path,
             slice_of,
+            elements,
             packed,
         } = self.decided;
         let content = Content::Segments(self.segments);
@@ -78,6 +79,7 @@ impl Draft {
             kind,
             path,
             slice_of,
+            elements,
             packed,
             parent: self.parent,
             size: self.size,
@@ -94,6 +96,7 @@ impl Emitter<'_> {
                 path,
                 kind,
                 slice_of: None,
+                elements: 0,
                 packed: false,
             },
             None,

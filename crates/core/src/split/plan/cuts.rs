@@ -37,6 +37,8 @@ pub(crate) struct Decided {
     pub(crate) kind: ChunkKind,
     /// For a slice: the field whose members it holds.
     pub(crate) slice_of: Option<FieldNumber>,
+    /// How many those are; 0 if nobody counted.
+    pub(crate) elements: u64,
     pub(crate) packed: bool,
 }
 
@@ -128,15 +130,17 @@ impl Marks {
         self.spans.insert(field_place(&field), Mark::Cut(field, id));
     }
 
-    /// Moves runs of whole fields out of the message at `parent`.
+    /// Moves runs of whole fields, so many together or 0 if nobody counted, out of the message at
+    /// `parent`.
     pub(crate) fn slice(
         &mut self,
         path: &FieldPath,
         number: FieldNumber,
         parent: &Chain,
-        runs: impl IntoIterator<Item = Range<u64>>,
+        (runs, elements): (impl IntoIterator<Item = Range<u64>>, u64),
     ) {
         let id = self.decide(path.clone(), ChunkKind::Message, Some(number), false);
+        self.chunks[id.0].elements = elements;
         self.enclose(parent);
         self.note_keys(parent, path);
         for run in runs {
@@ -172,6 +176,7 @@ impl Marks {
             path,
             kind,
             slice_of,
+            elements: 0,
             packed,
         });
         ChunkId(self.chunks.len() - 1)

@@ -56,6 +56,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
             index: index as u64,
             packed: chunk.packed,
             slice_of: chunk.slice_of,
+            elements: chunk.elements,
         })
         .collect();
     fields.sort();
@@ -73,6 +74,7 @@ struct Place<'a> {
     index: u64,
     packed: bool,
     slice_of: Option<FieldNumber>,
+    elements: u64,
 }
 
 /// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value
@@ -100,6 +102,7 @@ fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) ->
             }),
             packed: first.packed,
             slice_of: first.slice_of.map_or(0, |number| number.0),
+            elements: first.elements,
         });
         rest = &others[held..];
     }

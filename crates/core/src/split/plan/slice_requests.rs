@@ -75,7 +75,7 @@ impl Slices {
                 continue;
             };
             let mut starts = field.starts.into_iter().peekable();
-            let mut slices: Vec<Vec<Range<u64>>> = Vec::new();
+            let mut slices: Vec<(Vec<Range<u64>>, u64)> = Vec::new();
             let mut previous_end = None;
             let mut cursor = WireCursor::new(source.input());
             cursor.set_range(start..end);
@@ -89,9 +89,10 @@ impl Slices {
                     continue;
                 }
                 if starts.next_if_eq(&met.start).is_some() {
-                    slices.push(Vec::new());
+                    slices.push((Vec::new(), 0));
                 }
-                if let Some(runs) = slices.last_mut() {
+                if let Some((runs, elements)) = slices.last_mut() {
+                    *elements += 1;
                     // A merge puts slices right behind the elements that stay.
                     marks.reordered |= previous_end != Some(met.start);
                     match runs.last_mut() {
@@ -101,8 +102,8 @@ impl Slices {
                 }
                 previous_end = Some(met.end);
             }
-            for runs in slices {
-                marks.slice(&field.message.path, number, chain, runs);
+            for slice in slices {
+                marks.slice(&field.message.path, number, chain, slice);
             }
         }
         Ok(())

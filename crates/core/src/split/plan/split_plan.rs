@@ -34,6 +34,7 @@ pub struct PlannedChunk {
     pub(crate) kind: ChunkKind,
     pub(crate) path: FieldPath,
     pub(crate) slice_of: Option<FieldNumber>,
+    pub(crate) elements: u64,
     pub(crate) packed: bool,
     pub(crate) parent: Option<usize>,
     pub(crate) size: u64,
@@ -67,6 +68,11 @@ impl PlannedChunk {
     /// For a slice: the repeated field whose members it holds.
     pub fn slice_of(&self) -> Option<FieldNumber> {
         self.slice_of
+    }
+
+    /// For a slice: how many members it holds, if that was counted; packed ones are not.
+    pub fn elements(&self) -> Option<u64> {
+        Some(self.elements).filter(|&elements| elements > 0)
     }
 
     /// Whether it is a slice that continues a packed run.

@@ -306,6 +306,7 @@ impl<'a> SplitContext<'a> {
             kind,
             path,
             slice_of: None,
+            elements: 0,
             packed: false,
             parent: None,
             size,

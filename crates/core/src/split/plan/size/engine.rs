@@ -77,6 +77,11 @@ impl<'a> Engine<'a> {
         self.options.effective_max_chunk_size()
     }
 
+    /// How large slices are to be; what is larger by itself has one to itself.
+    pub(super) fn max_slice(&self) -> u64 {
+        self.options.effective_max_slice_size()
+    }
+
     /// Names the largest thing that stays in a node that is too large: by itself, or beside the
     /// rest.
     pub(super) fn uncuttable(&self, node: &Node) -> Error {

@@ -116,7 +116,7 @@ impl Engine<'_> {
     }
 
     /// Leaves as many members as fit into `limit`, at least the first, and puts the others into
-    /// slices.
+    /// slices. No more stay than a slice would hold: what is sliced can be found slice by slice.
     fn slice(&self, node: &mut Node, at: usize, limit: u64) -> Result<()> {
         let max = self.max();
         for child in &mut node.groups[at].children {
@@ -126,7 +126,11 @@ impl Engine<'_> {
         }
         self.settle(node, at);
         let others = node.size - node.groups[at].total;
-        let packed = self.pack(node, at, limit.saturating_sub(others))?;
+        let budget = match node.groups[at].class {
+            Class::Numbers { .. } => limit.saturating_sub(others),
+            _ => limit.saturating_sub(others).min(self.max_slice()),
+        };
+        let packed = self.pack(node, at, budget)?;
         let group = &mut node.groups[at];
         group.kept = packed.kept;
         group.kept_raw = packed.kept_raw;

@@ -61,12 +61,14 @@ impl Filling {
         !self.in_parent && !self.closed && self.used == 0
     }
 
-    fn next_slice(&mut self, max: u64) {
+    /// Begins a slice with this occurrence.
+    fn next_slice(&mut self, first: u64, max: u64) {
         self.in_parent = false;
         self.closed = false;
         self.used = 0;
         self.capacity = max;
-        self.slices.push(Slice::Fields(Vec::new()));
+        let runs = Vec::new();
+        self.slices.push(Slice::Fields { first, runs });
     }
 
     fn add(&mut self, span: Range<u64>, size: u64) {
@@ -74,7 +76,7 @@ impl Filling {
         if self.in_parent || span.is_empty() {
             return;
         }
-        if let Some(Slice::Fields(runs)) = self.slices.last_mut() {
+        if let Some(Slice::Fields { runs, .. }) = self.slices.last_mut() {
             match runs.last_mut() {
                 Some(run) if run.end == span.start => run.end = span.end,
                 _ => runs.push(span),
@@ -109,7 +111,7 @@ impl Engine<'_> {
             }
         }
         let mut slices = filling.slices;
-        slices.retain(|slice| !matches!(slice, Slice::Fields(runs) if runs.is_empty()));
+        slices.retain(|slice| !matches!(slice, Slice::Fields { runs, .. } if runs.is_empty()));
         Ok(Packed {
             kept: if filling.in_parent {
                 group.count
@@ -131,7 +133,7 @@ impl Engine<'_> {
         filling: &mut Filling,
     ) -> Result<u64> {
         let room = members.start.saturating_add(filling.room());
-        let end = if members.end <= room {
+        let mut end = if members.end <= room {
             members.end
         } else {
             self.last_boundary(group, members.clone(), room)?
@@ -140,7 +142,10 @@ impl Engine<'_> {
             let mut cursor = WireCursor::new(self.source.input());
             cursor.set_range(members.clone());
             if let Some(field) = cursor.next()? {
-                return Err(self.too_large(node, group, None, &field));
+                if field.end - field.start > self.max() {
+                    return Err(self.too_large(node, group, None, &field));
+                }
+                end = field.end;
             }
         }
         let size = end - members.start;
@@ -149,10 +154,11 @@ impl Engine<'_> {
             filling.kept_raw += size;
         }
         if end < members.end {
+            let next = self.ordinal_at(group, end)?;
             if filling.in_parent {
-                filling.kept = self.ordinal_at(group, end)?;
+                filling.kept = next;
             }
-            filling.next_slice(self.max());
+            filling.next_slice(next, self.max_slice());
         }
         Ok(end)
     }
@@ -177,17 +183,18 @@ impl Engine<'_> {
         let before = filling.looked_at;
         let is_first = before == 0;
         filling.looked_at += 1;
+        let ordinal = child.map_or(before, |child| child.ordinal);
         if filling.in_parent {
             if fits || (is_first && !divisible) {
                 filling.add(field.start..field.end, size);
                 filling.kept_raw += raw;
                 return Ok(());
             }
-            filling.kept = child.map_or(before, |child| child.ordinal);
+            filling.kept = ordinal;
         }
         if divisible && (is_first || size > max) {
             if !is_first && filling.room() < field.tag_end - field.start + 1 {
-                filling.next_slice(max);
+                filling.next_slice(ordinal, max);
             }
             let head = self.divide(node, group, field, filling)?;
             if filling.in_parent {
@@ -198,7 +205,8 @@ impl Engine<'_> {
             return Ok(());
         }
         if filling.in_parent || !fits {
-            filling.next_slice(max);
+            // What is larger than slices are to be has one to itself.
+            filling.next_slice(ordinal, self.max_slice().max(size));
         }
         if size > max {
             return Err(self.too_large(node, group, child, field));

@@ -88,6 +88,13 @@ pub(super) struct Group {
     pub(super) addressable: bool,
 }
 
+impl Group {
+    /// Whether its occurrences are what indices count: one for each, in a wire type of its own.
+    fn is_countable(&self) -> bool {
+        self.addressable && !matches!(self.class, Class::Numbers { .. })
+    }
+}
+
 /// What the members of a group are.
 #[derive(Clone, PartialEq)]
 pub(super) enum Class {
@@ -224,7 +231,11 @@ pub(super) fn field_size(field: &Field, content: u64) -> u64 {
 #[derive(Debug)]
 pub(super) enum Slice {
     /// Whole fields, at these places of the source.
-    Fields(Vec<Range<u64>>),
+    Fields {
+        /// Which occurrence the first is.
+        first: u64,
+        runs: Vec<Range<u64>>,
+    },
     /// Elements of a packed run.
     Packed { run: Chain, elements: Range<u64> },
 }
@@ -241,10 +252,16 @@ pub(super) fn mark_node(node: &Node, marks: &mut Marks) {
         }
         let apart = group.runs.len() > 1 && !group.slices.is_empty();
         marks.reordered |= apart;
-        for slice in &group.slices {
+        for (at, slice) in group.slices.iter().enumerate() {
             match slice {
-                Slice::Fields(runs) => {
-                    marks.slice(&node.path, group.number, &node.chain, runs.iter().cloned());
+                Slice::Fields { first, runs } => {
+                    let elements = match (group.is_countable(), group.slices.get(at + 1)) {
+                        (false, _) | (_, Some(Slice::Packed { .. })) => 0,
+                        (true, Some(Slice::Fields { first: next, .. })) => next - first,
+                        (true, None) => group.count - first,
+                    };
+                    let slice = (runs.iter().cloned(), elements);
+                    marks.slice(&node.path, group.number, &node.chain, slice);
                 }
                 Slice::Packed { run, elements } => {
                     marks.slice_packed(&node.path, run, elements.clone())

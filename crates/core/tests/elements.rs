@@ -1,0 +1,151 @@
+//! Elements of a sliced field, found by the numbers in the trailer.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod merge_support;
+
+use merge_support::file::{Counted, cpb};
+use merge_support::{Chunked, cat, len, path};
+use prost::Message;
+use prost_reflect::ReflectMessage;
+use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
+use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::path::{FieldPath, PathQuery};
+use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+use proto_splitter_core::view::MessageView;
+use record_file::Compression;
+
+const COUNT: usize = 20_000;
+const SLICE: u64 = 8 << 10;
+
+/// A message with many small elements, an element in the middle that is larger than slices are to
+/// be, and one with a value that is cut out.
+fn message() -> FileDescriptorProto {
+    let element = |at: usize| DescriptorProto {
+        name: Some(match at {
+            7_000 => "a".repeat(20 << 10),
+            13_000 => "b".repeat(200 << 10),
+            _ => format!("message {at}"),
+        }),
+        ..DescriptorProto::default()
+    };
+    FileDescriptorProto {
+        name: Some("many.proto".into()),
+        message_type: (0..COUNT).map(element).collect(),
+        ..FileDescriptorProto::default()
+    }
+}
+
+/// The file of a message in slices, and its reads.
+fn sliced(compression: Compression) -> ChunkedFile<Counted> {
+    let folder = tempfile::tempdir().unwrap();
+    let options = SplitOptions::new()
+        .max_chunk_size(100 << 10)
+        .max_slice_size(SLICE)
+        .compression(compression);
+    let written = SizeSplitter
+        .write_with(&message(), folder.path().join("many"), &options)
+        .unwrap();
+    let bytes = std::fs::read(written.path).unwrap();
+    ChunkedFile::from_source(Counted::new(bytes), &Limits::default()).unwrap()
+}
+
+fn options() -> MergeOptions {
+    MergeOptions::new().descriptor(FileDescriptorProto::default().descriptor())
+}
+
+#[test]
+fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() {
+    let whole = message().encode_to_vec();
+    let plain = MessageView::of_plain(&whole, options()).unwrap();
+    for compression in [Compression::None, Compression::ZSTD] {
+        let file = sliced(compression);
+        let counted = file.record_file().get_ref();
+        let (view, size) = (file.view(options()), file.record_file().size());
+        for at in (0..COUNT).step_by(613).chain([6_999, 7_000, 7_001, COUNT - 1]) {
+            let element: FieldPath = path(&format!("4[{at}]"));
+            counted.all();
+            let found = view.get(&element).unwrap();
+            let read = counted.take(0..u64::MAX);
+            assert_eq!(found, plain.get(&element).unwrap(), "{at}");
+            // The first slice, which stays, is walked over by the plan and by the path; of the
+            // element's own it is once to find it, once to give it.
+            let most = if at == 7_000 { 20 << 10 } else { SLICE };
+            assert!(read <= 2 * SLICE + 2 * most + 1024, "{at}: {read} of {size}");
+        }
+        let behind = view.get(&path(&format!("4[{COUNT}]"))).unwrap_err().to_string();
+        assert!(behind.contains("has 20000 elements, counted from 0"), "{behind}");
+    }
+}
+
+#[test]
+fn ranges_and_places_from_the_end_pass_over_slices_too() {
+    let file = sliced(Compression::None);
+    let whole = message().encode_to_vec();
+    let plain = MessageView::of_plain(&whole, options()).unwrap();
+    let view = file.view(options());
+    let counted = file.record_file().get_ref();
+    for (query, most) in [
+        ("message_type[-1].name", Some(10 * SLICE)),
+        ("message_type[15000:15003].name", Some(10 * SLICE)),
+        ("message_type[12998:13002].name", None),
+        ("message_type[19990:].name", Some(10 * SLICE)),
+        ("message_type[*].name", None),
+        ("message_type[20001:].name", Some(10 * SLICE)),
+    ] {
+        let query = PathQuery::parse(query, options().get_descriptor()).unwrap();
+        let all = |view: &MessageView<'_, Counted>| {
+            let mut selected = view.select(&query, &[]).unwrap();
+            let mut values = Vec::new();
+            while selected.next().transpose().unwrap().is_some() {
+                values.push((selected.path(), selected.value().unwrap()));
+            }
+            values
+        };
+        counted.all();
+        let found = all(&view);
+        let read = counted.take(0..u64::MAX);
+        if let Some(most) = most {
+            assert!(read <= most, "{query:?}: {read}");
+        }
+        let mut selected = plain.select(&query, &[]).unwrap();
+        for (at, value) in &found {
+            assert!(selected.next().transpose().unwrap().is_some());
+            assert_eq!((&selected.path(), &selected.value().unwrap()), (at, value));
+        }
+        assert!(selected.next().is_none(), "{query:?}");
+    }
+}
+
+#[test]
+fn a_merge_puts_in_what_is_cut_of_an_element_behind_slices() {
+    let file = sliced(Compression::None);
+    let mut merged = Vec::new();
+    file.merge_to(&mut merged, &MergeOptions::new()).unwrap();
+    assert_eq!(merged, message().encode_to_vec());
+    let name = file.view(options()).get(&path("4[13000].1")).unwrap();
+    assert_eq!(name, "b".repeat(200 << 10));
+}
+
+#[test]
+fn numbers_that_are_not_true_lead_to_an_error_or_a_wrong_element_and_never_further() {
+    let elements = |from: u8, to: u8| cat((from..to).map(|at| len(1, [at])));
+    for said in [0, 1, 3, 4, 200, u64::MAX] {
+        let chunked = Chunked::marked()
+            .base(elements(0, 2))
+            .message("", elements(2, 5))
+            .slice_of(1)
+            .elements(said)
+            .message("", elements(5, 6))
+            .slice_of(1)
+            .elements(1);
+        let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
+        for at in 0..9u8 {
+            let found = file.get(&path(&format!("1[{at}]")));
+            match found {
+                Ok(value) => assert!(value.len() == 1 && (value[0] == at || said != 3)),
+                Err(error) => assert!(at > 5 || said != 3, "{error}"),
+            }
+        }
+    }
+}
