@@ -107,8 +107,18 @@ fn splitting(bytes: &Bytes, packets: u64) -> Outcome<()> {
     let look = || planned(Look.plan(&source, &SplitOptions::new())?, 1);
     let by_number = ByNumber(packets.div_ceil(SLICES));
     let by_number = || planned(by_number.plan(&source, &SplitOptions::new())?, SLICES);
-    row("a splitter looks at each", &mut { look }, "SizeSplitter plans", &mut { by_size })?;
-    row("a splitter slices by number", &mut { by_number }, "SizeSplitter plans", &mut { by_size })
+    row(
+        "a splitter looks at each",
+        &mut { look },
+        "SizeSplitter plans",
+        &mut { by_size },
+    )?;
+    row(
+        "a splitter slices by number",
+        &mut { by_number },
+        "SizeSplitter plans",
+        &mut { by_size },
+    )
 }
 
 fn going_through(bytes: &Bytes, packets: u64) -> Outcome<()> {
@@ -125,8 +135,16 @@ fn going_through(bytes: &Bytes, packets: u64) -> Outcome<()> {
     };
     for (what, query, expected) in [
         ("a query goes through all", "packet[*]", packets),
-        ("a query gives a field of all", "packet[*].timestamp", packets),
-        ("a query finds all with a name", "packet[\"event 8\"]", packets.saturating_sub(8).div_ceil(1000)),
+        (
+            "a query gives a field of all",
+            "packet[*].timestamp",
+            packets,
+        ),
+        (
+            "a query finds all with a name",
+            "packet[\"event 8\"]",
+            packets.saturating_sub(8).div_ceil(1000),
+        ),
     ] {
         let query = PathQuery::parse(query, view.descriptor())?;
         let mut all = || {
@@ -152,7 +170,12 @@ fn going_through(bytes: &Bytes, packets: u64) -> Outcome<()> {
         }
         check("pieces", count == SLICES)
     };
-    row("pieces are written to nowhere", &mut pieces, "a bare hop", &mut hop)
+    row(
+        "pieces are written to nowhere",
+        &mut pieces,
+        "a bare hop",
+        &mut hop,
+    )
 }
 
 fn seeking(bytes: &Bytes, packets: u64) -> Outcome<()> {
@@ -164,7 +187,8 @@ fn seeking(bytes: &Bytes, packets: u64) -> Outcome<()> {
         let options = SplitOptions::new()
             .max_chunk_size((bytes.len() as u64 / 4).max(1))
             .compression(compression);
-        let written = SizeSplitter.write_with(source.clone(), folder.path().join(name), &options)?;
+        let written =
+            SizeSplitter.write_with(source.clone(), folder.path().join(name), &options)?;
         for (place, index) in [("middle", packets / 2), ("end", packets - 1)] {
             let path = format!("2[{index}]").parse()?;
             let expected = plain.get(&path)?;

@@ -27,6 +27,9 @@ pub mod size_splitter {}
 #[doc = include_str!("../docs/your-own-splitter.md")]
 pub mod your_own_splitter {}
 
+#[doc = include_str!("../docs/prost-build.md")]
+pub mod prost_build {}
+
 #[doc = include_str!("../docs/cpb-format.md")]
 pub mod cpb_format {}
 

@@ -11,7 +11,9 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
         file: args.file.clone(),
         path: Some(args.path.clone()),
         tensor: None,
-        output: None,
+        chunk: None,
+        rows: None,
+        output: args.printed.output.clone(),
         format: match args.format {
             CatFormat::Text => GetFormat::Text,
             CatFormat::Json => GetFormat::Json,
@@ -19,7 +21,8 @@ pub(crate) fn run(args: &CatArgs, output: &mut Output<'_>) -> Result<Exit, Failu
             CatFormat::Binary => GetFormat::Binary,
         },
         reading: args.reading.clone(),
-        force: false,
+        force: args.printed.force,
+        max_value: args.max_value.0,
     };
     get::run(&part, output)
 }

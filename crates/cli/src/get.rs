@@ -3,27 +3,28 @@
 mod value;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::formats::ALL;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::{ChunkStore, MergeOptions};
 use proto_splitter::path::{FieldPath, PathQuery};
 use proto_splitter::progress::Progress;
-use proto_splitter::tensor::{TensorReader, tensor_at};
+use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
 use proto_splitter::view::MessageView;
-use proto_splitter::{Error, ErrorKind, member_names};
+use proto_splitter::{Error, ErrorKind, Opened, member_names};
 
 use crate::Exit;
-use crate::args::{GetArgs, GetFormat};
+use crate::args::{GetArgs, GetFormat, Rows};
 use crate::failure::Failure;
-use crate::input::{self, Input, STANDARD};
+use crate::input::{self, Form, Input, STANDARD};
 use crate::merge;
 use crate::npy;
 use crate::output::Output;
 use crate::source::{self, Source};
 use crate::suggest;
+use crate::text;
 use crate::types::{SCHEMA_NEEDED, said_by};
 
 /// How much is gathered for a write to a file.
@@ -33,6 +34,9 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     let input = input::find_with(&args.file, &args.reading.schema.companion)?;
     if let Some(name) = &args.tensor {
         return get_tensor(&input, name, args, output);
+    }
+    if let Some(chunk) = args.chunk {
+        return get_chunk(&input, chunk, args, output);
     }
     let text = args.path.as_deref().unwrap_or_default();
     if is_archive(&input, args)? {
@@ -53,7 +57,7 @@ pub(crate) fn run(args: &GetArgs, output: &mut Output<'_>) -> Result<Exit, Failu
     }
     let view = source.view(options.clone());
     view.and_then(|view| {
-        let write = |sink: &mut dyn Write| write(&view, &query, args.format, sink);
+        let write = |sink: &mut dyn Write| write(&view, &query, args, sink);
         to_target(args, output, &source.files(&input), write)
     })
     .map_err(|error| failed(&error))?;
@@ -69,6 +73,54 @@ fn is_archive(input: &Input, args: &GetArgs) -> Result<bool, Failure> {
         Progress::none(),
     )?;
     Ok(opened.is_some_and(|opened| opened.plain().is_none()))
+}
+
+/// Writes the bytes of a chunk.
+fn get_chunk(
+    input: &Input,
+    chunk: usize,
+    args: &GetArgs,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    if input.form != Form::Chunked {
+        let name = input::shown(&input.file);
+        return Err(Failure::usage(format!("{name}: it isn't in chunks")));
+    }
+    if args.format != GetFormat::Binary {
+        return Err(Failure::usage("--format: a chunk is written as binary"));
+    }
+    let failed = |error: &Error| Failure::of(&input.file, error);
+    let file = source::chunked(input, &args.reading.limits())?;
+    if chunk >= file.len() {
+        let (name, count) = (input::shown(&input.file), file.len());
+        return Err(Failure::bad(format!(
+            "{name}: it has {count} chunks, counted from 0, and no chunk {chunk}"
+        )));
+    }
+    let read = source::other_files(input, &file);
+    let read: Vec<_> = read.into_iter().chain([input.file.clone()]).collect();
+    if let Some(target) = target(args) {
+        source::check_apart(read.iter().map(PathBuf::as_path), target)?;
+    }
+    let write = |sink: &mut dyn Write| {
+        let copied = file
+            .stream(chunk)
+            .and_then(|mut stream| Ok(io::copy(&mut stream, sink)?));
+        copied
+            .map(drop)
+            .map_err(|error| error.in_chunk(chunk as u64))
+    };
+    to_target(args, output, &read, write).map_err(|error| failed(&error))?;
+    Ok(Exit::Done)
+}
+
+/// The rows that are asked for.
+fn some_rows<'a>(reader: TensorReader<'a>, rows: Option<Rows>) -> Result<TensorReader<'a>, Error> {
+    let Some(Rows { start, end }) = rows else {
+        return Ok(reader);
+    };
+    let end = end.or(reader.info().shape.first().copied());
+    reader.rows(start..end.unwrap_or(start))
 }
 
 /// Writes a tensor by its name.
@@ -93,7 +145,11 @@ fn get_tensor(
     if let Some(target) = target(args) {
         source::check_apart(opened.files(), target)?;
     }
-    let reader = match opened.tensor(name) {
+    let found = match args.format {
+        GetFormat::Npy => array(&opened, name),
+        _ => opened.tensor(name),
+    };
+    let reader = match found {
         Ok(reader) => reader,
         Err(error) if error.kind() == ErrorKind::InvalidPath => {
             let tensors = opened.tensors().map_err(failed)?;
@@ -105,6 +161,7 @@ fn get_tensor(
         }
         Err(error) => return Err(failed(error)),
     };
+    let reader = some_rows(reader, args.rows).map_err(failed)?;
     let write = |sink: &mut dyn Write| match args.format {
         GetFormat::Npy => npy::write(reader, sink),
         _ => reader.write_to(sink),
@@ -199,24 +256,39 @@ fn to_target(
 fn write(
     view: &MessageView<'_, File>,
     query: &PathQuery,
-    format: GetFormat,
+    args: &GetArgs,
     mut sink: &mut dyn Write,
 ) -> Result<(), Error> {
+    let format = args.format;
     if query.is_plural() || format == GetFormat::Jsonl {
-        return write_all(view, query, format, sink);
+        return write_all(view, query, args, sink);
     }
     let path = &find_one(view, query)?;
+    let most = shown_up_to(args);
     let written = match format {
+        GetFormat::Binary if args.rows.is_some() => {
+            let some = tensor(view, path).and_then(|reader| some_rows(reader, args.rows));
+            some.and_then(|reader| reader.write_to(sink))
+        }
         GetFormat::Binary => view.get_to(path, &mut sink).map(drop),
         GetFormat::Json | GetFormat::Jsonl => {
-            let json = value::json(view, path)?;
+            let json = value::json(view, path, most)?;
             serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
             Ok(sink.write_all(b"\n")?)
         }
-        GetFormat::Text => value::text(view, path, &mut sink),
-        GetFormat::Npy => tensor(view, path).and_then(|reader| npy::write(reader, sink)),
+        GetFormat::Text => value::text(view, path, most, &mut sink),
+        GetFormat::Npy => {
+            let some = tensor(view, path).and_then(|reader| some_rows(reader, args.rows));
+            some.and_then(|reader| npy::write(reader, sink))
+        }
     };
     written.map_err(|error| with_meant(view, query, error))
+}
+
+/// Up to which size strings and bytes are shown.
+fn shown_up_to(args: &GetArgs) -> usize {
+    let most = args.max_value.and_then(|most| usize::try_from(most).ok());
+    most.unwrap_or(usize::MAX)
 }
 
 /// The tensor that the value at a path is.
@@ -232,16 +304,38 @@ fn tensor<'a>(view: &MessageView<'a, File>, path: &FieldPath) -> Result<TensorRe
         let message = format!("only a {} can be given as npy", known.join(" or "));
         return Err(Error::new(ErrorKind::InvalidPath, message).at_path(text));
     };
+    if let Some(strings) = strings_at(view.clone(), path, text.clone(), rule)? {
+        return Ok(strings);
+    }
     tensor_at(view.clone(), path, text, rule)
+}
+
+/// A tensor by its name; of strings, all as long as the longest.
+fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> {
+    let path = match opened.archive() {
+        Some(_) => None,
+        None => opened.tensors()?.into_iter().find_map(|info| {
+            let of_strings = info.name == name && info.dtype == DType::String;
+            match info.location {
+                Location::Message { path, .. } if of_strings => Some(path),
+                _ => None,
+            }
+        }),
+    };
+    match path {
+        Some(path) => tensor(&opened.view()?, &path),
+        None => opened.tensor(name),
+    }
 }
 
 /// Writes all values that a query leads to, one after the other, each by itself in memory.
 fn write_all(
     view: &MessageView<'_, File>,
     query: &PathQuery,
-    format: GetFormat,
+    args: &GetArgs,
     mut sink: &mut dyn Write,
 ) -> Result<(), Error> {
+    let format = args.format;
     let wrong = match format {
         GetFormat::Binary => Some("binary values would run into each other"),
         GetFormat::Npy => Some("an array is one value"),
@@ -251,8 +345,15 @@ fn write_all(
         let message = format!("{wrong}: of several, --format jsonl, json or text");
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    let root = value::typed(view)?;
+    let most = shown_up_to(args);
     let mut selected = view.select(query, &member_names())?;
+    if view.descriptor().is_none() && format == GetFormat::Text {
+        while selected.next().transpose()?.is_some() {
+            text::untyped::value(&selected.value()?, most, &mut sink)?;
+        }
+        return Ok(());
+    }
+    let root = value::typed(view)?;
     let mut shape = None;
     while selected.next().transpose()?.is_some() {
         let shape = match &shape {
@@ -261,12 +362,12 @@ fn write_all(
         };
         let bytes = selected.value()?;
         let written = match format {
-            GetFormat::Text => shape.text(bytes, &mut sink),
-            GetFormat::Jsonl => shape.json(bytes).and_then(|json| {
+            GetFormat::Text => shape.text(bytes, most, &mut sink),
+            GetFormat::Jsonl => shape.json(bytes, most).and_then(|json| {
                 serde_json::to_writer(&mut *sink, &json).map_err(std::io::Error::from)?;
                 Ok(sink.write_all(b"\n")?)
             }),
-            _ => shape.json(bytes).and_then(|json| {
+            _ => shape.json(bytes, most).and_then(|json| {
                 serde_json::to_writer_pretty(&mut *sink, &json).map_err(std::io::Error::from)?;
                 Ok(sink.write_all(b"\n")?)
             }),

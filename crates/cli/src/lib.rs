@@ -42,6 +42,7 @@ mod npy;
 mod output;
 mod pieces;
 mod print_schema;
+mod printed;
 mod progress;
 mod rewrite;
 mod samediff;
@@ -149,7 +150,13 @@ where
 fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
     verbose::show(cli.verbose);
     output.be_as(cli);
-    match &cli.command {
+    printed::run(&cli.command, output, |output| {
+        execute_one(&cli.command, output)
+    })
+}
+
+fn execute_one(command: &Command, output: &mut Output<'_>) -> Result<Exit, Failure> {
+    match command {
         Command::Split(args) => split::run(args, output),
         Command::Merge(args) => merge::run(args, output),
         Command::Verify(args) => verify::run(args, output),

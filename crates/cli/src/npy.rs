@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use proto_splitter::tensor::{ByteOrder, TensorInfo, TensorReader};
+use proto_splitter::tensor::{ByteOrder, DType, TensorInfo, TensorReader};
 use proto_splitter::{Error, ErrorKind};
 
 /// How much is unpacked at a time.
@@ -46,13 +46,18 @@ fn packed(info: &TensorInfo) -> Option<u32> {
 
 /// All that is in front of the elements.
 fn header(info: &TensorInfo) -> Result<Vec<u8>, Error> {
-    let Some(name) = info.dtype.npy() else {
+    // Strings are as long as the longest is.
+    let strings = (info.dtype == DType::String).then(|| {
+        let width = info.bytes.checked_div(info.elements().unwrap_or(0));
+        format!("S{}", width.unwrap_or(1).max(1))
+    });
+    let Some(name) = strings.as_deref().or(info.dtype.npy()) else {
         let message = format!("NumPy has no type for elements of the type {}", info.dtype);
         return Err(Error::new(ErrorKind::InvalidMessage, message));
     };
     let order = match info.byte_order {
         // A single byte has no order.
-        _ if info.dtype.width() == Some(1) => '|',
+        _ if info.dtype.width() == Some(1) || info.dtype == DType::String => '|',
         ByteOrder::Little => '<',
         ByteOrder::Big => '>',
     };

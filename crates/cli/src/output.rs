@@ -54,6 +54,21 @@ impl<'a> Output<'a> {
         self
     }
 
+    /// The same, with results for a file.
+    pub(crate) fn into_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
+        Output {
+            stdout: file,
+            stderr: &mut *self.stderr,
+            closed: false,
+            abandoned: false,
+            failed: None,
+            terminal: Terminal::none(),
+            interrupt: self.interrupt.clone(),
+            quiet: self.quiet,
+            line: self.line.clone(),
+        }
+    }
+
     /// What ends the run before it is done.
     pub(crate) fn interrupt(&self) -> &Interrupt {
         &self.interrupt

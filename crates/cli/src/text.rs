@@ -4,10 +4,16 @@ use std::io::{self, Write};
 
 use prost_reflect::{DynamicMessage, Kind, MapKey, Value};
 
+pub(crate) mod untyped;
+
 /// Writes a message, a line for each value, as `protoc --decode` does. What the type doesn't know
-/// is told in comments.
-pub(crate) fn message(message: &DynamicMessage, sink: &mut impl Write) -> io::Result<()> {
-    fields(message, 0, &mut |depth, text| {
+/// is told in comments, and so is how much more than `most` bytes a value has.
+pub(crate) fn message(
+    message: &DynamicMessage,
+    most: usize,
+    sink: &mut impl Write,
+) -> io::Result<()> {
+    fields(message, 0, most, &mut |depth, text| {
         writeln!(sink, "{:indent$}{text}", "", indent = 2 * depth)
     })
 }
@@ -16,7 +22,7 @@ pub(crate) fn message(message: &DynamicMessage, sink: &mut impl Write) -> io::Re
 pub(crate) fn inline(message: &DynamicMessage) -> String {
     let mut lines = Vec::new();
     // Writing to memory doesn't fail.
-    let _ = fields(message, 0, &mut |_, text| {
+    let _ = fields(message, 0, usize::MAX, &mut |_, text| {
         lines.push(text.to_owned());
         Ok(())
     });
@@ -25,7 +31,7 @@ pub(crate) fn inline(message: &DynamicMessage) -> String {
 
 type Line<'a> = &'a mut dyn FnMut(usize, &str) -> io::Result<()>;
 
-fn fields(message: &DynamicMessage, depth: usize, line: Line<'_>) -> io::Result<()> {
+fn fields(message: &DynamicMessage, depth: usize, most: usize, line: Line<'_>) -> io::Result<()> {
     let mut known: Vec<_> = message.fields().collect();
     known.sort_by_key(|(field, _)| field.number());
     for (field, value) in known {
@@ -34,13 +40,13 @@ fn fields(message: &DynamicMessage, depth: usize, line: Line<'_>) -> io::Result<
             Kind::Message(group) if field.is_group() => group.name().to_owned(),
             _ => field.name().to_owned(),
         };
-        values(&name, &kind, value, depth, line)?;
+        values(&name, &kind, value, (depth, most), line)?;
     }
     let mut extensions: Vec<_> = message.extensions().collect();
     extensions.sort_by_key(|(extension, _)| extension.number());
     for (extension, value) in extensions {
         let name = format!("[{}]", extension.full_name());
-        values(&name, &extension.kind(), value, depth, line)?;
+        values(&name, &extension.kind(), value, (depth, most), line)?;
     }
     let mut unknown: Vec<_> = message.unknown_fields().collect();
     unknown.sort_by_key(|field| field.number());
@@ -54,11 +60,17 @@ fn fields(message: &DynamicMessage, depth: usize, line: Line<'_>) -> io::Result<
     Ok(())
 }
 
-fn values(name: &str, kind: &Kind, value: &Value, depth: usize, line: Line<'_>) -> io::Result<()> {
+fn values(
+    name: &str,
+    kind: &Kind,
+    value: &Value,
+    (depth, most): (usize, usize),
+    line: Line<'_>,
+) -> io::Result<()> {
     match (value, kind) {
         (Value::List(list), _) => {
             for element in list {
-                single(name, kind, element, depth, line)?;
+                single(name, kind, element, (depth, most), line)?;
             }
             Ok(())
         }
@@ -72,25 +84,32 @@ fn values(name: &str, kind: &Kind, value: &Value, depth: usize, line: Line<'_>) 
             for (key, value) in entries {
                 line(depth, &format!("{name} {{"))?;
                 let key = Value::from(key.clone());
-                single("key", &key_kind, &key, depth + 1, line)?;
-                single("value", &value_kind, value, depth + 1, line)?;
+                let inner = (depth + 1, most);
+                single("key", &key_kind, &key, inner, line)?;
+                single("value", &value_kind, value, inner, line)?;
                 line(depth, "}")?;
             }
             Ok(())
         }
-        _ => single(name, kind, value, depth, line),
+        _ => single(name, kind, value, (depth, most), line),
     }
 }
 
-fn single(name: &str, kind: &Kind, value: &Value, depth: usize, line: Line<'_>) -> io::Result<()> {
+fn single(
+    name: &str,
+    kind: &Kind,
+    value: &Value,
+    (depth, most): (usize, usize),
+    line: Line<'_>,
+) -> io::Result<()> {
     match value {
         Value::Message(message) if is_empty(message) => line(depth, &format!("{name} {{}}")),
         Value::Message(message) => {
             line(depth, &format!("{name} {{"))?;
-            fields(message, depth + 1, line)?;
+            fields(message, depth + 1, most, line)?;
             line(depth, "}")
         }
-        value => line(depth, &format!("{name}: {}", scalar(value, kind))),
+        value => line(depth, &format!("{name}: {}", shortened(value, kind, most))),
     }
 }
 
@@ -102,6 +121,25 @@ fn is_empty(message: &DynamicMessage) -> bool {
 
 /// A value that is no message, as the text format has it.
 pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
+    shortened(value, kind, usize::MAX)
+}
+
+/// The front of some bytes, at most so many, and a comment that says how many more there are.
+/// Characters of text are not cut.
+fn cut(bytes: &[u8], most: usize, is_text: bool) -> (&[u8], String) {
+    if bytes.len() <= most {
+        return (bytes, String::new());
+    }
+    let mut end = most;
+    // What goes on a character.
+    while is_text && end > 0 && bytes[end] & 0xc0 == 0x80 {
+        end -= 1;
+    }
+    let more = format!(" # and {} more bytes", bytes.len() - end);
+    (&bytes[..end], more)
+}
+
+fn shortened(value: &Value, kind: &Kind, most: usize) -> String {
     match value {
         Value::Bool(value) => value.to_string(),
         Value::I32(value) => value.to_string(),
@@ -110,8 +148,14 @@ pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
         Value::U64(value) => value.to_string(),
         Value::F32(value) => float(&format!("{value:?}")),
         Value::F64(value) => float(&format!("{value:?}")),
-        Value::String(text) => quoted(text.bytes(), true),
-        Value::Bytes(bytes) => quoted(bytes.iter().copied(), false),
+        Value::String(text) => {
+            let (front, more) = cut(text.as_bytes(), most, true);
+            format!("{}{more}", quoted(front.iter().copied(), true))
+        }
+        Value::Bytes(bytes) => {
+            let (front, more) = cut(bytes, most, false);
+            format!("{}{more}", quoted(front.iter().copied(), false))
+        }
         Value::EnumNumber(number) => match kind {
             Kind::Enum(values) => values
                 .get_value(*number)
@@ -192,7 +236,7 @@ mod tests {
 
     fn shown(of: &DynamicMessage) -> String {
         let mut text = Vec::new();
-        message(of, &mut text).unwrap();
+        message(of, usize::MAX, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 

@@ -12,9 +12,9 @@ use record_file::{ReadAt, RecordFile, RecordPosition};
 use crate::container::{Limits, Trailer};
 use crate::merge::plan;
 use crate::merge::{
-    ChunkStore, ChunkSummary, MergeOptions, MergePlan, Merged, Places, RecordStore, Verification,
-    execute_into, no_way_to_others, open_path, open_path_with, open_sources, open_sources_with,
-    read_schema, summaries, to_bytes, to_sink, verify, with_plan,
+    ChunkStore, ChunkSummary, FileSource, MergeOptions, MergePlan, Merged, Places, RecordStore,
+    Verification, execute_into, no_way_to_others, open_path, open_path_with, open_sources,
+    open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
 };
 use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
@@ -126,13 +126,13 @@ impl<S: ReadAt> ChunkedFile<S> {
     }
 
     /// The record file below: the one with the trailer.
-    pub fn record_file(&self) -> &RecordFile<S> {
+    pub fn record_file(&self) -> &RecordFile<FileSource<S>> {
         self.store.record_file()
     }
 
     /// All record files, the one with the trailer first; the others in the order of `files` in the
     /// trailer.
-    pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<S>> {
+    pub fn record_files(&self) -> impl Iterator<Item = &RecordFile<FileSource<S>>> {
         self.store.record_files()
     }
 

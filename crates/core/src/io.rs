@@ -5,6 +5,7 @@ pub mod atomic_file;
 pub(crate) mod crc_combine;
 pub(crate) mod detect;
 pub(crate) mod file_at;
+pub(crate) mod file_pool;
 pub(crate) mod folder_lock;
 pub(crate) mod open;
 pub(crate) mod stamp;
@@ -15,6 +16,7 @@ pub(crate) use atomic_file::{
 };
 pub(crate) use crc_combine::combine;
 pub(crate) use file_at::FileAt;
+pub(crate) use file_pool::{FilePool, PooledFile};
 pub(crate) use open::open_file;
 pub(crate) use stamp::Stamp;
 pub(crate) use threads::Ahead;

@@ -31,6 +31,7 @@ pub use plan::planner::plan;
 pub(crate) use plan::planner::plan_part;
 pub use read::chunk_store::{ChunkStore, Places};
 pub(crate) use read::embedded_schema::read_schema;
+pub use read::file_source::FileSource;
 pub(crate) use read::record_store::RecordStore;
 pub(crate) use read::summary::summaries;
 pub use read::summary::{ChunkSummary, SharedWith};

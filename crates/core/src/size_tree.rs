@@ -45,6 +45,7 @@ pub use measure::measure;
 pub use node::{Guessed, Member, SizeTree, TreeNode};
 pub use options::{DEFAULT_TOP, TreeOptions};
 pub use place::TreePlace;
+pub use schemaless::looks_like_message;
 
 pub use crate::member_names::{MemberFields, MemberName, NameRule};
 

@@ -33,8 +33,7 @@ pub(crate) use file_sizes::{most_of_trailer, most_stored};
 pub(crate) use options::check_max_file_size;
 pub use options::{
     DEFAULT_DEPTH_LIMIT, DEFAULT_MAX_CHUNK_SIZE, DEFAULT_MAX_SLICE_SIZE, DEFAULT_VALUE_CHUNK_SIZE,
-    LARGEST_MAX_CHUNK_SIZE,
-    LEAST_MAX_FILE_SIZE, SizeRules, SplitOptions,
+    LARGEST_MAX_CHUNK_SIZE, LEAST_MAX_FILE_SIZE, SizeRules, SplitOptions,
 };
 pub use plan::decisions::AddedChunk;
 pub(crate) use plan::metadata::{draft_trailer, extended_trailer, part_trailer};

@@ -28,6 +28,7 @@ mod info;
 mod reader;
 mod rule;
 mod stored;
+mod strings;
 
 pub use dtype::DType;
 pub(crate) use find::leading;
@@ -36,3 +37,4 @@ pub use info::{ByteOrder, Location, TensorInfo};
 pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};
 pub use stored::tensor_at;
+pub use strings::strings_at;

@@ -260,6 +260,27 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
         Ok(total(&pieces))
     }
 
+    /// Writes some bytes of the value at a path, as they are counted in it.
+    pub(crate) fn get_range_to(
+        &self,
+        path: &FieldPath,
+        range: Range<u64>,
+        sink: &mut dyn Write,
+    ) -> Result<()> {
+        let (portion, pieces) = self.find_some(path)?;
+        let (mut before, mut wanted) = (0, Vec::new());
+        for piece in pieces {
+            let len = piece.end - piece.start;
+            let start = range.start.clamp(before, before + len) - before;
+            let end = range.end.clamp(before, before + len) - before;
+            if start < end {
+                wanted.push(piece.start + start..piece.start + end);
+            }
+            before += len;
+        }
+        self.copy(&portion, &wanted, sink)
+    }
+
     /// The message at a path, of a type known to the program.
     ///
     /// # Errors

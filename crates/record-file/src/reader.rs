@@ -2,6 +2,7 @@
 mod ahead;
 mod metadata;
 mod one;
+mod records;
 mod recover;
 mod search;
 mod seek;
@@ -13,6 +14,7 @@ use ahead::Ahead;
 use bytes::Bytes;
 
 pub use one::StreamedRecord;
+pub use records::Records;
 pub use recover::SkippedRegion;
 pub use search::{Found, Guide};
 use two::Verified;

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 
+use super::printed::PrintedArgs;
 use super::reading::ReadingArgs;
+use super::values::{ValueSize, value_size};
 
 pub(super) const HELP: &str = "\
 Prints a message, or what is at a path in it: in text format, as `protoc --decode`
@@ -14,8 +17,8 @@ made of the part in memory. The order is the same every time, that of map entrie
 too, so that two outputs can be compared line by line.
 
 A PATH picks elements as in `get`: node[7], node[-1], node[\"relu\"], node[op=\"Const\"],
-node[*], node[2:5]. With the type it is in names; without it in numbers, and only binary can be
-printed. A file that protosplit wrote says its type; of one that isn't built in the
+node[*], node[2:5]. With the type it is in names. Without it it is in numbers; the text is a guess then, as
+`protoc --decode_raw` makes one, and there is no JSON. A file that protosplit wrote says its type; of one that isn't built in the
 schema is needed, too.
 
 Examples:
@@ -36,6 +39,11 @@ pub(crate) struct CatArgs {
     /// What is printed
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = CatFormat::Text)]
     pub(crate) format: CatFormat,
+    /// Strings and bytes are shown up to this size each, or whole with `none`; not in binary
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = ValueParser::new(value_size))]
+    pub(crate) max_value: ValueSize,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::printed::PrintedArgs;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
@@ -40,6 +41,8 @@ pub(crate) struct DiffArgs {
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

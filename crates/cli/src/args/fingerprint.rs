@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::printed::PrintedArgs;
+
 pub(super) const HELP: &str = "\
 Computes the fingerprint of a SavedModel as TensorFlow 2.21 does, and says whether
 fingerprint.pb agrees. The model is read, not loaded: it may have any size.
@@ -19,6 +21,8 @@ Examples:
 pub(crate) struct FingerprintArgs {
     /// The folder of a SavedModel
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

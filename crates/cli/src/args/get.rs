@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::ValueParser;
 use clap::{Args, ValueEnum};
 
 use super::reading::ReadingArgs;
@@ -26,6 +27,8 @@ Examples:
       A .pb file doesn't say its type, unless it is a saved_model.pb.
   protosplit get model/ --tensor dense/kernel --format npy -o kernel.npy
       A tensor by its name, from any file that has tensors.
+  protosplit get model/ --tensor embedding --rows 0:100 --format npy -o some.npy
+      Its first hundred rows; of the others nothing is read in a .pb file.
   protosplit get model.onnx 'graph.initializer[3]' --format npy -o weights.npy \\
       --message onnx.ModelProto --proto onnx.proto";
 
@@ -35,11 +38,17 @@ pub(crate) struct GetArgs {
     pub(crate) file: PathBuf,
     /// The place in the message, as `info` shows it; . is all of it. Where there are tensors and
     /// no message, the name of a tensor
-    #[arg(required_unless_present = "tensor", conflicts_with = "tensor")]
+    #[arg(required_unless_present_any = ["tensor", "chunk"], conflicts_with = "tensor")]
     pub(crate) path: Option<String>,
     /// Instead of a place, the name of a tensor, as `tensors` lists it
     #[arg(long, value_name = "NAME")]
     pub(crate) tensor: Option<String>,
+    /// Instead of a place, the number of a chunk, as `ls` lists it: its bytes, uncompressed
+    #[arg(long, value_name = "N", conflicts_with_all = ["path", "tensor"])]
+    pub(crate) chunk: Option<usize>,
+    /// Of a tensor these rows only, counted from 0 in its first dimension: START:END, START: or :END
+    #[arg(long, value_name = "ROWS", value_parser = ValueParser::new(rows), conflicts_with = "chunk")]
+    pub(crate) rows: Option<Rows>,
     /// The file to write, by default standard output
     #[arg(short, long)]
     pub(crate) output: Option<PathBuf>,
@@ -51,6 +60,31 @@ pub(crate) struct GetArgs {
     /// Replace what is in the way
     #[arg(long)]
     pub(crate) force: bool,
+    /// Up to which size strings and bytes are shown; `cat` says it.
+    #[arg(skip)]
+    pub(crate) max_value: Option<u64>,
+}
+
+/// Rows of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rows {
+    pub(crate) start: u64,
+    /// None: to the last.
+    pub(crate) end: Option<u64>,
+}
+
+fn rows(text: &str) -> Result<Rows, String> {
+    let place = |text: &str, default| match text {
+        "" => Ok(default),
+        text => text.parse().map(Some),
+    };
+    let rows = text.split_once(':').and_then(|(start, end)| {
+        Some(Rows {
+            start: place(start, Some(0)).ok()??,
+            end: place(end, None).ok()?,
+        })
+    });
+    rows.ok_or_else(|| "rows are two numbers, as in 0:100".to_owned())
 }
 
 /// How a part is written.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::printed::PrintedArgs;
 use super::reading::PartsArgs;
 use super::schema::SchemaArgs;
 
@@ -26,6 +27,8 @@ pub(crate) struct InfoArgs {
     pub(crate) schema: SchemaArgs,
     #[command(flatten)]
     pub(crate) parts: PartsArgs,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

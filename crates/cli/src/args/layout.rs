@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::printed::PrintedArgs;
 use super::reading::PartsArgs;
 
 pub(super) const HELP: &str = "\
@@ -29,6 +30,8 @@ pub(crate) struct LayoutArgs {
     pub(crate) blocks: bool,
     #[command(flatten)]
     pub(crate) parts: PartsArgs,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

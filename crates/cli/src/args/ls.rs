@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::printed::PrintedArgs;
 use super::reading::PartsArgs;
 use super::schema::SchemaArgs;
 
@@ -27,6 +28,8 @@ pub(crate) struct LsArgs {
     pub(crate) schema: SchemaArgs,
     #[command(flatten)]
     pub(crate) parts: PartsArgs,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -40,7 +40,7 @@ pub(crate) struct PartsArgs {
     /// The largest message to merge; 8 GiB or 4096 times the size of FILE if not given
     #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(size::parse))]
     pub(crate) max_merged_size: Option<u64>,
-    /// How many other files of FILE may be open at once
+    /// How many other files FILE may have its chunks in
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_FILES)]
     pub(crate) max_files: usize,
 }

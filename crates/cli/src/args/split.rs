@@ -32,8 +32,9 @@ put together; TensorFlow refuses such a file, and only this program reads it.
 A merge is byte for byte what was split. There is one exception: where lengths take more
 bytes than they need, or elements of one field stand in many places, the file lists where
 every byte went. In the profile `tensorflow` that list must be within the maximum chunk
-size, in `extended` it may have 4 million entries; beyond that a merge is equal as a
-message. --require-byte-exact refuses that.
+size; beyond that a merge is equal as a message, and --require-byte-exact refuses it. In
+`extended` a message whose fields take turns more than a million times is cut where it
+stands; only where that is inside another message is there a limit, of 4 million places.
 
 A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::printed::PrintedArgs;
 use super::reading::ReadingArgs;
 
 pub(super) const HELP: &str = "\
@@ -27,6 +28,8 @@ Examples:
 pub(crate) struct TensorsArgs {
     /// A file or folder with tensors, or a prefix of files; - for standard input
     pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -63,6 +63,9 @@ pub(crate) struct TreeArgs {
     /// Show whole paths, however long, as other commands take them
     #[arg(long)]
     pub(crate) full_paths: bool,
+    /// The file to write the table to, by default standard output
+    #[arg(short, long, conflicts_with_all = ["html", "svg"])]
+    pub(crate) output: Option<PathBuf>,
     /// Write a page to look around in, instead of a table; - is standard output
     #[arg(long, value_name = "OUT.html")]
     pub(crate) html: Option<PathBuf>,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::in_parts::InPartsArgs;
+use super::printed::PrintedArgs;
 use super::reading::ReadingArgs;
 use super::running::ThreadsArgs;
 
@@ -42,6 +43,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) reading: ReadingArgs,
     #[command(flatten)]
     pub(crate) threads: ThreadsArgs,
+    #[command(flatten)]
+    pub(crate) printed: PrintedArgs,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
-use proto_splitter::path::{FieldPath, Select, TargetKind};
+use proto_splitter::path::{FieldPath, Select, Step, TargetKind};
 use proto_splitter::schema::check_decoded_size;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
@@ -19,29 +19,88 @@ use crate::text;
 const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
 /// The value at a path as protobuf's JSON mapping has it.
-pub(super) fn json(view: &MessageView<'_, File>, path: &FieldPath) -> Result<Value, Error> {
+pub(super) fn json(
+    view: &MessageView<'_, File>,
+    path: &FieldPath,
+    most: usize,
+) -> Result<Value, Error> {
     let root = typed(view)?;
-    let json = Shape::of(path, root)?.json(view.get(path)?);
+    let json = Shape::of(path, root)?.json(view.get(path)?, most);
     json.map_err(|error| error.at_path(path.display(Some(root))))
 }
 
 /// Writes the value at a path: a message in text format; a string as it is; another value as JSON
-/// has it, without quotes.
+/// has it, without quotes. Without a type it is a guess.
 pub(super) fn text(
     view: &MessageView<'_, File>,
     path: &FieldPath,
+    most: usize,
     sink: &mut impl Write,
 ) -> Result<(), Error> {
-    let root = typed(view)?;
-    let text = Shape::of(path, root)?.text(view.get(path)?, sink);
+    let Some(root) = view.descriptor() else {
+        return untyped(view, path, most, sink);
+    };
+    let text = Shape::of(path, root)?.text(view.get(path)?, most, sink);
     text.map_err(|error| error.at_path(path.display(Some(root))))
+}
+
+fn untyped(
+    view: &MessageView<'_, File>,
+    path: &FieldPath,
+    most: usize,
+    sink: &mut impl Write,
+) -> Result<(), Error> {
+    let size = view.size(path)?.unwrap_or(0);
+    if size > MAX_SHOWN_MEMORY {
+        let message = format!(
+            "a value of {size} bytes is shown up to {MAX_SHOWN_MEMORY}; --format binary writes any"
+        );
+        return Err(Error::new(ErrorKind::LimitExceeded, message).at_path(path.to_string()));
+    }
+    let value = view.get(path)?;
+    let mut above = path.clone();
+    let Some(step) = above.pop() else {
+        return text::untyped::message(&value, most, sink);
+    };
+    // Of the first element the fields of its message say no index.
+    let first = Step::field(step.field.0);
+    let is_it =
+        |found: &Step| *found == step || (*found == first && step.select == Select::Index(0));
+    for field in view.fields(&above)? {
+        let field = field?;
+        if is_it(&field.step) && !matches!(field.wire, WireType::Len | WireType::StartGroup) {
+            return Ok(text::untyped::number(&value, field.wire, sink)?);
+        }
+        if is_it(&field.step) {
+            break;
+        }
+    }
+    text::untyped::value(&value, most, sink)
+}
+
+/// Shortens the strings in a value of JSON.
+fn shorten(value: &mut Value, most: usize) {
+    match value {
+        Value::String(text) if text.len() > most => {
+            let mut end = most;
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            let more = text.len() - end;
+            text.truncate(end);
+            text.push_str(&format!("... and {more} more bytes"));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| shorten(value, most)),
+        Value::Object(fields) => fields.values_mut().for_each(|value| shorten(value, most)),
+        _ => {}
+    }
 }
 
 /// The type of the whole message, without which a value is but bytes.
 pub(super) fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
-            "without the message's type there is only --format binary; --message TYPE says it, and --proto FILE what is in it";
+            "without the message's type there is only --format binary and text; --message TYPE says it, and --proto FILE what is in it";
         Error::new(ErrorKind::InvalidConfig, message)
     })
 }
@@ -66,18 +125,25 @@ impl Shape {
     }
 
     /// The value with these bytes, as protobuf's JSON mapping has it.
-    pub(super) fn json(&self, bytes: Bytes) -> Result<Value, Error> {
-        match self {
+    pub(super) fn json(&self, bytes: Bytes, most: usize) -> Result<Value, Error> {
+        let mut json = match self {
             Shape::Message(message) => to_json(&decoded(message, bytes)?, &SerializeOptions::new()),
             Shape::Scalar(kind, holder) => scalar(&bytes, kind, holder),
-        }
+        }?;
+        shorten(&mut json, most);
+        Ok(json)
     }
 
     /// Writes the value with these bytes.
-    pub(super) fn text(&self, bytes: Bytes, sink: &mut impl Write) -> Result<(), Error> {
+    pub(super) fn text(
+        &self,
+        bytes: Bytes,
+        most: usize,
+        sink: &mut impl Write,
+    ) -> Result<(), Error> {
         match self {
-            Shape::Message(message) => Ok(text::message(&decoded(message, bytes)?, sink)?),
-            Shape::Scalar(kind, holder) => Ok(match scalar(&bytes, kind, holder)? {
+            Shape::Message(message) => Ok(text::message(&decoded(message, bytes)?, most, sink)?),
+            Shape::Scalar(..) => Ok(match self.json(bytes, most)? {
                 Value::String(text) => writeln!(sink, "{text}"),
                 other => writeln!(sink, "{other}"),
             }?),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use protosplit_cli::Exit;
 
-use crate::support::{Dir, files, fixture, messages, run};
+use crate::support::{Dir, files, fixture, messages, run, run_all};
 
 #[test]
 fn a_message_reads_the_same_in_one_piece_and_in_chunks_and_every_time() {
@@ -84,4 +84,115 @@ fn a_schema_is_a_folder_of_files_at_their_import_paths() {
     assert!(again.ends_with("is there already"), "{again}");
     let nameless = run([&"schema", &graph]).failed(Exit::Usage);
     assert!(nameless.contains("--message"), "{nameless}");
+}
+
+#[test]
+fn without_a_schema_the_text_is_guessed() {
+    let dir = Dir::new();
+    let message = b"\x08\x96\x01\x12\x09\x0a\x07testing\x12\x02hi\x1d\x01\x00\x00\x00";
+    let file = dir.file("unknown.pb", message);
+    for (path, expected) in [
+        (
+            "",
+            "1: 150\n2 {\n  1: \"testing\"\n}\n2: \"hi\"\n3: 0x00000001\n",
+        ),
+        ("1", "150\n"),
+        ("2[0]", "1: \"testing\"\n"),
+        ("2[1]", "\"hi\"\n"),
+        ("3", "0x00000001\n"),
+        ("2[0].1", "\"testing\"\n"),
+        ("2[*]", "1: \"testing\"\n\"hi\"\n"),
+    ] {
+        assert_eq!(run([&"cat", &file, &path]).ok(), expected, "{path}");
+    }
+    let json = run([&"cat", &file, &"2[0]", &"--format=json"]).failed(Exit::Usage);
+    assert!(json.contains("--message TYPE says it"), "{json}");
+    let bad = dir.file("bad.pb", b"\x0a\x7fshort");
+    run([&"cat", &bad]).failed(Exit::Bad);
+}
+
+#[test]
+fn long_values_are_cut_where_they_are_shown_unless_that_is_not_wanted() {
+    let dir = Dir::new();
+    // A tensor's content of 10,000 bytes.
+    let mut tensor = b"\x08\x04\x22\x90\x4e".to_vec();
+    tensor.extend(vec![b'x'; 10_000]);
+    let file = dir.file("tensor.pb", tensor);
+    let cat = |options: [&str; 2]| {
+        let of = "--message=tensorflow.TensorProto";
+        run([&"cat", &file, &"", &of, &options[0], &options[1]]).ok()
+    };
+    let shown = |len: usize, more: usize| {
+        let front = "x".repeat(len);
+        format!("dtype: DT_UINT8\ntensor_content: \"{front}\" # and {more} more bytes\n")
+    };
+    assert_eq!(
+        cat(["--format=text", "--max-value=4KiB"]),
+        shown(4096, 5904)
+    );
+    assert_eq!(cat(["--format=text", "--quiet"]), shown(4096, 5904));
+    assert_eq!(cat(["--format=text", "--max-value=10"]), shown(10, 9990));
+    let whole = cat(["--format=text", "--max-value=none"]);
+    assert!(whole.contains(&"x".repeat(10_000)) && !whole.contains("more bytes"));
+    let json = cat(["--format=json", "--max-value=10"]);
+    assert!(
+        json.contains("eHh4eHh4eH... and 13326 more bytes"),
+        "{json}"
+    );
+}
+
+#[test]
+fn what_is_printed_goes_to_a_file_by_the_same_option_everywhere() {
+    let dir = Dir::new();
+    let model = fixture("keras_mlp");
+    let small = dir.split(
+        &model.join("saved_model.pb"),
+        "small",
+        &[
+            "--max-chunk-size",
+            "5KiB",
+            "--message",
+            "tensorflow.SavedModel",
+        ],
+    );
+    let commands: [&[&dyn AsRef<std::path::Path>]; 10] = [
+        &[&"cat", &small, &"meta_graphs[0].meta_info_def"],
+        &[
+            &"get",
+            &small,
+            &"meta_graphs[0].meta_info_def",
+            &"--format=text",
+        ],
+        &[&"tree", &small],
+        &[&"info", &small],
+        &[&"ls", &small],
+        &[&"layout", &small],
+        &[&"tensors", &small],
+        &[&"verify", &small],
+        &[&"diff", &small, &small],
+        &[&"fingerprint", &model],
+    ];
+    for command in commands {
+        let name = command[0].as_ref().display().to_string();
+        let printed = run_all(command.iter().copied()).ok();
+        let out = dir.path(&format!("{name}.out"));
+        let to_file = || {
+            let option: [&dyn AsRef<std::path::Path>; 2] = [&"-o", &out];
+            run_all(command.iter().copied().chain(option))
+        };
+        assert_eq!(to_file().ok(), "", "{name}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), printed, "{name}");
+        // As everywhere, what is in the way stays.
+        let line = to_file().failed(Exit::Usage);
+        assert!(line.contains("--force"), "{name}: {line}");
+    }
+    let before = fs::read(&small).unwrap();
+    for args in [
+        [&"info" as &dyn AsRef<std::path::Path>, &small],
+        [&"cat", &small],
+    ] {
+        let over: [&dyn AsRef<std::path::Path>; 3] = [&"-o", &small, &"--force"];
+        run_all(args.into_iter().chain(over)).failed(Exit::Usage);
+    }
+    assert_eq!(fs::read(&small).unwrap(), before);
 }

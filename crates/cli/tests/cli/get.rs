@@ -155,21 +155,128 @@ fn a_tensor_is_a_numpy_array() {
         assert!(text.ends_with('\n'));
         assert_eq!(array[header..], *elements);
     }
-    let text = dir.file("text.pb", b"\x08\x07");
-    let ran = run([
-        &"get",
-        &text,
-        &"",
-        &"--message",
-        &"tensorflow.TensorProto",
-        &"--format",
-        &"npy",
-    ]);
-    let line = ran.failed(Exit::Bad);
-    assert!(
-        line.ends_with("elements of the type string have no fixed width"),
-        "{line}"
-    );
+}
+
+#[test]
+fn a_tensor_of_strings_is_an_array_as_wide_as_the_longest() {
+    let dir = Dir::new();
+    for (tensor, expected) in [
+        // dtype DT_STRING, shape [2, 2], the last string again.
+        (
+            &b"\x08\x07\x12\x08\x12\x02\x08\x02\x12\x02\x08\x02\x42\x03one\x42\x01a\x42\x02bc"[..],
+            Ok(("|S3", "(2, 2)", &b"onea\0\0bc\0bc\0"[..])),
+        ),
+        (b"\x08\x07", Ok(("|S1", "()", b"\0"))),
+        (
+            b"\x08\x07\x12\x04\x12\x02\x08\x01\x42\x01a\x42\x01b",
+            Err("a tensor of 1 strings by its shape has 2"),
+        ),
+    ] {
+        let file = dir.file("tensor.pb", tensor);
+        let out = dir.path("array.npy");
+        let args: [&dyn AsRef<std::path::Path>; 10] = [
+            &"get",
+            &file,
+            &"",
+            &"--message",
+            &"tensorflow.TensorProto",
+            &"--format",
+            &"npy",
+            &"-o",
+            &out,
+            &"--force",
+        ];
+        let ran = run(args);
+        match expected {
+            Err(why) => {
+                let line = ran.failed(Exit::Bad);
+                assert!(line.ends_with(why), "{line}");
+            }
+            Ok((descr, shape, elements)) => {
+                ran.ok();
+                let array = fs::read(&out).unwrap();
+                let header = 10 + usize::from(u16::from_le_bytes([array[8], array[9]]));
+                let text = std::str::from_utf8(&array[10..header]).unwrap();
+                let wanted =
+                    format!("'descr': '{descr}', 'fortran_order': False, 'shape': {shape}");
+                assert!(text.contains(&wanted), "{text}");
+                assert_eq!(array[header..], *elements);
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_of_a_tensor_are_its_first_dimension_s() {
+    let dir = Dir::new();
+    // dtype DT_UINT8, shape [3, 2], content.
+    let tensor = b"\x08\x04\x12\x08\x12\x02\x08\x03\x12\x02\x08\x02\x22\x06abcdef";
+    let file = dir.file("tensor.pb", tensor);
+    let get = |rows: &str, format: &str| {
+        let rows = format!("--rows={rows}");
+        let kind = "tensorflow.TensorProto";
+        run([
+            &"get",
+            &file,
+            &".",
+            &"--message",
+            &kind,
+            &"--format",
+            &format,
+            &rows,
+        ])
+    };
+    for (rows, expected) in [
+        ("0:3", "abcdef"),
+        ("1:2", "cd"),
+        (":1", "ab"),
+        ("2:", "ef"),
+        ("1:1", ""),
+    ] {
+        assert_eq!(get(rows, "binary").ok(), expected, "{rows}");
+    }
+    let out = dir.path("rows.npy");
+    let of = [
+        "--rows=1:",
+        "--message=tensorflow.TensorProto",
+        "--format=npy",
+    ];
+    run([&"get", &file, &".", &of[0], &of[1], &of[2], &"-o", &out]).ok();
+    let array = fs::read(&out).unwrap();
+    assert!(String::from_utf8_lossy(&array).contains("(2, 2)"));
+    assert!(array.ends_with(b"cdef") && array.len() % 64 == 4);
+    for (rows, exit, why) in [
+        ("1:4", Exit::Usage, "rows 1 to 4 of 3"),
+        ("2", Exit::Usage, "rows are two numbers"),
+        ("-1:", Exit::Usage, "rows are two numbers"),
+    ] {
+        let line = get(rows, "binary").failed(exit);
+        assert!(line.contains(why), "{line}");
+    }
+}
+
+#[test]
+fn a_chunk_is_got_by_its_number() {
+    let dir = Dir::new();
+    let [plain, chunked] = models(&dir);
+    let file = proto_splitter::container::ChunkedFile::open(&chunked).unwrap();
+    use proto_splitter::merge::ChunkStore;
+    for chunk in [0, file.len() - 1] {
+        let out = dir.path("chunk.bin");
+        let number = chunk.to_string();
+        run([
+            &"get", &chunked, &"--chunk", &number, &"-o", &out, &"--force",
+        ])
+        .ok();
+        let mut expected = Vec::new();
+        std::io::copy(&mut *file.stream(chunk).unwrap(), &mut expected).unwrap();
+        assert_eq!(fs::read(out).unwrap(), expected);
+    }
+    let (count, behind) = (file.len(), file.len().to_string());
+    let line = run([&"get", &chunked, &"--chunk", &behind]).failed(Exit::Bad);
+    assert!(line.contains(&format!("it has {count} chunks")), "{line}");
+    let line = run([&"get", &plain, &"--chunk", &"0"]).failed(Exit::Usage);
+    assert!(line.contains("isn't in chunks"), "{line}");
 }
 
 #[test]
@@ -237,10 +344,7 @@ fn a_tensor_of_onnx_is_a_numpy_array() {
         assert_eq!(array[header..], *elements, "{head}");
     }
     for (tensor, why) in [
-        (
-            &b"\x10\x08"[..],
-            "elements of the type string have no fixed width",
-        ),
+        (&b"\x10\x08"[..], "a tensor of 1 strings by its shape has 0"),
         (
             b"\x08\x02\x10\x06\x2a\x01\x07",
             "a tensor of 8 bytes by its shape has 4",
@@ -345,7 +449,7 @@ fn bytes_are_one_format_by_two_names_in_get_and_cat() {
         );
     }
     let message = dir.file("message.pb", b"\x0a\x01x");
-    for format in ["text", "json"] {
+    for format in ["json", "jsonl"] {
         let line = run([&"cat", &message, &"--format", &format]).failed(Exit::Usage);
         assert!(line.contains("--format binary"), "{line}");
         assert!(

@@ -35,6 +35,8 @@ pub(crate) struct ChunkRef {
     pub(crate) slice_of: Option<FieldNumber>,
     /// How many those are, if the trailer says it, too; else 0.
     pub(crate) elements: u64,
+    /// Whether it goes on where its message ends, whatever fields are in it.
+    pub(crate) tail: bool,
 }
 
 #[derive(Debug)]

@@ -34,9 +34,8 @@ pub const DEFAULT_MAX_CACHED_SIZE: u64 = 64 << 20;
 /// How often a trailer may itself be chunked. Each time it gets many times smaller.
 pub const DEFAULT_MAX_TRAILER_LEVELS: u32 = 8;
 
-/// How many other files chunks may be in: 500. All are open at once, and 1,024 is how many a process
-/// may have as systems come, so two such inputs can be compared.
-pub const DEFAULT_MAX_FILES: usize = 500;
+/// How many other files chunks may be in: 4,096. A few of them are open at a time.
+pub const DEFAULT_MAX_FILES: usize = 4096;
 
 /// The most that [`SplitOptions::depth_limit`](crate::split::SplitOptions::depth_limit) can be: 200, for which a thread's stack of 2 MiB is
 /// enough.

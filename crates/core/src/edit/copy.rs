@@ -12,8 +12,7 @@ use super::options::{RewriteOptions, Rewritten};
 use crate::chunked_file::ChunkedFile;
 use crate::container::Limits;
 use crate::io::AtomicFile;
-use crate::merge::ChunkStore;
-use crate::merge::MergeOptions;
+use crate::merge::{ChunkStore, FileSource, MergeOptions};
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::{
@@ -157,7 +156,7 @@ enum Origin {
 struct Writing<'a, S> {
     file: &'a ChunkedFile<S>,
     /// The old files.
-    records: Vec<&'a RecordFile<S>>,
+    records: Vec<&'a RecordFile<FileSource<S>>>,
     /// The record chunks in them that their trailers are in, which aren't copied.
     trailer_chunks: HashSet<(usize, u64)>,
     compression: ChunkCompression,

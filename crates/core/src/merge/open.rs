@@ -3,7 +3,7 @@
 mod external_files;
 mod locate;
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use locate::locate_all;
 use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
 use super::options::MergeOptions;
+use super::read::file_source::FileSource;
 use super::read::record_store::{Part, Record};
 use crate::container::{Limits, Trailer, TrailerUse};
 use crate::io::{open_file, threads};
@@ -25,13 +26,10 @@ use crate::{Error, ErrorKind, Result};
 /// Opens a `.cpb` file within `limits`.
 pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File>> {
     let _span = tracing::debug_span!("open", path = %path.display()).entered();
-    let siblings = Siblings::of(path, limits)?;
-    let mut paths = Vec::from_iter(fs::canonicalize(path).ok());
-    let file = open_sources(open_file(path)?, limits, |file| {
-        let (file, path) = siblings.open(file)?;
-        paths.push(path);
-        Ok(file)
-    })?;
+    let mut siblings = Siblings::of(path, limits)?;
+    let main = FileSource::given(open_file(path)?);
+    let file = open_all(main, limits, |file| siblings.open(file))?;
+    let paths = siblings.into_paths(path);
     Ok(RecordStore { paths, ..file })
 }
 
@@ -42,18 +40,17 @@ pub(crate) fn open_path_with(
     metadata: ChunkMetadata,
     limits: &Limits,
 ) -> Result<RecordStore<File>> {
-    let siblings = Siblings::of(path, limits)?;
+    let mut siblings = Siblings::of(path, limits)?;
     let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
-    let file = open_records(open_file(path)?)?;
+    let file = open_records(FileSource::given(open_file(path)?))?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
-    let mut paths = Vec::from_iter(fs::canonicalize(path).ok());
     let file = complete(file, None, trailer, cache, limits, |file| {
-        let (file, path) = siblings.open(file)?;
-        paths.push(path);
-        Ok(file)
+        siblings.open(file)
     })?;
+    let paths = siblings.into_paths(path);
     Ok(RecordStore { paths, ..file })
 }
+
 /// Opens a chunked message in any source of bytes, some of whose chunks may be in others;
 /// `open` opens one of those.
 ///
@@ -62,7 +59,16 @@ pub(crate) fn open_path_with(
 pub(crate) fn open_sources<S: ReadAt>(
     source: S,
     limits: &Limits,
-    open: impl FnMut(&ExternalFile) -> Result<S>,
+    mut open: impl FnMut(&ExternalFile) -> Result<S>,
+) -> Result<RecordStore<S>> {
+    let open = |file: &ExternalFile| Ok(FileSource::given(open(file)?));
+    open_all(FileSource::given(source), limits, open)
+}
+
+fn open_all<S: ReadAt>(
+    source: FileSource<S>,
+    limits: &Limits,
+    open: impl FnMut(&ExternalFile) -> Result<FileSource<S>>,
 ) -> Result<RecordStore<S>> {
     let (file, end, trailer, cache, trailer_chunks) = read_trailer_of(source, limits)?;
     let file = complete(file, Some(end), trailer, cache, limits, open)?;
@@ -139,22 +145,23 @@ pub(crate) fn open_sources_with<S: ReadAt>(
     source: S,
     metadata: ChunkMetadata,
     limits: &Limits,
-    open: impl FnMut(&ExternalFile) -> Result<S>,
+    mut open: impl FnMut(&ExternalFile) -> Result<S>,
 ) -> Result<RecordStore<S>> {
+    let open = |file: &ExternalFile| Ok(FileSource::given(open(file)?));
     let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
-    let file = open_records(source)?;
+    let file = open_records(FileSource::given(source))?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     complete(file, None, trailer, cache, limits, open)
 }
 
 /// Opens the other files, and checks the trailer against the records of all.
 fn complete<S: ReadAt>(
-    file: RecordFile<S>,
+    file: RecordFile<FileSource<S>>,
     end: Option<RecordPosition>,
     trailer: Trailer,
     cache: RecordChunkCache,
     limits: &Limits,
-    mut open: impl FnMut(&ExternalFile) -> Result<S>,
+    mut open: impl FnMut(&ExternalFile) -> Result<FileSource<S>>,
 ) -> Result<RecordStore<S>> {
     let mut parts = Vec::with_capacity(trailer.metadata().files.len());
     for named in &trailer.metadata().files {
@@ -193,7 +200,7 @@ fn complete<S: ReadAt>(
 
 /// Where the last record of a file is, and its bytes; none if there are no records.
 fn last_record<S: ReadAt>(
-    (number, file): (usize, &RecordFile<S>),
+    (number, file): (usize, &RecordFile<FileSource<S>>),
     cache: &RecordChunkCache,
     limits: &Limits,
 ) -> Result<Option<(RecordPosition, Bytes)>> {
@@ -218,12 +225,17 @@ fn last_record<S: ReadAt>(
 
 /// Merges a trailer that is itself in chunks, as often as it was chunked.
 fn unfold<S: ReadAt>(
-    mut file: RecordFile<S>,
+    mut file: RecordFile<FileSource<S>>,
     end: RecordPosition,
     mut trailer: Trailer,
     mut cache: RecordChunkCache,
     limits: &Limits,
-) -> Result<(RecordFile<S>, Trailer, RecordChunkCache, Vec<u64>)> {
+) -> Result<(
+    RecordFile<FileSource<S>>,
+    Trailer,
+    RecordChunkCache,
+    Vec<u64>,
+)> {
     let mut chunks = Vec::new();
     let most = limits.max_trailer_size.min(limits.max_message_size);
     let options = MergeOptions::new().limits(Limits {
@@ -259,7 +271,7 @@ fn unfold<S: ReadAt>(
 
 /// Opens one of the other files, and checks that it is the one that is meant.
 fn open_part<S: ReadAt>(
-    source: S,
+    source: FileSource<S>,
     number: usize,
     named: &ExternalFile,
     cache: &RecordChunkCache,
@@ -300,7 +312,7 @@ pub(crate) fn no_way_to_others<S>() -> Result<S> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-fn open_records<S: ReadAt>(source: S) -> Result<RecordFile<S>> {
+fn open_records<S: ReadAt>(source: FileSource<S>) -> Result<RecordFile<FileSource<S>>> {
     RecordFile::open(source, ReaderOptions::new()).map_err(|error| match error.kind() {
         record_file::ErrorKind::NotARecordFile => {
             Error::new(ErrorKind::NotChunked, "not a record file: wrong signature")

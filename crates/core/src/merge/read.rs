@@ -3,6 +3,7 @@
 pub(super) mod checked_stream;
 pub(super) mod chunk_store;
 pub(super) mod embedded_schema;
+pub(super) mod file_source;
 pub(super) mod first_field;
 pub(super) mod prefetch;
 pub(super) mod record_cache;

@@ -8,8 +8,8 @@ use record_file::{Chunk, ChunkType, ReadAt, RecordFile, RecordPosition};
 use super::options::MergeOptions;
 use super::read::chunk_store::ChunkStore;
 use crate::container::Trailer;
-use crate::merge::plan::merge_plan::MergePlan;
 use crate::io::threads;
+use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::first_field::{count_fields, first_field};
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::checksum_pass::{Pass, read_all};
@@ -145,6 +145,10 @@ fn check_counts<S: ReadAt>(
     problems: &[Error],
     options: &MergeOptions,
 ) -> Vec<Error> {
+    if options.progress.check().is_err() {
+        // That was said.
+        return Vec::new();
+    }
     let damaged: HashSet<_> = problems.iter().filter_map(Error::chunk).collect();
     let slices = store.trailer().slices();
     let counted: Vec<_> = slices
@@ -214,7 +218,12 @@ pub(crate) fn verify_part<S: ReadAt>(
             let own: HashSet<usize> = groups.iter().flatten().copied().collect();
             let slices = check_slices(store, |chunk| own.contains(&chunk), &pass.first_fields);
             report.problems.extend(slices);
-            let counts = check_counts(store, |chunk| own.contains(&chunk), &report.problems, options);
+            let counts = check_counts(
+                store,
+                |chunk| own.contains(&chunk),
+                &report.problems,
+                options,
+            );
             report.problems.extend(counts);
         }
         Err(error) => report.problems.push(error),

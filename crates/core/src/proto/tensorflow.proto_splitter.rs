@@ -177,6 +177,9 @@ pub struct ChunkedField {
     /// How many elements a slice holds, so that nobody has to count them; 0 if it isn't said.
     #[prost(uint64, tag = "1002")]
     pub elements: u64,
+    /// join_version 1: a chunk that goes on where its message ends, whatever fields are in it.
+    #[prost(bool, tag = "1003")]
+    pub tail: bool,
 }
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(

@@ -10,7 +10,13 @@ const PROBED_FIELDS: usize = 1024;
 
 /// Whether all of these bytes are fields one after the other, and more likely so than text that
 /// happens to be.
-pub(super) fn is_message(bytes: &[u8]) -> bool {
+///
+/// ```
+/// use proto_splitter_core::size_tree::looks_like_message;
+/// assert!(looks_like_message(b"\x08\x96\x01"));
+/// assert!(!looks_like_message(b"weights"));
+/// ```
+pub fn looks_like_message(bytes: &[u8]) -> bool {
     // A message of nothing but text begins with the tag 0x0a, which text rarely does.
     if bytes.is_empty() || (bytes[0] != b'\n' && is_text(bytes)) {
         return false;
@@ -95,7 +101,7 @@ mod tests {
             (b"\x0c", false),
             (b"\x09\x00\x00", false),
         ] {
-            assert_eq!(is_message(bytes), message, "{bytes:?}");
+            assert_eq!(looks_like_message(bytes), message, "{bytes:?}");
         }
     }
 }

@@ -222,7 +222,8 @@ fn fields<const CHUNKED: bool>(
                 Look::Guess => {
                     let value = &bytes[value.clone()];
                     let known = arena.facts[child as usize].guess;
-                    let is_message = !known.no_message && !deep && schemaless::is_message(value);
+                    let is_message =
+                        !known.no_message && !deep && schemaless::looks_like_message(value);
                     learn(arena, child, value, is_message);
                     is_message
                 }

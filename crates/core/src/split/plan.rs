@@ -13,3 +13,4 @@ pub(super) mod slice_requests;
 pub(super) mod source_layout;
 pub(super) mod split_plan;
 pub(super) mod splitter;
+pub(super) mod tails;

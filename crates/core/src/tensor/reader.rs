@@ -14,8 +14,13 @@ use crate::{Error, ErrorKind, Result};
 /// How much is copied at a time: 256 KiB.
 const COPY_LEN: usize = 256 << 10;
 
-/// Writes the bytes of a tensor.
-type Produce<'a> = Box<dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a>;
+/// What writes the bytes of a tensor.
+enum Produce<'a> {
+    /// All of them.
+    All(Box<dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a>),
+    /// Any range of them, that reads no more.
+    Part(Box<dyn FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a>),
+}
 
 /// The bytes of a tensor, which are read when they are asked for and never held as a whole.
 ///
@@ -53,13 +58,32 @@ impl<'a> TensorReader<'a> {
         info: TensorInfo,
         produce: impl FnOnce(&mut dyn Write) -> Result<()> + Send + 'a,
     ) -> Self {
-        let produce = Box::new(produce);
+        let produce = Produce::All(Box::new(produce));
+        TensorReader { info, produce }
+    }
+
+    /// A tensor of which `produce` writes any range of bytes, without reading others.
+    pub fn of_parts(
+        info: TensorInfo,
+        produce: impl FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a,
+    ) -> Self {
+        let produce = Produce::Part(Box::new(produce));
         TensorReader { info, produce }
     }
 
     /// A tensor that is a range of what can be read by position.
     pub fn of_range(info: TensorInfo, source: Arc<dyn ReadAt>, range: Range<u64>) -> Self {
-        TensorReader::new(info, move |sink| copy_range(&source, range, sink))
+        let whole = range.end.saturating_sub(range.start);
+        if whole != info.bytes {
+            return TensorReader::new(info, move |sink| copy_range(&source, range, sink));
+        }
+        TensorReader::of_parts(info, move |part, sink| {
+            copy_range(
+                &source,
+                range.start + part.start..range.start + part.end,
+                sink,
+            )
+        })
     }
 
     /// A tensor that is in memory.
@@ -71,6 +95,66 @@ impl<'a> TensorReader<'a> {
     /// What its header says.
     pub fn info(&self) -> &TensorInfo {
         &self.info
+    }
+
+    /// The same tensor with some of its rows only: its elements at these places of the first
+    /// dimension. The bytes of others are not read where they are together in one place.
+    ///
+    /// ```
+    /// use proto_splitter_core::tensor::{DType, TensorInfo, TensorReader};
+    ///
+    /// let info = TensorInfo::new("table", DType::U8, vec![3, 2]);
+    /// let reader = TensorReader::of_bytes(info, vec![1, 2, 3, 4, 5, 6]);
+    /// let rows = reader.rows(1..3)?;
+    /// assert_eq!(rows.info().shape, [2, 2]);
+    /// assert_eq!(rows.to_vec()?, [3, 4, 5, 6]);
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if it has no such rows, or they begin inside a byte.
+    pub fn rows(self, rows: Range<u64>) -> Result<TensorReader<'a>> {
+        let TensorReader { mut info, produce } = self;
+        let invalid = |message: String| {
+            let error = Error::new(ErrorKind::InvalidConfig, message);
+            Err(error.context(format!("tensor {:?}", info.name)))
+        };
+        let Some(&count) = info.shape.first() else {
+            return invalid("it has one element, and no rows".into());
+        };
+        let Range { start, end } = rows;
+        if start > end || end > count {
+            return invalid(format!("rows {start} to {end} of {count}"));
+        }
+        let whole = info.bytes;
+        let bits = info.dtype.bits().filter(|_| info.is_packed());
+        let row = whole.checked_div(count).unwrap_or(0);
+        let inside = bits.is_some_and(|bits| {
+            let elements = info.elements().unwrap_or(0).checked_div(count);
+            !(elements.unwrap_or(0) * u64::from(bits)).is_multiple_of(8)
+        });
+        if inside || row.checked_mul(count) != Some(whole) {
+            return invalid("its rows begin inside bytes".into());
+        }
+        let part = start * row..end * row;
+        info.shape[0] = end - start;
+        let info = info.sized(part.end - part.start);
+        Ok(match produce {
+            Produce::Part(produce) => TensorReader::of_parts(info, move |range, sink| {
+                produce(part.start + range.start..part.start + range.end, sink)
+            }),
+            Produce::All(produce) => TensorReader::new(info, move |sink| {
+                let mut window = Window {
+                    sink,
+                    before: part.start,
+                    left: part.end - part.start,
+                    is_over: false,
+                };
+                let produced = produce(&mut window);
+                if window.is_over { Ok(()) } else { produced }
+            }),
+        })
     }
 
     /// Writes the bytes of the tensor, as they are stored.
@@ -86,7 +170,10 @@ impl<'a> TensorReader<'a> {
             left: info.bytes,
             is_over: false,
         };
-        let produced = produce(&mut counted);
+        let produced = match produce {
+            Produce::All(produce) => produce(&mut counted),
+            Produce::Part(produce) => produce(0..info.bytes, &mut counted),
+        };
         let Counted { left, is_over, .. } = counted;
         let bytes = info.bytes;
         let differs = |message: String| {
@@ -160,6 +247,35 @@ fn copy_range(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> R
     Ok(())
 }
 
+/// Lets some bytes through, and ends the writing behind them.
+struct Window<'a> {
+    sink: &'a mut dyn Write,
+    /// Bytes to be passed over.
+    before: u64,
+    left: u64,
+    is_over: bool,
+}
+
+impl Write for Window<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let passed = usize::try_from(self.before).map_or(bytes.len(), |n| n.min(bytes.len()));
+        self.before -= passed as u64;
+        let rest = &bytes[passed..];
+        let taken = usize::try_from(self.left).map_or(rest.len(), |n| n.min(rest.len()));
+        if taken == 0 && !rest.is_empty() {
+            self.is_over = true;
+            return Err(io::Error::other("no more bytes are wanted"));
+        }
+        self.sink.write_all(&rest[..taken])?;
+        self.left -= taken as u64;
+        Ok(passed + taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
+}
+
 /// Lets no more bytes through than there may be.
 struct Counted<'a> {
     sink: &'a mut dyn Write,
@@ -201,6 +317,73 @@ mod tests {
             let error = TensorReader::of_bytes(info, vec![0; bytes]).to_vec();
             assert_eq!(error.unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn rows_are_the_same_however_the_bytes_come() {
+        let all: Vec<u8> = (0..60).collect();
+        let info = || TensorInfo::new("t", DType::I16, vec![10, 3]);
+        let readers = || {
+            let (a, b) = (all.clone(), all.clone());
+            let file: Arc<dyn ReadAt> = Arc::new([&[9; 5][..], &all, &[9; 5]].concat());
+            [
+                TensorReader::of_bytes(info(), a),
+                TensorReader::of_range(info(), file, 5..65),
+                TensorReader::new(info(), move |sink| {
+                    b.chunks(7).try_for_each(|piece| Ok(sink.write_all(piece)?))
+                }),
+            ]
+        };
+        for (rows, expected) in [
+            (0..10, 0..60),
+            (3..4, 18..24),
+            (9..10, 54..60),
+            (4..4, 0..0),
+        ] {
+            for reader in readers() {
+                let some = reader.rows(rows.clone()).unwrap();
+                assert_eq!(some.info().shape, [rows.end - rows.start, 3]);
+                assert_eq!(some.to_vec().unwrap(), all[expected.clone()], "{rows:?}");
+            }
+        }
+        for reader in readers() {
+            let of_rows = reader.rows(2..8).unwrap().rows(1..3).unwrap();
+            assert_eq!(of_rows.to_vec().unwrap(), all[18..30]);
+        }
+    }
+
+    #[test]
+    fn rows_that_are_not_there_are_said() {
+        let of = |shape: &[u64], dtype| {
+            let info = TensorInfo::new("t", dtype, shape.to_vec());
+            let bytes = vec![0; usize::try_from(info.bytes).unwrap()];
+            TensorReader::of_bytes(info, bytes)
+        };
+        for (shape, dtype, rows, expected) in [
+            (
+                &[4, 2][..],
+                DType::U8,
+                2..5,
+                "tensor \"t\": rows 2 to 5 of 4",
+            ),
+            (
+                &[],
+                DType::U8,
+                0..1,
+                "tensor \"t\": it has one element, and no rows",
+            ),
+            (
+                &[4, 3],
+                DType::I4,
+                1..2,
+                "tensor \"t\": its rows begin inside bytes",
+            ),
+        ] {
+            let error = of(shape, dtype).rows(rows).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+        let backwards = std::ops::Range { start: 3, end: 2 };
+        assert!(of(&[4], DType::U8).rows(backwards).is_err());
     }
 
     #[test]

@@ -104,7 +104,13 @@ impl Header {
         info.sized(bytes)
     }
 
-    fn elements(&self) -> Option<u64> {
+    /// What its elements are, if that is known.
+    pub(super) fn element<'r>(&self, rule: &'r TensorRule) -> Option<&'r ElementRule> {
+        rule.element(self.number)
+    }
+
+    /// How many elements the shape asks for; none if it doesn't say.
+    pub(super) fn elements(&self) -> Option<u64> {
         let sizes: Option<Vec<u64>> = self
             .shape
             .iter()
@@ -176,8 +182,8 @@ pub fn tensor_at<'a, S: ReadAt>(
             ));
         }
         let content = path.join(Step::field(rule.content));
-        return Ok(TensorReader::new(info, move |mut sink| {
-            view.get_to(&content, &mut sink).map(drop)
+        return Ok(TensorReader::of_parts(info, move |range, sink| {
+            view.get_range_to(&content, range, sink)
         }));
     }
     let descriptor = view.descriptor().map(|root| path.resolve(root));

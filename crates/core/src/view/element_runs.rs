@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::container::Trailer;
 use crate::merge::{MergePlan, SegmentSource};
-use crate::wire::{FieldNumber, WireCursor};
+use crate::wire::{FieldNumber, Input, WireCursor};
 
 /// A slice that stands in a message in one piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,13 +23,14 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
     for (chunk, number, count) in trailer.slices().filter(|(.., count)| *count > 0) {
         counted[chunk] = Some((number, count));
     }
-    let run = |segment: &crate::merge::Segment| {
+    let run = |segment: &crate::merge::MergeSegment| {
         let SegmentSource::Chunk { chunk, range } = &segment.source else {
             return None;
         };
         let (number, count) = (*counted.get(*chunk)?)?;
         let is_whole = *range == (0..chunks.get(*chunk)?.size);
-        is_whole.then(|| ElementRun {
+        // An element takes a tag and a length at least.
+        (is_whole && count <= segment.len() / 2).then(|| ElementRun {
             range: segment.offset..segment.offset + segment.len(),
             number,
             count,
@@ -39,7 +40,7 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
 }
 
 /// What knows of slices in the message that a cursor hops over.
-pub(super) trait KnowsRuns {
+pub(super) trait KnowsRuns: Input {
     /// The first slice of a field that begins at `position` or behind it.
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
 }

@@ -48,7 +48,7 @@ impl Found {
 }
 
 /// The pieces of the value at a path; `None` if there is none.
-pub(super) fn locate<I: Input + KnowsRuns>(
+pub(super) fn locate<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     path: &FieldPath,
     root: Option<&MessageDescriptor>,
@@ -58,7 +58,7 @@ pub(super) fn locate<I: Input + KnowsRuns>(
 }
 
 /// [`locate`] in a message that stands in these pieces.
-pub(super) fn locate_in<I: Input + KnowsRuns>(
+pub(super) fn locate_in<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     mut pieces: Vec<Range<u64>>,
     path: &FieldPath,
@@ -93,7 +93,7 @@ pub(super) fn locate_in<I: Input + KnowsRuns>(
     Ok(Some(pieces))
 }
 
-fn follow<I: Input + KnowsRuns>(
+fn follow<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
     step: &Step,

@@ -68,7 +68,7 @@ impl<'a, S: ReadAt> Portion<'a, S> {
     }
 }
 
-impl<S> KnowsRuns for Portion<'_, S> {
+impl<S: ReadAt> KnowsRuns for Portion<'_, S> {
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun> {
         let from = self.runs.partition_point(|run| run.range.start < position);
         self.runs[from..].iter().find(|run| run.number == number)

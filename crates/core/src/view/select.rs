@@ -356,9 +356,16 @@ impl<S: ReadAt> Selected<'_, S> {
                 return Ok(false);
             }
             self.cursor.set_range(frame.left.clone());
-            if let Some(most) = frame.picked.start.checked_sub(frame.next).filter(|&n| n > 0) {
+            if let Some(most) = frame
+                .picked
+                .start
+                .checked_sub(frame.next)
+                .filter(|&n| n > 0)
+            {
                 let (cursor, number) = (&mut self.cursor, FieldNumber(level.number));
-                let passing = frame.passing.get_or_insert_with(|| Passing::new(cursor, number));
+                let passing = frame
+                    .passing
+                    .get_or_insert_with(|| Passing::new(cursor, number));
                 frame.next += passing.pass(&mut self.cursor, most);
             }
             let Some(met) = self.cursor.next()? else {
@@ -434,7 +441,7 @@ impl Level {
             }
     }
 
-    fn is_picked<I: Input + KnowsRuns>(
+    fn is_picked<I: KnowsRuns>(
         &self,
         cursor: &mut WireCursor<I>,
         element: &[Range<u64>],
@@ -550,7 +557,7 @@ fn range(pick: &Pick, count: u64) -> Range<u64> {
     }
 }
 
-fn count<I: Input + KnowsRuns>(
+fn count<I: KnowsRuns>(
     cursor: &mut WireCursor<I>,
     pieces: &[Range<u64>],
     level: &Level,

@@ -196,6 +196,12 @@ pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
             }),
             packed: random.below(16) == 15,
             slice_of: if random.below(16) == 15 { 10 } else { 0 },
+            tail: random.below(16) == 15,
+            elements: if random.below(8) == 7 {
+                random.below(9)
+            } else {
+                0
+            },
         };
         chunked.message_mut().chunked_fields.push(field);
         if random.below(4) == 3 && chunked.message_mut().chunked_fields.len() > 1 {

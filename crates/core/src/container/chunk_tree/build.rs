@@ -121,6 +121,13 @@ impl ChunkTree {
                         .at_path(self.path(id))
                         .in_chunk(c.chunk as u64));
                 }
+                let marked = options.marked && options.concatenates;
+                if c.tail && (!marked || c.packed || kind(c) == ChunkKind::Bytes) {
+                    let message = "a tail that is no message of a marked file of join version 1";
+                    return Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(c.chunk as u64));
+                }
                 if std::mem::replace(&mut used[c.chunk], true) && options.marked {
                     let message = "the chunk is used in two places";
                     return Err(invalid(message)
@@ -241,6 +248,7 @@ impl Builder<'_> {
                         true => field.elements,
                         false => 0,
                     },
+                    tail: field.tail,
                 };
                 self.chunks.push((node, chunk));
                 Ok(())

@@ -4,9 +4,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::container::Limits;
-use crate::io::open_file;
+use crate::io::{FilePool, PooledFile, open_file};
+use crate::merge::read::file_source::FileSource;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
@@ -17,6 +19,9 @@ pub(super) struct Siblings {
     /// has no name is in none.
     folder: Option<PathBuf>,
     allow_outside: bool,
+    /// Those that were opened: where they are, without symbolic links.
+    paths: Vec<PathBuf>,
+    pool: Arc<FilePool>,
 }
 
 impl Siblings {
@@ -30,11 +35,13 @@ impl Siblings {
         Ok(Siblings {
             folder,
             allow_outside: limits.allow_outside,
+            paths: Vec::new(),
+            pool: Arc::default(),
         })
     }
 
-    /// Opens one, and says where it is, without symbolic links.
-    pub(super) fn open(&self, file: &ExternalFile) -> Result<(File, PathBuf)> {
+    /// Opens one; a few of all are open at a time.
+    pub(super) fn open(&mut self, file: &ExternalFile) -> Result<FileSource<File>> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message = "it has chunks of the message, and is looked for in the folder of a file that is in none";
             Error::new(ErrorKind::Io, message)
@@ -54,7 +61,16 @@ impl Siblings {
         if !fs::metadata(&real)?.is_file() {
             return Err(Error::new(ErrorKind::Io, "it is no regular file"));
         }
-        Ok((open_file(&real)?, real))
+        let number = self.paths.len();
+        self.paths.push(real.clone());
+        let file = PooledFile::new(&self.pool, number, open_file(&real)?, real)?;
+        Ok(FileSource::pooled(file))
+    }
+
+    /// Where the file `main` and those that were opened are, without symbolic links.
+    pub(super) fn into_paths(self, main: &Path) -> Vec<PathBuf> {
+        let main = fs::canonicalize(main).ok().into_iter();
+        main.chain(self.paths).collect()
     }
 
     /// What a trailer says as a path; inside the folder, as far as the text tells, unless others

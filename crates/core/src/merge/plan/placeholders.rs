@@ -85,6 +85,10 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
         let mut tails: HashMap<FieldNumber, Occurrence> = HashMap::new();
         let last_packed = slices.iter().rposition(|slice| slice.packed);
         for (at, c) in slices.iter().enumerate() {
+            if c.tail {
+                self.put_tail(node, c.chunk)?;
+                continue;
+            }
             let path = |error: Error| error.at_path(self.tree.show(node, self.descriptor()));
             let (number, looked_at) = match c.slice_of {
                 Some(number) if !c.packed => (number, None),
@@ -126,6 +130,19 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                     tails.insert(number, tail);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Puts a chunk behind all that the message has, in front of which are only other tails.
+    fn put_tail(&mut self, node: NodeId, chunk: usize) -> Result<()> {
+        let Some(end) = self.states[node.index()].end().cloned() else {
+            return self.missing(node);
+        };
+        let whole = self.use_whole(chunk);
+        self.rope.insert(&end, 0, Part::Splice(whole));
+        if !self.tree.children(node).is_empty() {
+            self.walk(node, chunk, whole, Role::Tail)?;
         }
         Ok(())
     }

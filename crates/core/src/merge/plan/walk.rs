@@ -28,6 +28,8 @@ pub(in crate::merge) enum Role {
     Slice(FieldNumber),
     /// A message that is merged into it, run by run of fields.
     Merged,
+    /// What goes on where the message ends.
+    Tail,
 }
 
 /// A run of top-level fields with one number.
@@ -270,7 +272,7 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
     /// Checks what the role asks of the chunk's own fields, and keeps track of its runs.
     fn top_level(&mut self, field: &Field) -> Result<()> {
         match self.role {
-            Role::Content => Ok(()),
+            Role::Content | Role::Tail => Ok(()),
             Role::Slice(number) if number == field.number => Ok(()),
             Role::Slice(number) => Err(Error::new(
                 ErrorKind::InvalidMessage,

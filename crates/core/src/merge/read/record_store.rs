@@ -8,6 +8,7 @@ use record_file::{PairStep, ReadAt, RecordFile, RecordPair, RecordPosition, Want
 
 use super::checked_stream::{CheckedStream, check_crc32c};
 use super::chunk_store::{ChunkStore, Places, read_stream, read_to_place};
+use super::file_source::FileSource;
 use super::record_cache::RecordChunkCache;
 use crate::container::{Limits, Trailer};
 use crate::proto::ChunkInfo;
@@ -16,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 /// The chunks of a message, as records of one file or of several.
 #[derive(Debug)]
 pub(crate) struct RecordStore<S> {
-    pub(in crate::merge) file: RecordFile<S>,
+    pub(in crate::merge) file: RecordFile<FileSource<S>>,
     /// The other files that have chunks.
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
@@ -34,7 +35,7 @@ pub(crate) struct RecordStore<S> {
 #[derive(Debug)]
 pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) name: String,
-    pub(in crate::merge) file: RecordFile<S>,
+    pub(in crate::merge) file: RecordFile<FileSource<S>>,
     /// Where its own last record is.
     pub(in crate::merge) end: RecordPosition,
 }
@@ -84,13 +85,13 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// The record file below: the one with the trailer.
-    pub(crate) fn record_file(&self) -> &RecordFile<S> {
+    pub(crate) fn record_file(&self) -> &RecordFile<FileSource<S>> {
         &self.file
     }
 
     /// All record files, the one with the trailer first; the others in the order of `files` in the
     /// trailer.
-    pub(crate) fn record_files(&self) -> impl Iterator<Item = &RecordFile<S>> {
+    pub(crate) fn record_files(&self) -> impl Iterator<Item = &RecordFile<FileSource<S>>> {
         std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
     }
 
@@ -117,7 +118,10 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// The record file that counts as `number`, and in front of an error its name.
-    pub(crate) fn numbered(&self, number: usize) -> (&RecordFile<S>, impl Fn(Error) -> Error) {
+    pub(crate) fn numbered(
+        &self,
+        number: usize,
+    ) -> (&RecordFile<FileSource<S>>, impl Fn(Error) -> Error) {
         let part = number.checked_sub(1).and_then(|at| self.parts.get(at));
         let name = part.map(|part| part.name.as_str());
         let named = move |error: Error| match name {

@@ -73,6 +73,7 @@ impl Draft {
             slice_of,
             elements,
             packed,
+            tail,
         } = self.decided;
         let content = Content::Segments(self.segments);
         PlannedChunk {
@@ -81,6 +82,7 @@ impl Draft {
             slice_of,
             elements,
             packed,
+            tail,
             parent: self.parent,
             size: self.size,
             content,
@@ -98,6 +100,7 @@ impl Emitter<'_> {
                 slice_of: None,
                 elements: 0,
                 packed: false,
+                tail: false,
             },
             None,
         );

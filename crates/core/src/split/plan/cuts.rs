@@ -40,6 +40,8 @@ pub(crate) struct Decided {
     /// How many those are; 0 if nobody counted.
     pub(crate) elements: u64,
     pub(crate) packed: bool,
+    /// It goes on where its message ends, whatever fields are in it.
+    pub(crate) tail: bool,
 }
 
 /// All spans that leave their parent so far.
@@ -149,6 +151,15 @@ impl Marks {
         }
     }
 
+    /// Moves all that stands in a range of the message itself to a chunk that goes on where what is
+    /// before it ends.
+    pub(crate) fn tail(&mut self, range: Range<u64>) {
+        let id = self.decide(FieldPath::root(), ChunkKind::Message, None, false);
+        self.chunks[id.0].tail = true;
+        let place = (range.start, std::cmp::Reverse(range.end), 0);
+        self.spans.insert(place, Mark::Slice(id));
+    }
+
     /// Moves a run of elements out of the packed field `run`.
     pub(crate) fn slice_packed(&mut self, path: &FieldPath, run: &Chain, elements: Range<u64>) {
         let Some(occurrence) = run else { return };
@@ -178,6 +189,7 @@ impl Marks {
             slice_of,
             elements: 0,
             packed,
+            tail: false,
         });
         ChunkId(self.chunks.len() - 1)
     }

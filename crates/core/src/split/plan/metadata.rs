@@ -57,6 +57,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
             packed: chunk.packed,
             slice_of: chunk.slice_of,
             elements: chunk.elements,
+            tail: chunk.tail,
         })
         .collect();
     fields.sort();
@@ -75,6 +76,7 @@ struct Place<'a> {
     packed: bool,
     slice_of: Option<FieldNumber>,
     elements: u64,
+    tail: bool,
 }
 
 /// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value
@@ -103,6 +105,7 @@ fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) ->
             packed: first.packed,
             slice_of: first.slice_of.map_or(0, |number| number.0),
             elements: first.elements,
+            tail: first.tail,
         });
         rest = &others[held..];
     }

@@ -11,6 +11,7 @@ use super::slice_requests::Slices;
 use super::source_layout::source_layout;
 use super::split_plan::{PlannedChunk, SplitPlan};
 use super::splitter::{ComposableSplitter, SplitContext, check_type};
+use super::tails::tails;
 use crate::container::{ChunkKind, Profile};
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
@@ -48,8 +49,16 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     } = decisions;
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
-    fits.run(source, options, &mut marks)?;
     let profile = options.profile;
+    // Where only sizes decide, a message whose fields take turns is cut where it stands.
+    let own = !marks.is_empty() || !added.is_empty();
+    match profile {
+        Profile::Extended if !own && fits.may_slice_all(source) => match tails(source, options)? {
+            Some(tails) => marks = tails,
+            None => fits.run(source, options, &mut marks)?,
+        },
+        _ => fits.run(source, options, &mut marks)?,
+    }
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
         // TensorFlow's sorting of keys is no matter here.

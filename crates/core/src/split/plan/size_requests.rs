@@ -45,6 +45,13 @@ impl Fits {
             .any(|fit| fit.message.contents.iter().any(around))
     }
 
+    /// Whether the message itself is to be within the maximum, and its fields may be sliced.
+    pub(in crate::split) fn may_slice_all(&self, source: &Source) -> bool {
+        let name = source.descriptor().full_name();
+        let keeps = |fit: &Fit| fit.rules.keeps_whole(name);
+        self.fits.iter().any(|fit| fit.message.path.is_root()) && !self.fits.iter().any(keeps)
+    }
+
     /// Adds to the marks of what is cut already what has to leave as well.
     pub(in crate::split) fn run(
         self,

@@ -36,6 +36,7 @@ pub struct PlannedChunk {
     pub(crate) slice_of: Option<FieldNumber>,
     pub(crate) elements: u64,
     pub(crate) packed: bool,
+    pub(crate) tail: bool,
     pub(crate) parent: Option<usize>,
     pub(crate) size: u64,
     pub(crate) content: Content,
@@ -73,6 +74,12 @@ impl PlannedChunk {
     /// For a slice: how many members it holds, if that was counted; packed ones are not.
     pub fn elements(&self) -> Option<u64> {
         Some(self.elements).filter(|&elements| elements > 0)
+    }
+
+    /// Whether it goes on where its message ends, whatever fields are in it: what is made of a
+    /// message whose fields take turns by the million.
+    pub fn is_tail(&self) -> bool {
+        self.tail
     }
 
     /// Whether it is a slice that continues a packed run.

@@ -308,6 +308,7 @@ impl<'a> SplitContext<'a> {
             slice_of: None,
             elements: 0,
             packed: false,
+            tail: false,
             parent: None,
             size,
             content,

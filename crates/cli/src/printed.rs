@@ -1,0 +1,83 @@
+//! What a command prints, in a file.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use proto_splitter::atomic::AtomicFile;
+
+use crate::Exit;
+use crate::args::{Command, PrintedArgs};
+use crate::failure::Failure;
+use crate::input::{self, STANDARD};
+use crate::output::Output;
+use crate::source;
+
+/// Runs a command that prints. With `-o FILE` that goes to the file, which appears once it is
+/// complete.
+pub(crate) fn run(
+    command: &Command,
+    output: &mut Output<'_>,
+    work: impl FnOnce(&mut Output<'_>) -> Result<Exit, Failure>,
+) -> Result<Exit, Failure> {
+    let Some((target, force, read)) = target(command) else {
+        return work(output);
+    };
+    for read in read {
+        check_apart(read, target)?;
+    }
+    let mut file =
+        AtomicFile::create(target, force).map_err(|error| Failure::of(target, &error))?;
+    let mut buffered = BufWriter::new(file.as_file_mut());
+    let exit = work(&mut output.into_file(&mut buffered))?;
+    buffered
+        .flush()
+        .map_err(|error| Failure::io(target, &error))?;
+    drop(buffered);
+    file.commit().map_err(|error| Failure::of(target, &error))?;
+    Ok(exit)
+}
+
+/// The file that a command prints to, if it is one that prints and that was asked for; whether it
+/// replaces another, and what is read.
+fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
+    let (printed, read): (&PrintedArgs, Vec<&PathBuf>) = match command {
+        Command::Verify(args) => (&args.printed, vec![&args.file]),
+        Command::Info(args) => (&args.printed, vec![&args.file]),
+        Command::Ls(args) => (&args.printed, vec![&args.file]),
+        Command::Layout(args) => (&args.printed, vec![&args.file]),
+        Command::Tensors(args) => (&args.printed, vec![&args.file]),
+        Command::Fingerprint(args) => (&args.printed, vec![&args.folder]),
+        Command::Diff(args) => (&args.printed, vec![&args.first, &args.second]),
+        Command::Tree(args) => {
+            let target = args
+                .output
+                .as_deref()
+                .filter(|name| *name != Path::new(STANDARD))?;
+            return Some((target, args.force, vec![&args.file]));
+        }
+        _ => return None,
+    };
+    let target = printed.output.as_deref();
+    let target = target.filter(|target| *target != Path::new(STANDARD))?;
+    let read = read.into_iter().map(|path| path.as_path()).collect();
+    Some((target, printed.force, read))
+}
+
+/// Fails if the target is what is read, or a file in a folder that is.
+fn check_apart(read: &Path, target: &Path) -> Result<(), Failure> {
+    if read == Path::new(STANDARD) {
+        return Ok(());
+    }
+    source::check_apart([read], target)?;
+    let inside = |folder: &Path| Some(target.canonicalize().ok()?.starts_with(folder));
+    let folder = read.canonicalize().ok().filter(|folder| folder.is_dir());
+    match folder.and_then(|folder| inside(&folder)) {
+        Some(true) => {
+            let (target, read) = (input::shown(target), input::shown(read));
+            Err(Failure::usage(format!(
+                "{target}: it is in {read}, which is read"
+            )))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,155 @@
+//! Many files of which few are open at once.
+
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use record_file::ReadAt;
+
+use super::open::open_file;
+use super::stamp::Stamp;
+
+/// How many files a pool keeps open. A process may have 1,024 open, as a rule, and more at once
+/// would only be of use to as many threads.
+const MOST_OPEN: usize = 64;
+
+/// Files that are opened when they are read, and closed when too many others are.
+#[derive(Debug, Default)]
+pub(crate) struct FilePool {
+    /// Those that are open, by their number; the one used last is at the end.
+    open: Mutex<Vec<(usize, Arc<File>)>>,
+}
+
+/// A file of a pool.
+#[derive(Debug)]
+pub(crate) struct PooledFile {
+    pool: Arc<FilePool>,
+    number: usize,
+    path: PathBuf,
+    /// What it was when it was opened first: another file at its path is not read in its place.
+    stamp: Stamp,
+    size: u64,
+}
+
+impl PooledFile {
+    /// A file that is open, to be told from the others of a pool by its `number`.
+    pub(crate) fn new(
+        pool: &Arc<FilePool>,
+        number: usize,
+        file: File,
+        path: PathBuf,
+    ) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        pool.keep(number, Arc::new(file));
+        Ok(PooledFile {
+            pool: Arc::clone(pool),
+            number,
+            path,
+            stamp: Stamp::of(&metadata),
+            size: metadata.len(),
+        })
+    }
+
+    fn file(&self) -> io::Result<Arc<File>> {
+        if let Some(file) = self.pool.find(self.number) {
+            return Ok(file);
+        }
+        let file = open_file(&self.path).map_err(io::Error::other)?;
+        if Stamp::of(&file.metadata()?) != self.stamp {
+            let message = format!(
+                "{}: it was changed or replaced while it was read",
+                self.path.display()
+            );
+            return Err(io::Error::other(message));
+        }
+        let file = Arc::new(file);
+        self.pool.keep(self.number, Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+impl FilePool {
+    fn find(&self, number: usize) -> Option<Arc<File>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = open.iter().rposition(|(known, _)| *known == number)?;
+        // Those that are used come to the end.
+        open[at..].rotate_left(1);
+        open.last().map(|(_, file)| Arc::clone(file))
+    }
+
+    fn keep(&self, number: usize, file: Arc<File>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have opened it, too.
+        open.retain(|(known, _)| *known != number);
+        if open.len() >= MOST_OPEN {
+            open.remove(0);
+        }
+        open.push((number, file));
+    }
+}
+
+impl ReadAt for PooledFile {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        ReadAt::read_at(&*self.file()?, offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.size)
+    }
+
+    fn read_vectored_at(&self, offset: u64, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.file()?.read_vectored_at(offset, bufs)
+    }
+
+    fn is_vectored(&self) -> bool {
+        cfg!(target_os = "linux")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn any_number_of_files_is_read_with_few_of_them_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = Arc::default();
+        let files: Vec<PooledFile> = (0..3 * MOST_OPEN)
+            .map(|number| {
+                let path = folder.path().join(number.to_string());
+                fs::write(&path, number.to_le_bytes()).unwrap();
+                let file = open_file(&path).unwrap();
+                PooledFile::new(&pool, number, file, path).unwrap()
+            })
+            .collect();
+        for turn in 0..3 {
+            for (number, file) in files.iter().enumerate() {
+                let mut bytes = [0; size_of::<usize>()];
+                file.read_exact_at(0, &mut bytes).unwrap();
+                assert_eq!(usize::from_le_bytes(bytes), number, "{turn}");
+                assert!(pool.open.lock().unwrap().len() <= MOST_OPEN);
+            }
+        }
+    }
+
+    #[test]
+    fn another_file_at_the_same_path_is_not_read_instead() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        fs::write(&path, b"one").unwrap();
+        let pool = Arc::default();
+        let file = PooledFile::new(&pool, 0, open_file(&path).unwrap(), path.clone()).unwrap();
+        fs::write(folder.path().join("other"), b"two").unwrap();
+        fs::rename(folder.path().join("other"), &path).unwrap();
+        let mut bytes = [0; 3];
+        // As long as it is open it is the file that it was.
+        file.read_exact_at(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"one");
+        pool.open.lock().unwrap().clear();
+        let error = file.read_exact_at(0, &mut bytes).unwrap_err().to_string();
+        assert!(error.contains("changed or replaced"), "{error}");
+    }
+}

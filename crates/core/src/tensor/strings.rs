@@ -1,0 +1,173 @@
+//! Tensors of strings, as arrays of one width.
+
+use std::io::Write;
+use std::ops::Range;
+
+use record_file::ReadAt;
+
+use super::stored::Header;
+use super::{DType, Location, TensorReader, TensorRule};
+use crate::path::FieldPath;
+use crate::view::MessageView;
+use crate::wire::{Input, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes that all strings have together when each is as long as the longest: 8 GiB. One
+/// long string among many short ones would make an array that nobody has room for.
+const MOST_BYTES: u64 = 8 << 30;
+
+/// How much of a string is copied at a time.
+const COPY_LEN: u64 = 64 << 10;
+
+/// The strings of the tensor whose message is the value at a path, each with zeros behind it up to
+/// the length of the longest, as NumPy's arrays of bytes have them. None if it is no tensor of
+/// strings. The bytes of an element are those of the reader by its elements.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if there are more or fewer strings than the shape says;
+/// [`ErrorKind::LimitExceeded`] if they would have more than 8 GiB; what [`MessageView::get`] reports.
+pub fn strings_at<'a, S: ReadAt>(
+    view: MessageView<'a, S>,
+    path: &FieldPath,
+    name: impl Into<String>,
+    rule: &'static TensorRule,
+) -> Result<Option<TensorReader<'a>>> {
+    let text = view.show(path);
+    let (portion, pieces) = view.find_some(path)?;
+    let mut cursor = WireCursor::new(portion);
+    let found = Strings::find(&mut cursor, &pieces, rule);
+    let found = found.map_err(|error| cursor.into_input().damage_first(error).at_path(&text))?;
+    let Some(strings) = found else {
+        return Ok(None);
+    };
+    let location = Location::Message {
+        path: path.clone(),
+        text: text.clone(),
+    };
+    let info = strings.header.info(name.into(), rule, location);
+    let info = info.sized(strings.bytes);
+    let path = path.clone();
+    Ok(Some(TensorReader::new(info, move |sink| {
+        let (portion, pieces) = view.find_some(&path)?;
+        let mut cursor = WireCursor::new(portion);
+        let written = strings.write(&mut cursor, &pieces, sink);
+        written.map_err(|error| cursor.into_input().damage_first(error).at_path(&text))
+    })))
+}
+
+/// What is known of a tensor of strings before they are read.
+struct Strings {
+    header: Header,
+    /// The field that has them.
+    field: u32,
+    /// How many there are, and how many the shape asks for.
+    there: u64,
+    count: u64,
+    width: u64,
+    bytes: u64,
+}
+
+impl Strings {
+    fn find<I: Input>(
+        cursor: &mut WireCursor<I>,
+        pieces: &[Range<u64>],
+        rule: &TensorRule,
+    ) -> Result<Option<Strings>> {
+        let header = Header::read(cursor, pieces, rule)?;
+        let element = header.element(rule);
+        let Some(field) = element.filter(|element| element.dtype == DType::String) else {
+            return Ok(None);
+        };
+        let bad = |message: String| Err(Error::new(ErrorKind::InvalidMessage, message));
+        let Some(count) = header.elements() else {
+            return bad("a tensor of a shape that has no size".into());
+        };
+        let (field, mut there, mut width) = (field.field, 0, 1);
+        each(cursor, pieces, field, |_, value| {
+            there += 1;
+            width = width.max(value.end - value.start);
+            Ok(())
+        })?;
+        if there > count || (there < count && !rule.fills_up) {
+            return bad(format!(
+                "a tensor of {count} strings by its shape has {there}"
+            ));
+        }
+        let bytes = count
+            .checked_mul(width)
+            .filter(|&bytes| bytes <= MOST_BYTES);
+        let Some(bytes) = bytes else {
+            let message = format!(
+                "{count} strings of up to {width} bytes: in an array all are as long as the longest, over {MOST_BYTES} bytes"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        };
+        Ok(Some(Strings {
+            header,
+            field,
+            there,
+            count,
+            width,
+            bytes,
+        }))
+    }
+
+    fn write<I: Input>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        pieces: &[Range<u64>],
+        sink: &mut dyn Write,
+    ) -> Result<()> {
+        let mut last = None;
+        each(cursor, pieces, self.field, |cursor, value| {
+            last = Some(value.clone());
+            self.write_one(cursor, value, sink)
+        })?;
+        // Of the last one the others are copies; with none at all they are empty.
+        for _ in self.there..self.count {
+            self.write_one(cursor, last.clone().unwrap_or(0..0), sink)?;
+        }
+        Ok(())
+    }
+
+    fn write_one<I: Input>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        value: Range<u64>,
+        sink: &mut dyn Write,
+    ) -> Result<()> {
+        let mut at = value.start;
+        while at < value.end {
+            let end = value.end.min(at + COPY_LEN);
+            sink.write_all(cursor.bytes(at..end)?)?;
+            at = end;
+        }
+        let mut padding = self.width - (value.end - value.start);
+        let zeros = [0; 4096];
+        while padding > 0 {
+            let some = usize::try_from(padding).map_or(zeros.len(), |len| len.min(zeros.len()));
+            sink.write_all(&zeros[..some])?;
+            padding -= some as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Goes through the strings of a field.
+fn each<I: Input>(
+    cursor: &mut WireCursor<I>,
+    pieces: &[Range<u64>],
+    number: u32,
+    mut take: impl FnMut(&mut WireCursor<I>, Range<u64>) -> Result<()>,
+) -> Result<()> {
+    for piece in pieces {
+        cursor.set_range(piece.clone());
+        while let Some(field) = cursor.next()? {
+            if (field.number.0, field.wire_type) == (number, WireType::Len) {
+                take(cursor, field.value)?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! Generates Rust from `proto/album.proto`, and keeps its descriptors.
+
+use std::error::Error;
+use std::path::PathBuf;
+
+use prost::Message;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=proto");
+    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    // In Rust, so nobody has to install protoc.
+    let files = protox::compile(["album.proto"], ["proto"])?;
+    std::fs::write(out.join("descriptors.binpb"), files.encode_to_vec())?;
+    // Values of type Bytes go into chunks without being copied.
+    prost_build::Config::new().bytes(["."]).compile_fds(files)?;
+    Ok(())
+}

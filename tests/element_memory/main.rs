@@ -1,0 +1,87 @@
+//! Going through elements by the hundred thousand takes no memory that grows with them.
+
+use std::hint::black_box;
+
+use bytes::Bytes;
+use peak_alloc::PeakAlloc;
+use proto_splitter::merge::MergeOptions;
+use proto_splitter::path::{FieldPath, PathQuery};
+use proto_splitter::split::{ComposableSplitter, Source, SplitContext, SplitExt, SplitOptions};
+use proto_splitter::view::{MessageView, PieceOptions};
+use proto_splitter_testkit::traces::{trace, trace_type};
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// What may be taken however many elements there are.
+const MOST: usize = 1 << 20;
+
+const PACKETS: u64 = 300_000;
+
+/// Looks at every packet, at what is in it, and begins some slices.
+struct Look;
+
+impl ComposableSplitter for Look {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter::Result<()> {
+        let mut seen = 0;
+        for packet in cx.message().repeated("packet")? {
+            let packet = packet?;
+            black_box(packet.size());
+            seen += 1;
+            if seen % 100_000 == 0 {
+                cx.slice_at(&packet)?;
+            }
+        }
+        assert_eq!(seen, PACKETS);
+        Ok(())
+    }
+}
+
+/// How much more memory some work took at its most than what there was before.
+fn taken(work: impl FnOnce()) -> usize {
+    MEMORY.reset_peak_usage();
+    let before = MEMORY.current_usage();
+    work();
+    MEMORY.peak_usage().saturating_sub(before)
+}
+
+// One test: others in the same process would take memory, too.
+#[test]
+fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
+    let bytes = Bytes::from(trace(PACKETS));
+    let source = Source::from_bytes(bytes.clone(), trace_type());
+    let plan = taken(|| {
+        let plan = Look.plan(&source, &SplitOptions::new()).unwrap();
+        assert_eq!(plan.chunks().len(), 4);
+    });
+    assert!(plan < MOST, "a splitter of one's own: {plan}");
+
+    let view = MessageView::of_plain(&bytes, MergeOptions::new().descriptor(trace_type())).unwrap();
+    for query in [
+        "packet[*].timestamp",
+        "packet[track=1]",
+        "packet[\"event 8\"]",
+    ] {
+        let query = PathQuery::parse(query, view.descriptor()).unwrap();
+        let selected = taken(|| {
+            let mut selected = view.select(&query, &[]).unwrap();
+            let mut count = 0;
+            while selected.next().transpose().unwrap().is_some() {
+                black_box(selected.value().unwrap());
+                count += 1;
+            }
+            assert!(count > 100);
+        });
+        assert!(selected < MOST, "{query:?}: {selected}");
+    }
+    let field = FieldPath::parse("packet", &trace_type()).unwrap();
+    let pieces = taken(|| {
+        let options = PieceOptions::new().max_count(100_000).with_rest(true);
+        let mut pieces = view.pieces(&field, &options).unwrap();
+        while let Some(piece) = pieces.next().transpose().unwrap() {
+            assert_eq!(piece.count, 100_000);
+            pieces.write_to(&mut std::io::sink()).unwrap();
+        }
+    });
+    assert!(pieces < MOST, "pieces: {pieces}");
+}
