@@ -41,7 +41,7 @@ pub(crate) fn run(
 /// replaces another, and what is read.
 fn target(command: &Command) -> Option<(&Path, bool, Vec<&Path>)> {
     let (printed, read): (&PrintedArgs, Vec<&PathBuf>) = match command {
-        Command::Verify(args) => (&args.printed, vec![&args.file]),
+        Command::Verify(args) => (&args.printed, args.file.iter().collect()),
         Command::Info(args) => (&args.printed, vec![&args.file]),
         Command::Ls(args) => (&args.printed, vec![&args.file]),
         Command::Layout(args) => (&args.printed, vec![&args.file]),

@@ -80,7 +80,7 @@ fn open_all<S: ReadAt>(
 
 /// The trailer of a `.cpb` file, whatever became of its chunks.
 pub(crate) fn read_trailer(path: &Path, limits: &Limits) -> Result<Trailer> {
-    let begun = read_trailer_of(open_file(path)?, limits);
+    let begun = read_trailer_of(FileSource::given(open_file(path)?), limits);
     match begun {
         Ok((_, _, trailer, ..)) => Ok(trailer),
         Err(error) => search_trailer(path, limits)?.ok_or(error),
@@ -95,7 +95,7 @@ const SEARCHED: u64 = 64 << 10;
 fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     let source = open_file(path)?;
     let size = source.size()?;
-    let file = open_records(source)?;
+    let file = open_records(FileSource::given(source))?;
     for begin in (size.saturating_sub(SEARCHED)..size).rev() {
         let Ok(chunk) = file.chunk_header_at(record_file::ChunkOffset(begin)) else {
             continue;
@@ -117,14 +117,14 @@ fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
 
 /// What is known of a file once its trailer was read.
 type Begun<S> = (
-    RecordFile<S>,
+    RecordFile<FileSource<S>>,
     RecordPosition,
     Trailer,
     RecordChunkCache,
     Vec<u64>,
 );
 
-fn read_trailer_of<S: ReadAt>(source: S, limits: &Limits) -> Result<Begun<S>> {
+fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<Begun<S>> {
     let file = open_records(source)?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     let Some((end, bytes)) = last_record((0, &file), &cache, limits)? else {
