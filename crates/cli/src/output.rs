@@ -55,7 +55,7 @@ impl<'a> Output<'a> {
     }
 
     /// The same, with results for a file.
-    pub(crate) fn into_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
+    pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
         Output {
             stdout: file,
             stderr: &mut *self.stderr,

@@ -28,7 +28,7 @@ pub(crate) fn run(
     let mut file =
         AtomicFile::create(target, force).map_err(|error| Failure::of(target, &error))?;
     let mut buffered = BufWriter::new(file.as_file_mut());
-    let exit = work(&mut output.into_file(&mut buffered))?;
+    let exit = work(&mut output.for_file(&mut buffered))?;
     buffered
         .flush()
         .map_err(|error| Failure::io(target, &error))?;

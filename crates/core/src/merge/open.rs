@@ -223,6 +223,14 @@ fn last_record<S: ReadAt>(
     Ok(Some((end, bytes)))
 }
 
+/// A trailer in one piece, and where the record chunks begin that it was in.
+type Unfolded<S> = (
+    RecordFile<FileSource<S>>,
+    Trailer,
+    RecordChunkCache,
+    Vec<u64>,
+);
+
 /// Merges a trailer that is itself in chunks, as often as it was chunked.
 fn unfold<S: ReadAt>(
     mut file: RecordFile<FileSource<S>>,
@@ -230,12 +238,7 @@ fn unfold<S: ReadAt>(
     mut trailer: Trailer,
     mut cache: RecordChunkCache,
     limits: &Limits,
-) -> Result<(
-    RecordFile<FileSource<S>>,
-    Trailer,
-    RecordChunkCache,
-    Vec<u64>,
-)> {
+) -> Result<Unfolded<S>> {
     let mut chunks = Vec::new();
     let most = limits.max_trailer_size.min(limits.max_message_size);
     let options = MergeOptions::new().limits(Limits {

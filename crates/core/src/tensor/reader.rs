@@ -14,12 +14,16 @@ use crate::{Error, ErrorKind, Result};
 /// How much is copied at a time: 256 KiB.
 const COPY_LEN: usize = 256 << 10;
 
+/// Writes all bytes of a tensor.
+type All<'a> = dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a;
+
+/// Writes any range of the bytes, and reads no more.
+type Part<'a> = dyn FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a;
+
 /// What writes the bytes of a tensor.
 enum Produce<'a> {
-    /// All of them.
-    All(Box<dyn FnOnce(&mut dyn Write) -> Result<()> + Send + 'a>),
-    /// Any range of them, that reads no more.
-    Part(Box<dyn FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a>),
+    All(Box<All<'a>>),
+    Part(Box<Part<'a>>),
 }
 
 /// The bytes of a tensor, which are read when they are asked for and never held as a whole.
