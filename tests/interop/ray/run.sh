@@ -22,5 +22,6 @@ if [ -z "${WHEEL:-}" ]; then
   WHEEL=$(echo "$work"/*.whl)
 fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
+export RAY_USAGE_STATS_ENABLED=0
 # Workers find the package where this process does.
 PYTHONPATH=$work/site "$venv/bin/python" "$here/run.py" --work "$work" "$@"
