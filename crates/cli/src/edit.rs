@@ -21,12 +21,12 @@ use crate::Exit;
 use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown};
+use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown, with_extension};
 use crate::merge;
 use crate::output::{Output, one_line};
 use crate::rewrite;
 use crate::size;
-use crate::source::Source;
+use crate::source::{Source, check_apart};
 
 pub(crate) use value::encode;
 
@@ -54,6 +54,8 @@ struct Made {
     path: PathBuf,
     bytes: u64,
     chunks: Option<usize>,
+    /// What was in the way and was removed, as was asked for.
+    removed: Vec<PathBuf>,
 }
 
 pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -230,7 +232,12 @@ impl<'a> Job<'a> {
             files,
         } = self.message()?;
         let read = files.iter().chain(&self.values);
-        crate::source::check_apart(read, &self.args.output)?;
+        check_apart(read.clone(), &self.args.output)?;
+        if let (Form::Chunked, None) = (form, &self.input.folder) {
+            // With --force a .pb of the same prefix goes.
+            let beside = with_extension(&prefix_of(&self.args.output), PLAIN);
+            check_apart(read, &beside)?;
+        }
         let changed = changes
             .apply(message, &self.reading)
             .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))?;
@@ -267,6 +274,10 @@ impl<'a> Job<'a> {
             make,
             output,
         )?;
+        for removed in &made.removed {
+            let removed = shown(removed);
+            output.note(format_args!("removed {removed}, which was in the way"));
+        }
         let report = Report {
             output: shown(folder.as_deref().unwrap_or(&made.path)),
             input: shown(&self.input.file),
@@ -306,6 +317,7 @@ fn plain(
         path: target.to_owned(),
         bytes,
         chunks: None,
+        removed: Vec::new(),
     })
 }
 
@@ -323,7 +335,9 @@ fn chunked(
     let message = Message::from_rope(Arc::clone(&changed.message), descriptor.clone());
     let splitter = ALL.splitter(descriptor.full_name());
     let written = splitter.write_with(message, prefix_of(target), options)?;
+    let removed = written.removed.into_iter().chain(written.removed_files);
     Ok(Made {
+        removed: removed.collect(),
         path: written.path,
         bytes: written.output_size,
         chunks: Some(written.chunks.len()),

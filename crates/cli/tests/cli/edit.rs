@@ -55,7 +55,9 @@ fn value(file: &Path, path: &str) -> Value {
 #[track_caller]
 fn changed(dir: &Dir, verb: &str, file: &Path, rest: &[&str]) -> PathBuf {
     let extension = file.extension().unwrap();
-    let out = dir.path("out").with_extension(extension);
+    // One form of an output goes when the other is written over it.
+    let stem = format!("out of {verb} {}", extension.display());
+    let out = dir.path(&stem).with_extension(extension);
     let args: [&dyn AsRef<Path>; 7] = [&verb, &file, &"-o", &out, &"--message", &GRAPH, &"--force"];
     // `replace` keeps the chunks that are there.
     let size = (verb != "replace").then_some(&"--max-chunk-size=40");
@@ -235,6 +237,26 @@ fn changes_that_contradict_each_other_or_lead_nowhere_leave_no_file() {
         assert!(ran.err.contains(why), "{why}: {}", ran.err);
         assert!(!out.exists());
     }
+}
+
+#[test]
+fn what_is_read_is_not_removed_as_the_other_form_of_the_output() {
+    let dir = Dir::new();
+    let file = graph(&dir, "graph.pb", &["a", "b"]);
+    let before = fs::read(&file).unwrap();
+    let args: [&dyn AsRef<Path>; 8] = [
+        &"remove",
+        &file,
+        &"node[0]",
+        &"-o",
+        &dir.path("graph.cpb"),
+        &"--message",
+        &GRAPH,
+        &"--force",
+    ];
+    let line = run(args).failed(Exit::Usage);
+    assert!(line.contains("graph.pb is what is read"), "{line}");
+    assert_eq!((fs::read(&file).unwrap(), dir.files().len()), (before, 1));
 }
 
 #[test]
