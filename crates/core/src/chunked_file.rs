@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use prost::Message;
@@ -13,8 +14,8 @@ use crate::container::{Limits, Trailer};
 use crate::merge::plan;
 use crate::merge::{
     ChunkStore, ChunkSummary, FileSource, MergeOptions, MergePlan, Merged, Places, RecordStore,
-    Verification, execute_into, no_way_to_others, open_path, open_path_with, open_sources,
-    open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
+    Verification, execute_into, no_way_to_others, open_path, open_path_as, open_path_with,
+    open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
 };
 use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
@@ -25,8 +26,10 @@ use crate::{Error, ErrorKind, Result};
 /// A chunked message in a `.cpb` file, or in any other source of bytes. Its chunks are read when
 /// they are asked for.
 ///
-/// Opening one checks the trailer against the records. Of records that share a record chunk, the
-/// lengths are checked when that record chunk is decoded, which is when the first of them is read.
+/// Opening one reads both ends of the file, and checks that the trailer doesn't contradict itself.
+/// Whether a chunk is the record that the trailer says is checked when it is first read, and before
+/// a merge begins; where reads are [told in advance](ReadAt::is_prefetched), because each takes
+/// long, a merge leaves that to the reading of each chunk, too.
 #[derive(Debug)]
 pub struct ChunkedFile<S = File> {
     store: RecordStore<S>,
@@ -69,13 +72,27 @@ impl ChunkedFile<File> {
     }
 }
 
+impl ChunkedFile<Arc<dyn ReadAt>> {
+    /// Opens a `.cpb` file within `limits`, as a source of the same type as any other: for programs
+    /// that read files and other sources alike.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](ChunkedFile::open).
+    pub fn open_shared(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
+        let shared = |file: File| Arc::new(file) as Arc<dyn ReadAt>;
+        let store = open_path_as(path.as_ref(), limits, shared)?;
+        Ok(ChunkedFile { store })
+    }
+}
+
 impl<S: ReadAt> ChunkedFile<S> {
     /// Opens a chunked message in any source of bytes.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotChunked`] if it is no record file, has no record, or the last is no trailer;
-    /// [`ErrorKind::InvalidTrailer`] if the trailer contradicts itself or the records;
+    /// [`ErrorKind::InvalidTrailer`] if the trailer contradicts itself;
     /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {
         ChunkedFile::from_sources(source, limits, |_| no_way_to_others())
@@ -136,13 +153,14 @@ impl<S: ReadAt> ChunkedFile<S> {
         self.store.record_files()
     }
 
-    /// The position of a chunk's record, if that is in the file with the trailer.
+    /// The position of a chunk's record, if that is in the file with the trailer, and is what the
+    /// trailer says.
     pub fn position(&self, chunk: usize) -> Option<RecordPosition> {
         self.store.position(chunk)
     }
 
     /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
-    /// its position there.
+    /// its position there; none if its record isn't what the trailer says.
     pub fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
         self.store.place(chunk)
     }
@@ -330,6 +348,14 @@ impl<S: ReadAt> ChunkStore for ChunkedFile<S> {
 
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
         self.store.read_each(places)
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.store.prepare()
+    }
+
+    fn prefetch(&self, chunks: &[usize]) {
+        self.store.prefetch(chunks);
     }
 
     fn checked_crc32c(&self, chunk: usize) -> Option<u32> {

@@ -201,8 +201,14 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// As [`get`](Self::get), but for [`ErrorKind::InvalidPath`] where nothing is there: that is
     /// `None`.
     pub fn size(&self, path: &FieldPath) -> Result<Option<u64>> {
-        let found = self.find(path)?;
-        Ok(found.map(|(_, pieces)| total(&pieces)))
+        let Some((portion, pieces)) = self.find(path)? else {
+            return Ok(None);
+        };
+        // The sizes are the trailer's, and nobody reads the chunks.
+        if let (Source::Chunked(file), Some(plan)) = (&self.source, portion.plan()) {
+            file.check_some(&plan.clip(&pieces).chunks_in_order())?;
+        }
+        Ok(Some(total(&pieces)))
     }
 
     /// The value at a path.

@@ -1,13 +1,17 @@
 //! Random access to the records of a file.
+mod ends;
 mod many;
 pub(crate) mod stream;
 mod walk;
 
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
 pub use walk::Chunks;
+
+pub(crate) use ends::WithEnds;
 
 use crate::block::is_chunk_boundary;
 use crate::chunk::{Chunk, ChunkType, file_start};
@@ -49,7 +53,7 @@ use stream::{RecordStream, WantedRecord};
 /// ```
 #[derive(Debug)]
 pub struct RecordFile<S> {
-    pub(crate) source: S,
+    pub(crate) source: WithEnds<S>,
     size: u64,
     pub(crate) options: ReaderOptions,
     projection: FieldProjection,
@@ -92,6 +96,42 @@ impl<S: ReadAt> RecordFile<S> {
     /// ```
     pub fn open(source: S, options: ReaderOptions) -> Result<Self> {
         let size = source.size().map_err(|error| Error::io(None, error))?;
+        RecordFile::of(WithEnds::none(source), size, options)
+    }
+
+    /// Opens a file of which so many bytes at its two ends are read at once, and kept: for sources
+    /// that take long for a read, however short it is. What can't be read is left to the reads that
+    /// need it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{ReaderOptions, RecordFile, RecordWriter};
+    ///
+    /// let mut writer = RecordWriter::with_defaults(Vec::new());
+    /// writer.write_record(b"one")?;
+    /// let bytes = writer.finish()?;
+    /// // The whole file is in its two ends, and nothing else is read.
+    /// let file = RecordFile::open_with_ends(bytes, ReaderOptions::new(), 1 << 16, 1 << 18)?;
+    /// let last = file.last_record()?.ok_or("there is one")?;
+    /// assert_eq!(file.read_record(last)?, b"one"[..]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_with_ends(
+        source: S,
+        options: ReaderOptions,
+        head: usize,
+        tail: usize,
+    ) -> Result<Self> {
+        let size = source.size().map_err(|error| Error::io(None, error))?;
+        RecordFile::of(WithEnds::read(source, size, head, tail), size, options)
+    }
+
+    fn of(source: WithEnds<S>, size: u64, options: ReaderOptions) -> Result<Self> {
         let mut start = [0; 64];
         let got =
             read_full_at(&source, 0, &mut start).map_err(|error| Error::io(Some(0), error))?;
@@ -162,14 +202,19 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(self.decode(&chunk)?.record_bytes(0))
     }
 
+    /// Tells the source what is read next, as [`ReadAt::prefetch`]; not of what is at hand.
+    pub fn prefetch(&self, ranges: &[Range<u64>]) {
+        self.source.prefetch(ranges);
+    }
+
     /// The source.
     pub fn get_ref(&self) -> &S {
-        &self.source
+        self.source.get_ref()
     }
 
     /// Gives the source back.
     pub fn into_inner(self) -> S {
-        self.source
+        self.source.into_inner()
     }
 
     /// The options that the file is read with.

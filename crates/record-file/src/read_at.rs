@@ -1,6 +1,7 @@
 //! Sources that can be read at any offset, by several threads at once.
 use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -101,6 +102,20 @@ pub trait ReadAt: Send + Sync {
     /// All bytes, where they are in memory anyway: readers then borrow instead of copying.
     fn as_slice(&self) -> Option<&[u8]> {
         None
+    }
+
+    /// Takes note that these ranges are read next, in this order; by default nothing happens.
+    ///
+    /// It returns at once. A source that answers slowly can fetch them meanwhile, several at a
+    /// time; an error that it meets belongs to the read that asks for the bytes.
+    fn prefetch(&self, ranges: &[Range<u64>]) {
+        let _ = ranges;
+    }
+
+    /// Whether [`prefetch`](Self::prefetch) does anything: readers then tell it what they read
+    /// next, and look at nothing before they need it.
+    fn is_prefetched(&self) -> bool {
+        false
     }
 }
 
@@ -222,6 +237,14 @@ macro_rules! forward {
 
             fn as_slice(&self) -> Option<&[u8]> {
                 <$inner as ReadAt>::as_slice(self)
+            }
+
+            fn prefetch(&self, ranges: &[Range<u64>]) {
+                <$inner as ReadAt>::prefetch(self, ranges);
+            }
+
+            fn is_prefetched(&self) -> bool {
+                <$inner as ReadAt>::is_prefetched(self)
             }
         }
     )*};

@@ -78,6 +78,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
     ) -> Result<(Rewritten, Vec<DonePart>)> {
         let Rewrite { file, options, .. } = self;
         options.compression.validate()?;
+        file.prepare()?;
         file.store().check_merged_size()?;
         if let Some(max) = options.max_file_size {
             check_max_size(file, self.main, max)?;

@@ -1,33 +1,51 @@
-//! Opening a chunked file: its trailer is read, and checked against the records of all files.
+//! Opening a chunked file: its trailer is read and checked. Whether its chunks are the records that
+//! it says is checked when they are read.
 
 mod external_files;
-mod locate;
 
 use std::fs::File;
 use std::path::Path;
 
 use bytes::Bytes;
 use external_files::Siblings;
-use locate::locate_all;
-use record_file::{ChunkHeader, ReadAt, ReaderOptions, RecordFile, RecordPosition};
+use record_file::{ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
 use super::options::MergeOptions;
 use super::read::file_source::FileSource;
-use super::read::record_store::{Part, Record};
+use super::read::record_store::Part;
+use super::read::records::Records;
 use crate::container::{Limits, Trailer, TrailerUse};
-use crate::io::{open_file, threads};
+use crate::io::open_file;
+use crate::merge::read::chunk_store::ChunkStore;
 use crate::merge::read::record_cache::RecordChunkCache;
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::execute::to_bytes;
+use crate::proto::ChunkMetadata;
 use crate::proto::chunk_metadata::ExternalFile;
-use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::{Error, ErrorKind, Result};
+
+/// How much is read at the front of a file at once: the file's metadata is there, and most often
+/// the chunk that the others are spliced into.
+const HEAD: usize = 64 << 10;
+
+/// How much is read at the end at once: the header of the last block, which leads to the trailer,
+/// and the trailer of some 3,000 chunks.
+const TAIL: usize = 256 << 10;
 
 /// Opens a `.cpb` file within `limits`.
 pub(crate) fn open_path(path: &Path, limits: &Limits) -> Result<RecordStore<File>> {
+    open_path_as(path, limits, |file| file)
+}
+
+/// Opens a `.cpb` file within `limits`, read as this kind of source.
+pub(crate) fn open_path_as<S: ReadAt>(
+    path: &Path,
+    limits: &Limits,
+    source: impl Fn(File) -> S,
+) -> Result<RecordStore<S>> {
     let _span = tracing::debug_span!("open", path = %path.display()).entered();
     let mut siblings = Siblings::of(path, limits)?;
-    let main = FileSource::given(open_file(path)?);
+    let main = FileSource::given(source(open_file(path)?));
     let file = open_all(main, limits, |file| siblings.open(file))?;
     let paths = siblings.into_paths(path);
     Ok(RecordStore { paths, ..file })
@@ -42,7 +60,7 @@ pub(crate) fn open_path_with(
 ) -> Result<RecordStore<File>> {
     let mut siblings = Siblings::of(path, limits)?;
     let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
-    let file = open_records(FileSource::given(open_file(path)?))?;
+    let file = open_main(FileSource::given(open_file(path)?))?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     let file = complete(file, None, trailer, cache, limits, |file| {
         siblings.open(file)
@@ -95,7 +113,7 @@ const SEARCHED: u64 = 64 << 10;
 fn search_trailer(path: &Path, limits: &Limits) -> Result<Option<Trailer>> {
     let source = open_file(path)?;
     let size = source.size()?;
-    let file = open_records(FileSource::given(source))?;
+    let file = open_main(FileSource::given(source))?;
     for begin in (size.saturating_sub(SEARCHED)..size).rev() {
         let Ok(chunk) = file.chunk_header_at(record_file::ChunkOffset(begin)) else {
             continue;
@@ -125,7 +143,7 @@ type Begun<S> = (
 );
 
 fn read_trailer_of<S: ReadAt>(source: FileSource<S>, limits: &Limits) -> Result<Begun<S>> {
-    let file = open_records(source)?;
+    let file = open_main(source)?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     let Some((end, bytes)) = last_record((0, &file), &cache, limits)? else {
         return Err(Error::new(ErrorKind::NotChunked, "the file has no records"));
@@ -149,12 +167,12 @@ pub(crate) fn open_sources_with<S: ReadAt>(
 ) -> Result<RecordStore<S>> {
     let open = |file: &ExternalFile| Ok(FileSource::given(open(file)?));
     let trailer = Trailer::from_metadata(metadata, TrailerUse::Part, limits)?;
-    let file = open_records(FileSource::given(source))?;
+    let file = open_main(FileSource::given(source))?;
     let cache = RecordChunkCache::new(limits.max_cached_size);
     complete(file, None, trailer, cache, limits, open)
 }
 
-/// Opens the other files, and checks the trailer against the records of all.
+/// Opens the other files, and checks what of the trailer needs no record.
 fn complete<S: ReadAt>(
     file: RecordFile<FileSource<S>>,
     end: Option<RecordPosition>,
@@ -163,39 +181,32 @@ fn complete<S: ReadAt>(
     limits: &Limits,
     mut open: impl FnMut(&ExternalFile) -> Result<FileSource<S>>,
 ) -> Result<RecordStore<S>> {
-    let mut parts = Vec::with_capacity(trailer.metadata().files.len());
-    for named in &trailer.metadata().files {
+    let named = &trailer.metadata().files;
+    let at = |error: Error, file: &ExternalFile| error.context(file.path.escape_debug());
+    // All before the first is waited for.
+    let mut sources = Vec::with_capacity(named.len());
+    for file in named {
+        sources.push(open(file).map_err(|error| at(error, file))?);
+    }
+    let mut parts = Vec::with_capacity(named.len());
+    for (source, file) in sources.into_iter().zip(named) {
         let number = parts.len() + 1;
-        let part = open(named).and_then(|s| open_part(s, number, named, &cache, limits));
-        parts.push(part.map_err(|error| error.context(named.path.escape_debug()))?);
+        let part = open_part(source, number, file, &cache, limits);
+        parts.push(part.map_err(|error| at(error, file))?);
     }
-    let infos = &trailer.metadata().chunks;
-    let mut found = vec![None; infos.len()];
-    let threads = threads::count(limits.threads);
-    let mut by_file: Vec<usize> = (0..infos.len()).collect();
-    by_file.sort_by_key(|&at| infos[at].file);
-    for wanted in by_file.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
-        let part = (infos[wanted[0]].file as usize).checked_sub(1);
-        let file = part.map_or(&file, |at| &parts[at].file);
-        locate_all(file, infos, wanted.to_vec(), &mut found, threads)?;
-    }
-    let mut records = Vec::with_capacity(infos.len());
-    for (at, (info, found)) in infos.iter().zip(found).enumerate() {
-        let number = info.file as usize;
-        let end = number.checked_sub(1).map_or(end, |at| Some(parts[at].end));
-        let record = check_record(info, found, end);
-        records.push(record.map_err(|error| error.in_chunk(at as u64))?);
-    }
-    Ok(RecordStore {
+    let store = RecordStore {
+        records: Records::unknown(trailer.metadata().chunks.len()),
         file,
+        end,
         parts,
         trailer,
-        records,
         trailer_chunks: Vec::new(),
         cache,
         paths: Vec::new(),
         limits: limits.clone(),
-    })
+    };
+    store.check_offsets()?;
+    Ok(store)
 }
 
 /// Where the last record of a file is, and its bytes; none if there are no records.
@@ -252,8 +263,11 @@ fn unfold<S: ReadAt>(
             let folded = complete(file, Some(end), trailer, cache, limits, none)?;
             let bytes = to_bytes(folded.trailer(), &folded, &options)?;
             let trailer = Trailer::parse_level(&bytes, limits)?;
-            let begins = folded.records.iter();
-            let begins: Vec<u64> = begins.map(|at| at.position.chunk_begin().0).collect();
+            let begins = (0..folded.len()).map(|chunk| {
+                let record = folded.record(chunk)?;
+                Ok(record.position.chunk_begin().0)
+            });
+            let begins = begins.collect::<Result<Vec<u64>>>()?;
             Ok((folded.file, trailer, folded.cache, begins))
         };
         let begins;
@@ -291,7 +305,7 @@ fn open_part<S: ReadAt>(
             named.size
         ));
     }
-    let file = open_records(source)?;
+    let file = RecordFile::open(source, ReaderOptions::new()).map_err(not_records)?;
     let Some((end, bytes)) = last_record((number, &file), cache, limits)? else {
         return other("it has no records".into());
     };
@@ -315,45 +329,19 @@ pub(crate) fn no_way_to_others<S>() -> Result<S> {
     Err(Error::new(ErrorKind::InvalidConfig, message))
 }
 
-fn open_records<S: ReadAt>(source: FileSource<S>) -> Result<RecordFile<FileSource<S>>> {
-    RecordFile::open(source, ReaderOptions::new()).map_err(|error| match error.kind() {
+/// Opens the file with the trailer, in two reads.
+fn open_main<S: ReadAt>(source: FileSource<S>) -> Result<RecordFile<FileSource<S>>> {
+    let opened = RecordFile::open_with_ends(source, ReaderOptions::new(), HEAD, TAIL);
+    opened.map_err(not_records)
+}
+
+#[cold]
+fn not_records(error: record_file::Error) -> Error {
+    match error.kind() {
         record_file::ErrorKind::NotARecordFile => {
             Error::new(ErrorKind::NotChunked, "not a record file: wrong signature")
                 .with_source(error)
         }
         _ => error.into(),
-    })
-}
-
-fn check_record(
-    info: &ChunkInfo,
-    found: Option<(RecordPosition, ChunkHeader)>,
-    end: Option<RecordPosition>,
-) -> Result<Record> {
-    let ChunkInfo { offset, size, .. } = *info;
-    let invalid = |message: String| Err(Error::new(ErrorKind::InvalidTrailer, message));
-    let Some((position, header)) = found else {
-        return invalid(format!("no record begins at its offset {offset}"));
-    };
-    if end.is_some_and(|end| position >= end) {
-        return invalid(format!("its offset {offset} is the trailer's"));
     }
-    let shared = header.num_records > 1;
-    let most = header.decoded_data_size;
-    if size != most && (!shared || size > most) {
-        let than = if shared {
-            "all records there have"
-        } else {
-            "its record has"
-        };
-        return invalid(format!(
-            "the trailer says {size} bytes, where {than} {most}"
-        ));
-    }
-    Ok(Record {
-        file: info.file as usize,
-        position,
-        shared,
-        stored_size: header.data_size,
-    })
 }

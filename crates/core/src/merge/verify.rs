@@ -1,9 +1,9 @@
 //! Checking a file without keeping anything of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
-use record_file::{Chunk, ChunkType, ReadAt, RecordFile, RecordPosition};
+use record_file::{Chunk, ChunkOffset, ChunkType, ReadAt, RecordFile, RecordPosition};
 
 use super::options::MergeOptions;
 use super::read::chunk_store::ChunkStore;
@@ -92,7 +92,12 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
         report.problems.push(error);
         return report;
     }
-    check_others(store, |_| true, &mut report.records, &mut report.problems);
+    // A record that isn't found is a problem of the chunk that is read from it.
+    store.find_records();
+    let is_late = store.is_prefetched();
+    if !is_late {
+        check_others(store, |_| true, &mut report.records, &mut report.problems);
+    }
     let sizes = (0..store.len()).map(|chunk| store.size(chunk));
     let bytes = sizes.fold(0, u64::saturating_add);
     let meter = options.progress.meter(bytes);
@@ -108,6 +113,10 @@ pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) 
     let (plan, pass) = read.unwrap_or_else(|error| (Err(error), Pass::default()));
     report.bytes = pass.bytes;
     report.problems.extend(pass.problems);
+    if is_late {
+        // The headers of the chunks are known by now, and need no more reads.
+        check_others(store, |_| true, &mut report.records, &mut report.problems);
+    }
     let plan = match plan {
         Ok(plan) => plan,
         Err(error) if error.kind() == ErrorKind::SchemaNeeded => {
@@ -197,6 +206,7 @@ pub(crate) fn verify_part<S: ReadAt>(
         report.problems.push(error);
         return report;
     }
+    store.find_records();
     check_others(store, has_file, &mut report.records, &mut report.problems);
     let chunks = groups.iter().flatten();
     let sizes = chunks.clone().map(|&chunk| store.size(chunk));
@@ -285,22 +295,32 @@ fn check_others<S: ReadAt>(
     records: &mut u64,
     problems: &mut Vec<Error>,
 ) {
-    let named: HashSet<_> = (0..store.len())
-        .filter_map(|chunk| store.place(chunk))
-        .map(|(file, position)| (file, position.chunk_begin()))
+    let known: HashMap<_, _> = (0..store.len())
+        .filter_map(|chunk| store.record_chunk(chunk))
+        .map(|(file, chunk)| ((file, chunk.begin()), chunk))
         .collect();
     let files = store.record_files().enumerate();
     for (number, file) in files.filter(|(number, _)| has_file(*number)) {
-        for chunk in file.chunks() {
-            let checked = chunk.map_err(Error::from).and_then(|chunk| {
-                *records += chunk.header.num_records;
-                match named.contains(&(number, chunk.begin())) {
-                    // Its turn comes with the chunks that are in it.
-                    true => Ok(()),
-                    false => check_unnamed(file, &chunk),
+        let mut at = ChunkOffset(0);
+        while at.0 < file.size() {
+            let checked = match known.get(&(number, at)) {
+                // Its turn comes with the chunks that are in it.
+                Some(chunk) => Ok(*chunk),
+                None => file
+                    .chunk_header_at(at)
+                    .inspect(|chunk| problems.extend(check_unnamed(file, chunk).err()))
+                    .map_err(Error::from),
+            };
+            match checked {
+                Ok(chunk) => {
+                    *records += chunk.header.num_records;
+                    at = chunk.end();
                 }
-            });
-            problems.extend(checked.err());
+                Err(error) => {
+                    problems.push(error);
+                    break;
+                }
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ pub use pair::{PairStep, RecordPair, WantedRecord, Watch};
 
 use crate::codec::Decoders;
 use crate::error::Result;
-use crate::file::RecordFile;
+use crate::file::{RecordFile, WithEnds};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::read_at::ReadAt;
@@ -30,17 +30,17 @@ pub struct RecordStream<'a, S> {
 /// What a record is read with that is in a file.
 struct FileAccess<'a, S> {
     file: &'a RecordFile<S>,
-    source: &'a S,
+    source: &'a WithEnds<S>,
 }
 
 impl<'a, S: ReadAt> Access for FileAccess<'a, S> {
-    type Input = &'a S;
+    type Input = &'a WithEnds<S>;
 
     fn options(&self) -> &ReaderOptions {
         &self.file.options
     }
 
-    fn input(&mut self) -> &mut &'a S {
+    fn input(&mut self) -> &mut &'a WithEnds<S> {
         &mut self.source
     }
 

@@ -1,7 +1,7 @@
 //! The other files that a trailer says chunks are in: which are opened, and whether they are those
 //! that are meant.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl Siblings {
     }
 
     /// Opens one; a few of all are open at a time.
-    pub(super) fn open(&mut self, file: &ExternalFile) -> Result<FileSource<File>> {
+    pub(super) fn open<S>(&mut self, file: &ExternalFile) -> Result<FileSource<S>> {
         let folder = self.folder.as_deref().ok_or_else(|| {
             let message = "it has chunks of the message, and is looked for in the folder of a file that is in none";
             Error::new(ErrorKind::Io, message)

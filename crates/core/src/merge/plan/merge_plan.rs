@@ -172,6 +172,16 @@ impl MergePlan {
         segments.map(|&at| &self.segments[at])
     }
 
+    /// The chunks that the output is made of, in the order in which it first needs them.
+    pub(crate) fn chunks_in_order(&self) -> Vec<usize> {
+        let mut seen = vec![false; self.starts.len()];
+        let chunks = self.segments.iter().filter_map(MergeSegment::chunk);
+        let chunks = chunks.map(|(chunk, _)| chunk);
+        chunks
+            .filter(|&chunk| !std::mem::replace(&mut seen[chunk], true))
+            .collect()
+    }
+
     /// The indices of these.
     pub(in crate::merge) fn segments_of_chunk(&self, chunk: usize) -> &[usize] {
         match (self.starts.get(chunk), self.starts.get(chunk + 1)) {

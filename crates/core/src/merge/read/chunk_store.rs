@@ -52,6 +52,21 @@ pub trait ChunkStore: Sync {
         Ok(())
     }
 
+    /// Fails if what is known of the chunks can be seen to be wrong before they are read. A merge
+    /// asks for this before it takes memory or writes anything.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with the chunk that it is wrong of.
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes note that these chunks are read next, in this order; by default nothing happens.
+    fn prefetch(&self, chunks: &[usize]) {
+        let _ = chunks;
+    }
+
     /// The crc32c of a chunk, if it is compared with what was read of it.
     fn checked_crc32c(&self, _chunk: usize) -> Option<u32> {
         None

@@ -1,6 +1,7 @@
 //! What the files of a message are read from.
 
 use std::io::{self, IoSliceMut};
+use std::ops::Range;
 
 use record_file::ReadAt;
 
@@ -71,5 +72,13 @@ impl<S: ReadAt> ReadAt for FileSource<S> {
             Inner::Given(source) => source.as_slice(),
             Inner::Pooled(_) => None,
         }
+    }
+
+    fn prefetch(&self, ranges: &[Range<u64>]) {
+        self.any().prefetch(ranges);
+    }
+
+    fn is_prefetched(&self) -> bool {
+        self.any().is_prefetched()
     }
 }

@@ -10,6 +10,7 @@ use super::checked_stream::{CheckedStream, check_crc32c};
 use super::chunk_store::{ChunkStore, Places, read_stream, read_to_place};
 use super::file_source::FileSource;
 use super::record_cache::RecordChunkCache;
+use super::records::{Record, Records};
 use crate::container::{Limits, Trailer};
 use crate::proto::ChunkInfo;
 use crate::{Error, ErrorKind, Result};
@@ -18,10 +19,12 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 pub(crate) struct RecordStore<S> {
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
+    /// Where the last record of the file is, if that is the trailer that counts.
+    pub(in crate::merge) end: Option<RecordPosition>,
     /// The other files that have chunks.
     pub(in crate::merge) parts: Vec<Part<S>>,
     pub(in crate::merge) trailer: Trailer,
-    pub(in crate::merge) records: Vec<Record>,
+    pub(in crate::merge) records: Records,
     /// Where the record chunks begin that the trailer is in, the last record's included.
     pub(in crate::merge) trailer_chunks: Vec<u64>,
     pub(in crate::merge) cache: RecordChunkCache,
@@ -38,18 +41,6 @@ pub(in crate::merge) struct Part<S> {
     pub(in crate::merge) file: RecordFile<FileSource<S>>,
     /// Where its own last record is.
     pub(in crate::merge) end: RecordPosition,
-}
-
-/// Where the record of a chunk is.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::merge) struct Record {
-    /// Which file it is in: 0 is the one with the trailer.
-    pub(in crate::merge) file: usize,
-    pub(in crate::merge) position: RecordPosition,
-    /// Whether other records are in its record chunk.
-    pub(in crate::merge) shared: bool,
-    /// Bytes of its record chunk as stored.
-    pub(in crate::merge) stored_size: u64,
 }
 
 /// Sums up a chunk while it is read.
@@ -95,9 +86,11 @@ impl<S: ReadAt> RecordStore<S> {
         std::iter::once(&self.file).chain(self.parts.iter().map(|part| &part.file))
     }
 
-    /// The position of a chunk's record, if that is in the file with the trailer.
+    /// The position of a chunk's record, if that is in the file with the trailer, and is what the
+    /// trailer says.
     pub(crate) fn position(&self, chunk: usize) -> Option<RecordPosition> {
-        let record = self.records.get(chunk).filter(|record| record.file == 0);
+        let record = self.record(chunk).ok();
+        let record = record.filter(|record| record.file == 0);
         record.map(|record| record.position)
     }
 
@@ -111,9 +104,9 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
-    /// its position there.
+    /// its position there; none if its record isn't what the trailer says.
     pub(crate) fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
-        let record = self.records.get(chunk)?;
+        let record = self.record(chunk).ok()?;
         Some((record.file, record.position))
     }
 
@@ -151,31 +144,15 @@ impl<S: ReadAt> RecordStore<S> {
     }
 
     /// A chunk whose record has a record chunk of its own.
-    fn alone(&self, chunk: usize) -> Option<(&Record, &ChunkInfo)> {
-        let record = self.records.get(chunk).filter(|record| !record.shared)?;
+    fn alone(&self, chunk: usize) -> Option<(Record, &ChunkInfo)> {
+        let record = self.record(chunk).ok().filter(|record| !record.shared)?;
         Some((record, self.trailer.metadata().chunks.get(chunk)?))
-    }
-
-    /// The chunks in groups, each for one reader: those whose records share record chunks are one,
-    /// by their places, so that each record chunk is decoded once however few are kept. There is
-    /// nothing to gain from several readers: it is decoded while the others wait.
-    pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
-        let mut shared = Vec::new();
-        let mut groups = Vec::new();
-        for (chunk, record) in self.records.iter().enumerate() {
-            match record.shared {
-                true => shared.push(chunk),
-                false => groups.push(vec![chunk]),
-            }
-        }
-        shared.sort_by_key(|&chunk| (self.records[chunk].file, self.records[chunk].position));
-        groups.extend(Some(shared).filter(|shared| !shared.is_empty()));
-        groups
     }
 
     /// An error of the record file that a chunk is in.
     fn named(&self, chunk: usize, error: record_file::Error) -> Error {
-        let file = self.records.get(chunk).map_or(0, |record| record.file);
+        let info = self.trailer.metadata().chunks.get(chunk);
+        let file = info.map_or(0, |info| info.file as usize);
         self.numbered(file).1(error.into())
     }
 }
@@ -203,7 +180,16 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
         self.trailer.metadata().chunks.get(chunk)?.crc32c
     }
 
+    fn prepare(&self) -> Result<()> {
+        self.check_records()
+    }
+
+    fn prefetch(&self, chunks: &[usize]) {
+        self.tell_chunks(chunks);
+    }
+
     fn read_into(&self, chunk: usize, buffer: &mut [u8]) -> Result<()> {
+        self.tell_chunks(&[chunk]);
         let Some((record, info)) = self.alone(chunk) else {
             return read_stream(&mut *self.stream(chunk)?, buffer);
         };
@@ -229,6 +215,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
                     return None;
                 }
                 let (chunk, place) = places.next(lane)?;
+                self.tell_chunks(&[chunk]);
                 let Some((record, _)) = self.alone(chunk) else {
                     shared = Some((chunk, place));
                     return None;
@@ -262,15 +249,14 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
     }
 
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
-        let (Some(record), Some(info)) = (
-            self.records.get(chunk),
-            self.trailer.metadata().chunks.get(chunk),
-        ) else {
+        let Some(info) = self.trailer.metadata().chunks.get(chunk) else {
             return Err(Error::new(
                 ErrorKind::InvalidTrailer,
                 "there is no such chunk",
             ));
         };
+        self.tell_chunks(&[chunk]);
+        let record = self.record(chunk)?;
         let (file, named) = self.numbered(record.file);
         if !record.shared {
             let stream = file.record_stream(record.position);

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use record_file::{CompressionKind, ReadAt};
 
+use super::chunk_store::ChunkStore;
 use super::record_store::RecordStore;
+use super::records::Record;
 use crate::container::{ChunkKind, ChunkPlace};
 use crate::{Error, Result};
 
@@ -67,13 +69,18 @@ impl SharedWith {
 
 /// What there is to know about every chunk without reading it.
 pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSummary>> {
-    let mut shared = shared(store);
-    let mut summaries = Vec::with_capacity(store.records.len());
+    let all: Vec<usize> = (0..store.len()).collect();
+    store.tell_headers(&all);
+    store.find_records();
+    let records = all.into_iter().map(|chunk| {
+        let record = store.record(chunk);
+        record.map_err(|error| error.in_chunk(chunk as u64))
+    });
+    let records = records.collect::<Result<Vec<Record>>>()?;
+    let mut shared = shared(&records);
+    let mut summaries = Vec::with_capacity(records.len());
     for (index, places) in store.trailer.places().into_iter().enumerate() {
-        let (record, info) = (
-            &store.records[index],
-            &store.trailer.metadata().chunks[index],
-        );
+        let (record, info) = (&records[index], &store.trailer.metadata().chunks[index]);
         let stored = store
             .numbered(record.file)
             .0
@@ -95,12 +102,12 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
     Ok(summaries)
 }
 
-fn shared<S: ReadAt>(store: &RecordStore<S>) -> Vec<SharedWith> {
+fn shared(records: &[Record]) -> Vec<SharedWith> {
     let begin = |&index: &usize| {
-        let record = &store.records[index];
+        let record = &records[index];
         (record.file, record.position.chunk_begin())
     };
-    let mut order: Vec<usize> = (0..store.records.len()).collect();
+    let mut order: Vec<usize> = (0..records.len()).collect();
     order.sort_by_key(begin);
     let mut shared = vec![SharedWith::default(); order.len()];
     for together in order.chunk_by(|a, b| begin(a) == begin(b)) {

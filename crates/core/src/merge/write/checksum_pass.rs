@@ -40,6 +40,7 @@ pub(in crate::merge) fn read_all<S: ChunkStore + ?Sized>(
         let bytes: u64 = group.iter().map(|&chunk| store.size(chunk)).sum();
         std::cmp::Reverse(bytes)
     });
+    store.prefetch(&groups.concat());
     let next = AtomicUsize::new(0);
     let work = || {
         let mut reading = Reading {

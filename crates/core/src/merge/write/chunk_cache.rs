@@ -30,6 +30,7 @@ pub(crate) fn with_plan<S: ChunkStore + ?Sized, T>(
     options: &MergeOptions,
     execute: impl FnOnce(&Walked<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
+    store.prepare()?;
     with_walked(trailer, store, |walked| {
         let plan = walked.plan(trailer, options)?;
         execute(walked, &plan)
@@ -43,6 +44,7 @@ pub(in crate::merge) fn with_walked<S: ChunkStore + ?Sized, T>(
     work: impl FnOnce(&Walked<'_, S>) -> Result<T>,
 ) -> Result<T> {
     let chunks = chosen(trailer, store);
+    store.prefetch(&chunks);
     let size = chunks.iter().map(|&chunk| store.size(chunk)).sum();
     let mut memory = Memory::of(size)?;
     work(&Walked::new(store, &chunks, &mut memory))
@@ -181,6 +183,16 @@ impl<S: ChunkStore + ?Sized> ChunkStore for Walked<'_, S> {
 
     fn read_each<'b>(&self, places: &mut dyn Places<'b>) -> Result<()> {
         self.store.read_each(places)
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.store.prepare()
+    }
+
+    fn prefetch(&self, chunks: &[usize]) {
+        let is_kept = |chunk: usize| self.numbers.get(chunk).is_some_and(Option::is_some);
+        let chunks = chunks.iter().copied().filter(|&chunk| !is_kept(chunk));
+        self.store.prefetch(&chunks.collect::<Vec<_>>());
     }
 
     fn checked_crc32c(&self, chunk: usize) -> Option<u32> {

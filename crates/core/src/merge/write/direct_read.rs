@@ -60,6 +60,12 @@ impl<'b> WholeChunks<'b> {
         self.count
     }
 
+    /// The chunks, in the order in which they are read.
+    pub(in crate::merge) fn order(&self) -> Vec<usize> {
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.iter().map(|one| one.chunk).collect()
+    }
+
     /// What one of so many threads reads, unless one has failed.
     pub(in crate::merge) fn share<'q>(
         &'q self,

@@ -25,6 +25,7 @@ pub(crate) fn write<S: ChunkStore + ?Sized>(
     store: &S,
     sink: &mut dyn Write,
 ) -> Result<()> {
+    store.prefetch(&plan.chunks_in_order());
     write_around(plan, store, sink, &mut |_, _| Ok(false))
 }
 

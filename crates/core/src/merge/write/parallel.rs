@@ -361,6 +361,9 @@ fn run<S: ChunkStore + ?Sized, P: Place>(
     meter: &Meter,
 ) -> Result<()> {
     let queue = jobs.into_queue();
+    let mut order: Vec<usize> = queue.iter().rev().map(|job| job.chunk).collect();
+    order.extend(whole.order());
+    store.prefetch(&order);
     let threads = threads.get().min(queue.len() + whole.len());
     let queue = Mutex::new(queue);
     let failed = AtomicBool::new(false);

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use record_file::{ChunkHeader, ChunkOffset, ReadAt, RecordFile, RecordPosition};
+use record_file::{Chunk, ChunkOffset, ReadAt, RecordFile, RecordPosition};
 
 use crate::Result;
 use crate::io::threads;
@@ -15,8 +15,17 @@ const ONE_PASS_FROM: usize = 16;
 /// How many chunks each thread passes over at the least, where several do.
 const LEAST_EACH: usize = 1024;
 
-/// A record, and the header of the record chunk that it is in.
-pub(super) type Located = (RecordPosition, ChunkHeader);
+/// A record, and the record chunk that it is in.
+pub(super) type Located = (RecordPosition, Chunk);
+
+/// The record at an offset; none if no record begins there. Nothing is read but headers.
+pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Option<Located>> {
+    match file.locate(offset) {
+        Ok(at) => Ok(Some((at, file.chunk_header_at(at.chunk_begin())?))),
+        Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
 
 /// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any
 /// offset may be claimed; nothing is read but headers, on so many threads.
@@ -29,11 +38,7 @@ pub(super) fn locate_all<S: ReadAt>(
 ) -> Result<()> {
     if wanted.len() < ONE_PASS_FROM {
         for at in wanted {
-            found[at] = match file.locate(infos[at].offset) {
-                Ok(at) => Some((at, file.chunk_header_at(at.chunk_begin())?.header)),
-                Err(error) if error.kind() == record_file::ErrorKind::InvalidPosition => None,
-                Err(error) => return Err(error.into()),
-            };
+            found[at] = locate(file, infos[at].offset)?;
         }
         return Ok(());
     }
@@ -103,7 +108,7 @@ fn pass<S: ReadAt>(
                 && index < chunk.header.num_records
             {
                 let position = RecordPosition::new(chunk.begin().0, index);
-                located.push((at, (position, chunk.header)));
+                located.push((at, (position, chunk)));
             }
         }
     }

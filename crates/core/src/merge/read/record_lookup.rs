@@ -1,0 +1,284 @@
+//! Finding the record of a chunk, and checking it, when it is first needed.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use record_file::{Chunk, ReadAt, RecordPosition};
+
+use super::locate::{Located, locate, locate_all};
+use super::record_store::RecordStore;
+use super::records::Record;
+use crate::io::threads;
+use crate::proto::ChunkInfo;
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes in a file of a block, whose header leads to the record chunks in it.
+const BLOCK: u64 = 1 << 16;
+
+/// Bytes of a record chunk at the least, which is its header. Chunks whose offsets are closer share
+/// one.
+const LEAST_APART: u64 = 40;
+
+/// What is read of a record chunk to see how it is stored: its header, with a block header in it,
+/// and the front of its data.
+const FRONT: u64 = 128;
+
+impl<S: ReadAt> RecordStore<S> {
+    /// Fails if an offset is none that a chunk's record can have; nothing is read.
+    pub(in crate::merge) fn check_offsets(&self) -> Result<()> {
+        for (chunk, info) in self.trailer.metadata().chunks.iter().enumerate() {
+            let checked = match self.end_of(info.file as usize) {
+                _ if info.offset >= self.numbered(info.file as usize).0.size() => {
+                    Err(no_record(info.offset))
+                }
+                Some(end) if info.offset > end.numeric() => Err(no_record(info.offset)),
+                Some(end) if info.offset == end.numeric() => Err(is_trailer(info.offset)),
+                _ => Ok(()),
+            };
+            checked.map_err(|error| error.in_chunk(chunk as u64))?;
+        }
+        Ok(())
+    }
+
+    /// Where the last record is of the file that counts as `number`; none if the trailer in it
+    /// isn't the one that counts.
+    fn end_of(&self, number: usize) -> Option<RecordPosition> {
+        match number.checked_sub(1) {
+            Some(part) => self.parts.get(part).map(|part| part.end),
+            None => self.end,
+        }
+    }
+
+    /// The record of a chunk, which is looked for and compared with what the trailer says when it
+    /// is first asked for.
+    pub(in crate::merge) fn record(&self, chunk: usize) -> Result<Record> {
+        if let Some(known) = self.records.known(chunk) {
+            return Ok(*known);
+        }
+        let (Some(slot), Some(info)) = (
+            self.records.found.get(chunk),
+            self.trailer.metadata().chunks.get(chunk),
+        ) else {
+            let message = "there is no such chunk";
+            return Err(Error::new(ErrorKind::InvalidTrailer, message));
+        };
+        let (file, named) = self.numbered(info.file as usize);
+        let found = locate(file, info.offset).map_err(named)?;
+        let record = check_record(info, found, self.end_of(info.file as usize))?;
+        Ok(*slot.get_or_init(|| record))
+    }
+
+    /// The record chunk that a chunk's record is in, and which file that is in; none if its record
+    /// isn't what the trailer says.
+    pub(in crate::merge) fn record_chunk(&self, chunk: usize) -> Option<(usize, Chunk)> {
+        let record = self.record(chunk).ok()?;
+        Some((record.file, record.chunk))
+    }
+
+    /// Looks for the records of all chunks at once, which takes fewer reads than one after the
+    /// other. What is wrong is left to be found again by whoever asks for the record. A source that
+    /// answers slowly is left alone.
+    pub(in crate::merge) fn find_records(&self) {
+        if self.is_prefetched() {
+            return;
+        }
+        let infos = &self.trailer.metadata().chunks;
+        let unknown = |at: &usize| self.records.known(*at).is_none();
+        let mut by_file: Vec<usize> = (0..infos.len()).filter(unknown).collect();
+        by_file.sort_by_key(|&at| infos[at].file);
+        let mut found = vec![None; infos.len()];
+        let threads = threads::count(self.limits.threads);
+        for wanted in by_file.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
+            let file = self.numbered(infos[wanted[0]].file as usize).0;
+            // What was found before an error isn't given, and what isn't given is looked for alone.
+            drop(locate_all(
+                file,
+                infos,
+                wanted.to_vec(),
+                &mut found,
+                threads,
+            ));
+        }
+        for (at, found) in found.into_iter().enumerate() {
+            let end = self.end_of(infos[at].file as usize);
+            if let (Some(located), Some(slot)) = (found, self.records.found.get(at))
+                && let Ok(record) = check_record(&infos[at], Some(located), end)
+            {
+                slot.get_or_init(|| record);
+            }
+        }
+    }
+
+    /// Fails if the record of a chunk isn't what the trailer says. Of a source that answers slowly
+    /// this is left to the reading of the chunks.
+    pub(in crate::merge) fn check_records(&self) -> Result<()> {
+        if self.is_prefetched() || self.records.are_checked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.find_records();
+        for chunk in 0..self.records.len() {
+            let record = self.record(chunk);
+            record.map_err(|error| error.in_chunk(chunk as u64))?;
+        }
+        self.records.are_checked.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Fails if the records of these chunks aren't what the trailer says.
+    pub(crate) fn check_some(&self, chunks: &[usize]) -> Result<()> {
+        self.tell_headers(chunks);
+        for &chunk in chunks {
+            let record = self.record(chunk);
+            record.map_err(|error| error.in_chunk(chunk as u64))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the files are told what is read next.
+    pub(in crate::merge) fn is_prefetched(&self) -> bool {
+        self.file.get_ref().is_prefetched()
+    }
+
+    /// Tells the files that these chunks are read next, in this order.
+    pub(in crate::merge) fn tell_chunks(&self, chunks: &[usize]) {
+        if self.is_prefetched() {
+            let extents = self.extents();
+            self.tell(chunks, |chunk| extents.get(chunk).cloned());
+        }
+    }
+
+    /// Tells the files that the headers of these chunks are read next.
+    pub(in crate::merge) fn tell_headers(&self, chunks: &[usize]) {
+        let infos = &self.trailer.metadata().chunks;
+        self.tell(chunks, |chunk| {
+            let offset = infos.get(chunk)?.offset;
+            Some(block_of(offset)..offset.saturating_add(FRONT))
+        });
+    }
+
+    fn tell(&self, chunks: &[usize], range: impl Fn(usize) -> Option<Range<u64>>) {
+        if !self.is_prefetched() {
+            return;
+        }
+        let infos = &self.trailer.metadata().chunks;
+        // In the order of the chunks, whichever file they are in.
+        let file_of = |chunk: &usize| infos.get(*chunk).map(|info| info.file);
+        for run in chunks.chunk_by(|a, b| file_of(a) == file_of(b)) {
+            let Some(number) = file_of(&run[0]) else {
+                continue;
+            };
+            let file = self.numbered(number as usize).0;
+            let ranges = run.iter().filter_map(|&chunk| range(chunk));
+            let ranges = ranges.map(|range| range.start..range.end.min(file.size()));
+            file.prefetch(&ranges.collect::<Vec<_>>());
+        }
+    }
+
+    /// What has to be read of its file for each chunk, by the offsets of the others: from the
+    /// header of its block to where the next record chunk begins.
+    fn extents(&self) -> &[Range<u64>] {
+        self.records.extents.get_or_init(|| {
+            let infos = &self.trailer.metadata().chunks;
+            let mut order: Vec<usize> = (0..infos.len()).collect();
+            order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
+            let mut extents = vec![0..0; infos.len()];
+            for of_file in order.chunk_by(|&a, &b| infos[a].file == infos[b].file) {
+                let number = infos[of_file[0]].file as usize;
+                let size = self.numbered(number).0.size();
+                let trailers = self.trailer_chunks(number);
+                let shares = |a: &usize, b: &usize| is_close(&infos[*a], &infos[*b]);
+                let runs: Vec<&[usize]> = of_file.chunk_by(shares).collect();
+                for (at, run) in runs.iter().enumerate() {
+                    let begin = infos[run[0]].offset;
+                    let next = runs.get(at + 1).map(|next| infos[next[0]].offset);
+                    let behind = trailers.iter().copied().filter(|&trailer| trailer > begin);
+                    let end = behind.chain(next).min().unwrap_or(size);
+                    for &chunk in *run {
+                        extents[chunk] = block_of(begin)..end.max(begin);
+                    }
+                }
+            }
+            extents
+        })
+    }
+
+    /// The chunks in groups, each for one reader: those whose records share record chunks are one,
+    /// by their places, so that each record chunk is decoded once however few are kept. There is
+    /// nothing to gain from several readers: it is decoded while the others wait.
+    pub(crate) fn groups(&self) -> Vec<Vec<usize>> {
+        let infos = &self.trailer.metadata().chunks;
+        let mut order: Vec<usize> = (0..infos.len()).collect();
+        order.sort_by_key(|&at| (infos[at].file, infos[at].offset));
+        // Records that are known tell themselves; the others are told by their offsets.
+        let mut is_shared = vec![false; order.len()];
+        for pair in order.windows(2) {
+            if is_close(&infos[pair[0]], &infos[pair[1]]) {
+                (is_shared[pair[0]], is_shared[pair[1]]) = (true, true);
+            }
+        }
+        for (chunk, shared) in is_shared.iter_mut().enumerate() {
+            if let Some(record) = self.records.known(chunk) {
+                *shared = record.shared;
+            }
+        }
+        let alone = (0..order.len()).filter(|&chunk| !is_shared[chunk]);
+        let mut groups: Vec<Vec<usize>> = alone.map(|chunk| vec![chunk]).collect();
+        order.retain(|&chunk| is_shared[chunk]);
+        groups.extend(Some(order).filter(|shared| !shared.is_empty()));
+        groups
+    }
+}
+
+/// Whether the records of two chunks, by their offsets, can only be in the same record chunk.
+fn is_close(a: &ChunkInfo, b: &ChunkInfo) -> bool {
+    a.file == b.file && b.offset.abs_diff(a.offset) < LEAST_APART
+}
+
+fn block_of(offset: u64) -> u64 {
+    offset - offset % BLOCK
+}
+
+#[cold]
+fn no_record(offset: u64) -> Error {
+    let message = format!("no record begins at its offset {offset}");
+    Error::new(ErrorKind::InvalidTrailer, message)
+}
+
+#[cold]
+fn is_trailer(offset: u64) -> Error {
+    let message = format!("its offset {offset} is the trailer's");
+    Error::new(ErrorKind::InvalidTrailer, message)
+}
+
+fn check_record(
+    info: &ChunkInfo,
+    found: Option<Located>,
+    end: Option<RecordPosition>,
+) -> Result<Record> {
+    let ChunkInfo { offset, size, .. } = *info;
+    let Some((position, chunk)) = found else {
+        return Err(no_record(offset));
+    };
+    let header = chunk.header;
+    if end.is_some_and(|end| position >= end) {
+        return Err(is_trailer(offset));
+    }
+    let shared = header.num_records > 1;
+    let most = header.decoded_data_size;
+    if size != most && (!shared || size > most) {
+        let than = if shared {
+            "all records there have"
+        } else {
+            "its record has"
+        };
+        let message = format!("the trailer says {size} bytes, where {than} {most}");
+        return Err(Error::new(ErrorKind::InvalidTrailer, message));
+    }
+    Ok(Record {
+        file: info.file as usize,
+        position,
+        shared,
+        stored_size: header.data_size,
+        chunk,
+    })
+}

@@ -1,0 +1,103 @@
+//! Chunked messages in stores.
+
+use std::io;
+use std::sync::Arc;
+
+use proto_splitter_core::container::{ChunkedFile, Limits};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::location::Location;
+use crate::options::ReadOptions;
+use crate::reader::ObjectReader;
+
+/// Opens a chunked message, some of whose chunks may be in other objects beside it: all of these at
+/// once.
+///
+/// `main` is the object with the trailer, which may be open already.
+///
+/// # Errors
+///
+/// What [`ChunkedFile::from_sources`] finds wrong; [`ErrorKind::InvalidTrailer`] if the trailer
+/// names an object that isn't in the same folder or below.
+///
+/// # Examples
+///
+/// ```
+/// use prost_reflect::prost_types::FileDescriptorProto;
+/// use proto_splitter_core::merge::{Limits, MergeOptions};
+/// use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
+/// use proto_splitter_object_store::{
+///     Location, ObjectReader, ObjectWriter, ReadOptions, WriteOptions, open_chunked,
+/// };
+///
+/// let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+/// let location = Location::parse("memory:///chunked/message.cpb")?;
+/// let mut writer = ObjectWriter::create(&location, &WriteOptions::new())?;
+/// let options = SplitOptions::new().max_chunk_size(1000);
+/// SizeSplitter.write_to_with(Source::from(&message), &mut writer, &options)?;
+/// writer.finish()?;
+///
+/// let options = ReadOptions::new();
+/// let reader = ObjectReader::open(&location, &options)?;
+/// let file = open_chunked(reader, &Limits::new(), &options)?;
+/// assert_eq!(file.get(&"1".parse()?)?, "n".repeat(5000));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_chunked(
+    main: impl Into<Arc<ObjectReader>>,
+    limits: &Limits,
+    options: &ReadOptions,
+) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
+    let main = main.into();
+    let location = main.location().clone();
+    let main: Arc<dyn ReadAt> = main;
+    ChunkedFile::from_sources(main, limits, |named| {
+        let part = beside(&location, &named.path)?;
+        let part = ObjectReader::begin(&part, options)?;
+        Ok(Arc::new(part) as Arc<dyn ReadAt>)
+    })
+}
+
+/// The object that a trailer names, beside the one that it is in.
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidTrailer`] if the name leads out of the folder, or is not a name.
+pub fn beside(main: &Location, named: &str) -> Result<Location> {
+    let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
+    if named.split('/').any(is_strange) {
+        let message = "the name doesn't lead to an object beside the one that names it";
+        return Err(Error::new(ErrorKind::InvalidTrailer, message));
+    }
+    let part = main.beside(named);
+    // A store can't hold some names as they are.
+    match part.path().as_ref().ends_with(named) {
+        true => Ok(part),
+        false => Err(io::Error::from(io::ErrorKind::InvalidInput).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trailer_names_objects_in_its_own_folder_alone() {
+        let main = Location::parse("memory:///models/large.cpb").unwrap();
+        let part = beside(&main, "large.00001.cpb").unwrap();
+        assert_eq!(part.path().as_ref(), "models/large.00001.cpb");
+        assert!(beside(&main, "parts/1.cpb").is_ok());
+        for outside in [
+            "../other.cpb",
+            "/models/x.cpb",
+            "a//b",
+            "./x",
+            "",
+            "a/../../b",
+        ] {
+            let error = beside(&main, outside).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidTrailer, "{outside}");
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What stores report, as errors of reading and writing.
+
+use std::error::Error as _;
+use std::io;
+
+use object_store::Error;
+
+/// What went wrong with a request; it can be said several times.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) kind: io::ErrorKind,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: io::ErrorKind, message: impl Into<String>) -> Self {
+        Failure {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    /// That the object isn't the one that was opened any more.
+    pub(crate) fn replaced(name: &str) -> Self {
+        let message = format!("{name}: the object was replaced while it was read");
+        Failure::new(io::ErrorKind::InvalidData, message)
+    }
+
+    /// What a store says, about the object that has this name.
+    pub(crate) fn of(name: &str, error: &Error) -> Self {
+        let kind = match error {
+            Error::NotFound { .. } => io::ErrorKind::NotFound,
+            Error::AlreadyExists { .. } => io::ErrorKind::AlreadyExists,
+            Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+                io::ErrorKind::PermissionDenied
+            }
+            Error::NotSupported { .. } | Error::NotImplemented { .. } => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::Other,
+        };
+        let said = match kind {
+            io::ErrorKind::NotFound => "no such object".to_owned(),
+            io::ErrorKind::AlreadyExists => "the object is there already".to_owned(),
+            _ => chain(error),
+        };
+        Failure::new(kind, format!("{name}: {said}"))
+    }
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> Self {
+        io::Error::new(failure.kind, failure.message)
+    }
+}
+
+/// An error of reading or writing, as one of the library: what is there already has a kind of its
+/// own there.
+pub(crate) fn lifted(error: io::Error) -> proto_splitter_core::Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            let kind = proto_splitter_core::ErrorKind::AlreadyExists;
+            proto_splitter_core::Error::new(kind, error.to_string())
+        }
+        _ => error.into(),
+    }
+}
+
+/// An error and what caused it, in one line, each cause once.
+fn chain(error: &Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        if !line.contains(&said) {
+            line = format!("{line}: {said}");
+        }
+        cause = error.source();
+    }
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}

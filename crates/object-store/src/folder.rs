@@ -1,0 +1,295 @@
+//! Folders of objects, copied from and to folders of files.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::TryStreamExt;
+use object_store::ObjectStore;
+use proto_splitter_core::progress::Progress;
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
+
+use crate::failure::{Failure, lifted};
+use crate::location::Location;
+use crate::options::{ReadOptions, WriteOptions};
+use crate::reader::ObjectReader;
+use crate::runtime;
+use crate::writer::ObjectWriter;
+
+/// How many files are copied at once.
+const AT_ONCE: usize = 8;
+
+/// How much of a file is copied at a time.
+const COPY_LEN: usize = 1 << 20;
+
+/// All objects whose names begin with one and a slash.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    location: Location,
+}
+
+/// An object in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Item {
+    /// Its name within the folder, with slashes.
+    pub name: String,
+    /// Bytes of it.
+    pub size: u64,
+}
+
+impl Folder {
+    /// The folder of this name. No request is made.
+    pub fn new(location: &Location) -> Folder {
+        Folder {
+            location: location.clone(),
+        }
+    }
+
+    /// What is in it, and in the folders in it, by name.
+    ///
+    /// # Errors
+    ///
+    /// What the store reports; [`ErrorKind::InvalidMessage`] if a name can't be one of a file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::Write;
+    ///
+    /// use proto_splitter_object_store::{Folder, Location, ObjectWriter, WriteOptions};
+    ///
+    /// let model = Location::parse("memory:///saved/model")?;
+    /// for name in ["saved_model.pb", "variables/variables.index"] {
+    ///     let mut writer = ObjectWriter::create(&model.inside(name), &WriteOptions::new())?;
+    ///     writer.write_all(b"some")?;
+    ///     writer.finish()?;
+    /// }
+    /// let items = Folder::new(&model).list()?;
+    /// let names: Vec<_> = items.iter().map(|item| item.name.as_str()).collect();
+    /// assert_eq!(names, ["saved_model.pb", "variables/variables.index"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn list(&self) -> Result<Vec<Item>> {
+        let path = self.location.path();
+        let listed = self.location.store().list(Some(path));
+        let listed = runtime::wait(listed.try_collect::<Vec<_>>())?;
+        let listed = listed.map_err(|error| {
+            let name = self.location.to_string();
+            Error::from(io::Error::from(Failure::of(&name, &error)))
+        })?;
+        let mut items = Vec::with_capacity(listed.len());
+        for meta in listed {
+            let front = match path.as_ref() {
+                "" => String::new(),
+                path => format!("{path}/"),
+            };
+            let Some(name) = meta.location.as_ref().strip_prefix(&front) else {
+                continue;
+            };
+            let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\\');
+            if name.split('/').any(is_strange) {
+                let message = "the name of an object that is not a name of a file";
+                return Err(Error::new(ErrorKind::InvalidMessage, message).context(meta.location));
+            }
+            items.push(Item {
+                name: name.to_owned(),
+                size: meta.size,
+            });
+        }
+        items.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(items)
+    }
+
+    /// Copies all objects to files in a folder that is there, several at once.
+    ///
+    /// # Errors
+    ///
+    /// The first that can't be read or written; [`ErrorKind::AlreadyExists`] if a file of such a
+    /// name is there; [`ErrorKind::Cancelled`]. What was copied before stays.
+    pub fn download(&self, target: &Path, progress: &Progress) -> Result<Vec<Item>> {
+        let items = self.list()?;
+        let meter = progress.meter(items.iter().map(|item| item.size).sum());
+        in_parallel(&items, |item| {
+            let file = target.join(&item.name);
+            if let Some(folder) = file.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            let location = self.location.inside(&item.name);
+            download(&location, &file, &mut |bytes| meter.advance(bytes))
+        })?;
+        Ok(items)
+    }
+
+    /// Copies one object to a new file, in a folder that is made if it isn't there.
+    ///
+    /// # Errors
+    ///
+    /// As [`download`](Self::download).
+    pub fn download_one(location: &Location, target: &Path, progress: &Progress) -> Result<()> {
+        if let Some(folder) = target.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let reader = ObjectReader::open(location, &ReadOptions::new())?;
+        let meter = progress.meter(reader.size()?);
+        copy_down(&reader, target, &mut |bytes| meter.advance(bytes))
+    }
+
+    /// Copies all files of a folder to objects, several at once; those that `last` names only when
+    /// all others are there.
+    ///
+    /// # Errors
+    ///
+    /// The first that can't be read or written; [`ErrorKind::AlreadyExists`] if an object of such a
+    /// name is there and isn't to be replaced; [`ErrorKind::Cancelled`]. What was copied before
+    /// stays.
+    pub fn upload(
+        &self,
+        source: &Path,
+        last: impl Fn(&str) -> bool,
+        options: &WriteOptions,
+        progress: &Progress,
+    ) -> Result<Vec<Item>> {
+        let items = files_in(source)?;
+        let meter = progress.meter(items.iter().map(|item| item.size).sum());
+        let (late, early): (Vec<_>, Vec<_>) =
+            items.iter().cloned().partition(|item| last(&item.name));
+        for items in [early, late] {
+            in_parallel(&items, |item| {
+                let location = self.location.inside(&item.name);
+                let options = options.clone().expected_size(item.size);
+                upload(
+                    &source.join(&item.name),
+                    &location,
+                    &options,
+                    &mut |bytes| meter.advance(bytes),
+                )
+            })?;
+        }
+        Ok(items)
+    }
+}
+
+/// Copies an object to a new file.
+fn download(
+    location: &Location,
+    target: &Path,
+    copied: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let reader = ObjectReader::open(location, &ReadOptions::new())?;
+    copy_down(&reader, target, copied)
+}
+
+fn copy_down(
+    reader: &ObjectReader,
+    target: &Path,
+    copied: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let location = reader.location();
+    let size = reader.size()?;
+    let whole = 0..size;
+    reader.prefetch(std::slice::from_ref(&whole));
+    let created = File::create_new(target);
+    let mut file = created.map_err(|error| lifted(error).context(target.display()))?;
+    let mut buffer = vec![0; COPY_LEN];
+    let mut at = 0;
+    while at < size {
+        let n = reader.read_at(at, &mut buffer)?;
+        if n == 0 {
+            let message = format!("{location}: the object ends after {at} of {size} bytes");
+            return Err(Error::new(ErrorKind::Io, message));
+        }
+        file.write_all(&buffer[..n])?;
+        copied(n as u64)?;
+        at += n as u64;
+    }
+    Ok(())
+}
+
+/// Copies a file to an object.
+fn upload(
+    source: &Path,
+    location: &Location,
+    options: &WriteOptions,
+    copied: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let failed = |error: io::Error| Error::from(error).context(source.display());
+    let mut file = File::open(source).map_err(failed)?;
+    let mut writer = ObjectWriter::create(location, options).map_err(lifted)?;
+    let mut buffer = vec![0; COPY_LEN];
+    loop {
+        let n = file.read(&mut buffer).map_err(failed)?;
+        if n == 0 {
+            break;
+        }
+        writer.write_all(&buffer[..n])?;
+        copied(n as u64)?;
+    }
+    writer.finish().map_err(lifted)?;
+    Ok(())
+}
+
+/// The files in a folder, and in the folders in it.
+fn files_in(folder: &Path) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    let mut folders = vec![(folder.to_owned(), String::new())];
+    while let Some((folder, front)) = folders.pop() {
+        let failed = |error: io::Error| Error::from(error).context(folder.display());
+        for entry in fs::read_dir(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let path: PathBuf = entry.path();
+            let Ok(name) = entry.file_name().into_string() else {
+                let message = "the name of the file is not a text";
+                return Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()));
+            };
+            let metadata = fs::metadata(&path).map_err(failed)?;
+            let name = format!("{front}{name}");
+            match metadata.is_dir() {
+                true => folders.push((path, format!("{name}/"))),
+                false => items.push(Item {
+                    name,
+                    size: metadata.len(),
+                }),
+            }
+        }
+    }
+    items.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(items)
+}
+
+/// Does something for each item, for several at once, until one fails.
+fn in_parallel(items: &[Item], work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let has_failed = AtomicBool::new(false);
+    let failed = Mutex::new(None);
+    let run = || {
+        while !has_failed.load(Ordering::Relaxed) {
+            let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                return;
+            };
+            if let Err(error) = work(item) {
+                has_failed.store(true, Ordering::Relaxed);
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                failed.get_or_insert(error);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..AT_ONCE.min(items.len()) {
+            // Where the system lets no more begin, those that run do the work.
+            if std::thread::Builder::new()
+                .spawn_scoped(scope, run)
+                .is_err()
+            {
+                break;
+            }
+        }
+        run();
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.map_or(Ok(()), Err)
+}

@@ -1,0 +1,302 @@
+//! Where an object is: a URL, and the store behind it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreScheme, parse_url_opts};
+use url::Url;
+
+use crate::failure::Failure;
+use crate::runtime;
+
+/// What URLs of objects begin with, before `://`.
+pub const SCHEMES: &[&str] = &[
+    "s3", "s3a", "gs", "az", "azure", "adl", "abfs", "abfss", "http", "https", "memory",
+];
+
+/// What the names of variables in the environment begin with that stores are set up by.
+const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
+
+/// An object, or the common front of several objects' names, by its URL.
+///
+/// The stores take their credentials from the environment, in the variables that the command-line
+/// tools of each use, such as `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, `GOOGLE_SERVICE_ACCOUNT` and
+/// `AZURE_STORAGE_ACCOUNT_NAME`, or from where the machine itself runs.
+///
+/// ```
+/// use proto_splitter_object_store::Location;
+///
+/// let model = Location::parse("memory:///models/large.cpb")?;
+/// assert_eq!(model.file_name(), "large.cpb");
+/// assert_eq!(model.beside("large.00001.cpb").to_string(), "memory:///models/large.00001.cpb");
+///
+/// assert!(Location::is_url("s3://bucket/model.cpb"));
+/// assert!(!Location::is_url("models/large.cpb"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Location {
+    store: Arc<dyn ObjectStore>,
+    /// What all objects of the store begin with.
+    base: String,
+    path: Path,
+    is_read_only: bool,
+    /// Whether ranges that count from the end can be asked for.
+    pub(crate) has_suffixes: bool,
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Location").field(&self.to_string()).finish()
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.base, self.path)
+    }
+}
+
+impl Location {
+    /// Whether a text is the URL of an object, by what it begins with.
+    pub fn is_url(text: &str) -> bool {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        scheme.is_some_and(|scheme| SCHEMES.contains(&scheme.to_ascii_lowercase().as_str()))
+    }
+
+    /// The object that a URL names. No request is made.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not a URL of a kind of store that is
+    /// known, or what the environment says of the store can't be used.
+    pub fn parse(text: &str) -> io::Result<Location> {
+        let invalid = |why: String| {
+            let message = format!("{}: {why}", shown(text));
+            io::Error::new(io::ErrorKind::InvalidInput, message)
+        };
+        let url = Url::parse(text).map_err(|error| invalid(format!("not a URL: {error}")))?;
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(invalid(
+                "a URL with a query names no object of a store".into(),
+            ));
+        }
+        let (scheme, path) = ObjectStoreScheme::parse(&url)
+            .map_err(|_| invalid(format!("not a URL of {}", SCHEMES.join(", "))))?;
+        let path_at = url.as_str().len() - url.path().trim_start_matches('/').len();
+        // Of a URL that names the bucket in its path the path is shorter than the URL's.
+        let base = match url.as_str().strip_suffix(path.as_ref()) {
+            Some(base) => base.to_owned(),
+            None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
+        };
+        let store = store(&url, &base).map_err(|failure| invalid(failure.message))?;
+        Ok(Location {
+            store,
+            base,
+            path,
+            is_read_only: scheme == ObjectStoreScheme::Http,
+            has_suffixes: scheme != ObjectStoreScheme::MicrosoftAzure,
+        })
+    }
+
+    /// An object of a store that was set up elsewhere, called by the store's name.
+    pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> Location {
+        Location {
+            base: format!("{store}/"),
+            store,
+            path,
+            is_read_only: false,
+            has_suffixes: true,
+        }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// The object's name in the store.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last part of the name; empty if there is no name.
+    pub fn file_name(&self) -> &str {
+        self.path.filename().unwrap_or_default()
+    }
+
+    /// Whether the store is one that objects are only read from: a web server.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
+    }
+
+    /// Another object, in the same folder.
+    #[must_use]
+    pub fn beside(&self, name: &str) -> Location {
+        let folder = match self.path.as_ref().rsplit_once('/') {
+            Some((folder, _)) => folder,
+            None => "",
+        };
+        self.at(&format!("{folder}/{name}"))
+    }
+
+    /// An object in this folder.
+    #[must_use]
+    pub fn inside(&self, name: &str) -> Location {
+        self.at(&format!("{}/{name}", self.path))
+    }
+
+    /// The folder that the object is in.
+    #[must_use]
+    pub fn folder(&self) -> Location {
+        let folder = self.path.as_ref().rsplit_once('/');
+        self.at(folder.map_or("", |(folder, _)| folder))
+    }
+
+    /// The object whose name is this one and then `ending`.
+    #[must_use]
+    pub fn continued(&self, ending: &str) -> Location {
+        self.at(&format!("{}{ending}", self.path))
+    }
+
+    fn at(&self, path: &str) -> Location {
+        Location {
+            path: Path::from(path),
+            ..self.clone()
+        }
+    }
+
+    /// Whether the object is there.
+    ///
+    /// # Errors
+    ///
+    /// What the store reports, but for that it isn't there.
+    pub fn exists(&self) -> io::Result<bool> {
+        use object_store::ObjectStoreExt;
+        match runtime::wait(self.store.head(&self.path))? {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(Failure::of(&self.to_string(), &error).into()),
+        }
+    }
+
+    /// Fails if objects there can only be read.
+    pub(crate) fn check_writable(&self) -> io::Result<()> {
+        if !self.is_read_only {
+            return Ok(());
+        }
+        let message = format!("{self}: a web server is only read from");
+        Err(io::Error::new(io::ErrorKind::Unsupported, message))
+    }
+}
+
+/// A URL without a password that may be in it.
+fn shown(text: &str) -> String {
+    match Url::parse(text) {
+        Ok(mut url) if url.password().is_some() => {
+            // Such a URL has a host, so it takes one.
+            let _ = url.set_password(None);
+            url.to_string()
+        }
+        _ => text.to_owned(),
+    }
+}
+
+type Stores = Mutex<HashMap<String, Arc<dyn ObjectStore>>>;
+
+/// The store of a URL, which all objects in it share with their connections.
+fn store(url: &Url, base: &str) -> Result<Arc<dyn ObjectStore>, Failure> {
+    static STORES: OnceLock<Stores> = OnceLock::new();
+    let mut stores = STORES
+        .get_or_init(Stores::default)
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = stores.get(base) {
+        return Ok(Arc::clone(known));
+    }
+    // A client needs what the runtime installs.
+    let ready = runtime::handle();
+    ready.map_err(|error| Failure::new(error.kind(), error.to_string()))?;
+    let made = parse_url_opts(url, settings(url));
+    let (made, _) = made.map_err(|error| Failure::of("the store", &error))?;
+    let made: Arc<dyn ObjectStore> = Arc::from(made);
+    stores.insert(base.to_owned(), Arc::clone(&made));
+    Ok(made)
+}
+
+/// What the environment says of stores, in the words of the builders.
+fn settings(url: &Url) -> Vec<(String, String)> {
+    let mut settings: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| SETTINGS.iter().any(|front| name.starts_with(front)))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value))
+        .collect();
+    let says =
+        |settings: &[(String, String)], name: &str| settings.iter().any(|(key, _)| key == name);
+    match url.scheme() {
+        // Who names a server so has decided it.
+        "http" => settings.push(("allow_http".into(), "true".into())),
+        "s3" | "s3a" => {
+            if !says(&settings, "aws_checksum_algorithm") {
+                settings.push(("aws_checksum_algorithm".into(), "sha256".into()));
+            }
+            let is_plain = |(key, value): &(String, String)| {
+                key.starts_with("aws_endpoint") && value.starts_with("http://")
+            };
+            if settings.iter().any(is_plain) && !says(&settings, "aws_allow_http") {
+                settings.push(("aws_allow_http".into(), "true".into()));
+            }
+        }
+        _ => {}
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_shown_as_it_was_named() {
+        for url in ["memory:///a/b.cpb", "http://localhost:1/models/m.cpb"] {
+            let location = Location::parse(url).unwrap();
+            assert_eq!(location.to_string(), url);
+            assert_eq!(
+                Location::parse(&location.to_string()).unwrap().path(),
+                location.path()
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_url_of_a_store_is_refused_by_name() {
+        for (url, why) in [
+            ("ftp://host/file", "not a URL of s3"),
+            ("http://host/file?token=1", "with a query"),
+            ("no url", "not a URL"),
+        ] {
+            let error = Location::parse(url).unwrap_err().to_string();
+            assert!(error.starts_with(url) && error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_not_repeated() {
+        let error = Location::parse("http://me:secret@host/file?x=1").unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn objects_beside_and_below_are_in_the_same_store() {
+        let model = Location::parse("memory:///models/large").unwrap();
+        assert_eq!(model.beside("other").path().as_ref(), "models/other");
+        assert_eq!(model.inside("a/b").path().as_ref(), "models/large/a/b");
+        assert_eq!(model.continued(".cpb").path().as_ref(), "models/large.cpb");
+        let top = Location::parse("memory:///large").unwrap();
+        assert_eq!(top.beside("other").path().as_ref(), "other");
+        assert!(Arc::ptr_eq(model.store(), top.store()));
+    }
+}

@@ -1,0 +1,186 @@
+//! How objects are read and written.
+
+/// How much is fetched at an object's front when it is opened: 64 KiB.
+pub const DEFAULT_HEAD_SIZE: u64 = 64 << 10;
+
+/// How much is fetched at an object's end when it is opened: 256 KiB.
+pub const DEFAULT_TAIL_SIZE: u64 = 256 << 10;
+
+/// How much a request fetches at most: 8 MiB.
+pub const DEFAULT_REQUEST_SIZE: u64 = 8 << 20;
+
+/// How far apart two ranges may be that one request fetches: 1 MiB.
+pub const DEFAULT_COALESCE: u64 = 1 << 20;
+
+/// How many requests run at once: 12.
+pub const DEFAULT_AT_ONCE: usize = 12;
+
+/// How much of an object is held in memory: 160 MiB.
+pub const DEFAULT_CACHE_SIZE: u64 = 160 << 20;
+
+/// How large the parts of an upload are at the least: 8 MiB.
+pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
+
+/// How an object is read.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    pub(crate) head_size: u64,
+    pub(crate) tail_size: u64,
+    pub(crate) request_size: u64,
+    pub(crate) coalesce: u64,
+    pub(crate) at_once: usize,
+    pub(crate) cache_size: u64,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions::new()
+    }
+}
+
+impl ReadOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        ReadOptions {
+            head_size: DEFAULT_HEAD_SIZE,
+            tail_size: DEFAULT_TAIL_SIZE,
+            request_size: DEFAULT_REQUEST_SIZE,
+            coalesce: DEFAULT_COALESCE,
+            at_once: DEFAULT_AT_ONCE,
+            cache_size: DEFAULT_CACHE_SIZE,
+        }
+    }
+
+    /// How much is fetched at both ends when the object is opened
+    /// ([`DEFAULT_HEAD_SIZE`], [`DEFAULT_TAIL_SIZE`]); at least a byte of each.
+    #[must_use]
+    pub const fn ends(mut self, head: u64, tail: u64) -> Self {
+        self.head_size = if head == 0 { 1 } else { head };
+        self.tail_size = if tail == 0 { 1 } else { tail };
+        self
+    }
+
+    /// How much a request fetches at most ([`DEFAULT_REQUEST_SIZE`]); at least 1 KiB.
+    #[must_use]
+    pub const fn request_size(mut self, bytes: u64) -> Self {
+        self.request_size = if bytes < 1024 { 1024 } else { bytes };
+        self
+    }
+
+    /// How far apart two ranges may be that one request fetches ([`DEFAULT_COALESCE`]). Ranges that
+    /// are shorter than the gap between them are fetched apart.
+    #[must_use]
+    pub const fn coalesce(mut self, bytes: u64) -> Self {
+        self.coalesce = bytes;
+        self
+    }
+
+    /// How many requests run at once ([`DEFAULT_AT_ONCE`]); at least one.
+    #[must_use]
+    pub const fn at_once(mut self, requests: usize) -> Self {
+        self.at_once = if requests == 0 { 1 } else { requests };
+        self
+    }
+
+    /// How much of the object is held in memory, what is being fetched included
+    /// ([`DEFAULT_CACHE_SIZE`]). What a read waits for is held in any case.
+    #[must_use]
+    pub const fn cache_size(mut self, bytes: u64) -> Self {
+        self.cache_size = bytes;
+        self
+    }
+}
+
+/// How an object is written.
+#[derive(Clone, Debug)]
+pub struct WriteOptions {
+    pub(crate) part_size: u64,
+    pub(crate) at_once: usize,
+    pub(crate) overwrite: bool,
+    pub(crate) expected_size: u64,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        WriteOptions::new()
+    }
+}
+
+impl WriteOptions {
+    /// The defaults, which the setters name in parentheses.
+    #[must_use]
+    pub const fn new() -> Self {
+        WriteOptions {
+            part_size: DEFAULT_PART_SIZE,
+            at_once: DEFAULT_AT_ONCE,
+            overwrite: false,
+            expected_size: 0,
+        }
+    }
+
+    /// How large the parts of an upload are ([`DEFAULT_PART_SIZE`]); at least 5 MiB, which stores
+    /// ask for. What is smaller is written by one request.
+    #[must_use]
+    pub const fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = if bytes < SMALLEST_PART {
+            SMALLEST_PART
+        } else {
+            bytes
+        };
+        self
+    }
+
+    /// How many parts are uploaded at once ([`DEFAULT_AT_ONCE`]); at least one. So many parts are
+    /// held in memory, and the one that is being filled.
+    #[must_use]
+    pub const fn at_once(mut self, parts: usize) -> Self {
+        self.at_once = if parts == 0 { 1 } else { parts };
+        self
+    }
+
+    /// Whether an object that is there is replaced (no).
+    #[must_use]
+    pub const fn overwrite(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// About how many bytes will be written (not known): parts are larger where there would be too
+    /// many.
+    #[must_use]
+    pub const fn expected_size(mut self, bytes: u64) -> Self {
+        self.expected_size = bytes;
+        self
+    }
+
+    /// Bytes of a part.
+    pub(crate) fn part_len(&self) -> u64 {
+        let needed = self.expected_size.div_ceil(MOST_PARTS);
+        let rounded = needed.div_ceil(MEBIBYTE).saturating_mul(MEBIBYTE);
+        self.part_size.max(rounded).min(LARGEST_PART)
+    }
+}
+
+const MEBIBYTE: u64 = 1 << 20;
+/// What S3 takes at the least, but for the last.
+const SMALLEST_PART: u64 = 5 << 20;
+/// More than is sensible to hold in memory.
+const LARGEST_PART: u64 = 1 << 30;
+/// S3 takes 10,000. What is expected may be a little less than what comes.
+const MOST_PARTS: u64 = 9_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_as_large_as_a_large_object_needs() {
+        let of = |size| WriteOptions::new().expected_size(size).part_len();
+        assert_eq!(of(0), 8 << 20);
+        assert_eq!(of(70 << 30), 8 << 20);
+        assert_eq!(of(1 << 40), 117 << 20);
+        assert!((1u64 << 40).div_ceil(of(1 << 40)) <= 10_000);
+        assert_eq!(of(u64::MAX), 1 << 30);
+    }
+}

@@ -1,0 +1,316 @@
+//! Reading an object by position.
+
+mod fetch;
+mod pieces;
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use record_file::ReadAt;
+
+use crate::failure::Failure;
+use crate::location::Location;
+use crate::options::ReadOptions;
+use crate::runtime;
+use fetch::Ends;
+use pieces::{Found, Pieces};
+
+/// How much is fetched at the least for a read that nobody told of: requests cost time, however
+/// little they bring.
+const LEAST_FETCHED: u64 = 64 << 10;
+
+/// Up to this size requests are small: the time they take isn't that of their bytes.
+const SMALL: u64 = 128 << 10;
+
+/// How many times more small requests run at once.
+const SMALL_AT_ONCE: usize = 16;
+
+/// An object that is read by position, as a file is.
+///
+/// Opening one fetches both ends at once. What is [told of in advance](ReadAt::prefetch) is fetched
+/// in that order: close ranges by one request, long ones by several, as many at once as the options
+/// say, and never more than they let it hold. No request is made for bytes that are held or on their
+/// way.
+///
+/// All requests after the first ask for the same version of the object by its `ETag`: an object that
+/// is replaced while it is read is an error. A request that fails is tried again, with a pause that
+/// grows, for up to three minutes.
+pub struct ObjectReader {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    location: Location,
+    name: String,
+    options: ReadOptions,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    opened: Option<Result<Object, Failure>>,
+    pieces: Pieces,
+    /// What was told of before the object was open.
+    told: Vec<Range<u64>>,
+    /// Requests that run.
+    running: usize,
+    /// Where the last read that nobody told of ended, and how much the next one fetches.
+    sequence: (u64, u64),
+    traffic: Traffic,
+}
+
+/// The version of the object that is read.
+#[derive(Clone, Debug)]
+struct Object {
+    size: u64,
+    e_tag: Option<String>,
+}
+
+/// What was asked of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Requests, without those that were tried again.
+    pub requests: u64,
+    /// Bytes that came back.
+    pub bytes: u64,
+}
+
+impl fmt::Debug for ObjectReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectReader")
+            .field("location", &self.shared.name)
+            .field("traffic", &self.traffic())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ObjectReader {
+    /// Opens an object, in the time of one request.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](io::ErrorKind::NotFound) if it isn't there, and what the store reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use proto_splitter_object_store::{Location, ObjectReader, ReadOptions};
+    ///
+    /// let nothing = Location::parse("memory:///nothing")?;
+    /// let error = ObjectReader::open(&nothing, &ReadOptions::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "memory:///nothing: no such object");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn open(location: &Location, options: &ReadOptions) -> io::Result<ObjectReader> {
+        let reader = ObjectReader::begin(location, options)?;
+        reader.size()?;
+        Ok(reader)
+    }
+
+    /// Begins to open an object, and doesn't wait for it: several can be opened at once. What is
+    /// wrong is the error of the first call that needs the object.
+    ///
+    /// # Errors
+    ///
+    /// [`Other`](io::ErrorKind::Other) if no request can be made at all.
+    pub fn begin(location: &Location, options: &ReadOptions) -> io::Result<ObjectReader> {
+        let shared = Arc::new(Shared {
+            name: location.to_string(),
+            location: location.clone(),
+            options: options.clone(),
+            state: Mutex::new(State {
+                opened: None,
+                pieces: Pieces::new(options.cache_size),
+                told: Vec::new(),
+                running: 0,
+                sequence: (0, 0),
+                traffic: Traffic::default(),
+            }),
+            changed: Condvar::new(),
+        });
+        let opening = Arc::clone(&shared);
+        runtime::handle()?.spawn(async move {
+            let ends = fetch::ends(&opening).await;
+            opening.opened(ends);
+        });
+        Ok(ObjectReader { shared })
+    }
+
+    /// What was asked of the store so far.
+    pub fn traffic(&self) -> Traffic {
+        self.shared.lock().traffic
+    }
+
+    /// Where the object is.
+    pub fn location(&self) -> &Location {
+        &self.shared.location
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait(state);
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what opening has brought.
+    fn opened(self: &Arc<Self>, ends: Result<Ends, Failure>) {
+        let mut state = self.lock();
+        state.opened = Some(ends.map(|ends| {
+            for (begin, bytes) in ends.bytes {
+                state.pieces.insert(begin, bytes);
+            }
+            ends.object
+        }));
+        let told = std::mem::take(&mut state.told);
+        if let Some(Ok(object)) = &state.opened {
+            let size = object.size;
+            self.queue(&mut state, &told, size);
+            self.pump(&mut state);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until the object is open.
+    fn object<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<(MutexGuard<'a, State>, u64), Failure> {
+        loop {
+            match &state.opened {
+                Some(Ok(object)) => {
+                    let size = object.size;
+                    return Ok((state, size));
+                }
+                Some(Err(failure)) => return Err(failure.clone()),
+                None => state = self.wait(state),
+            }
+        }
+    }
+
+    fn queue(&self, state: &mut State, ranges: &[Range<u64>], size: u64) {
+        let inside = ranges.iter().map(|range| range.start..range.end.min(size));
+        let inside: Vec<_> = inside.collect();
+        let options = &self.options;
+        state
+            .pieces
+            .queue(&inside, options.coalesce, options.request_size);
+    }
+
+    /// Begins as many requests of what is queued as may run.
+    fn pump(self: &Arc<Self>, state: &mut State) {
+        let at_once = self.options.at_once;
+        loop {
+            let running = state.running;
+            let fits = |len| {
+                let most = match len <= SMALL {
+                    true => at_once.saturating_mul(SMALL_AT_ONCE),
+                    false => at_once,
+                };
+                running < most
+            };
+            let Some(range) = state.pieces.take_next(fits) else {
+                return;
+            };
+            self.start(state, range);
+        }
+    }
+
+    /// Begins a request for a piece that counts as on its way.
+    fn start(self: &Arc<Self>, state: &mut State, range: Range<u64>) {
+        state.running += 1;
+        let Ok(handle) = runtime::handle() else {
+            return;
+        };
+        let shared = Arc::clone(self);
+        handle.spawn(async move {
+            let begin = range.start;
+            let fetched = fetch::range(&shared, range).await;
+            let mut state = shared.lock();
+            state.running -= 1;
+            state.pieces.arrived(begin, fetched);
+            shared.pump(&mut state);
+            shared.changed.notify_all();
+        });
+    }
+
+    fn counted(&self, requests: u64, bytes: u64) {
+        let traffic = &mut self.lock().traffic;
+        traffic.requests += requests;
+        traffic.bytes += bytes;
+    }
+
+    /// How far a read from `offset` on that nobody told of fetches: further each time, as long as
+    /// one goes on where the last one ended.
+    fn reach(&self, state: &mut State, offset: u64, end: u64, size: u64) -> u64 {
+        let (last, ahead) = state.sequence;
+        let most = self.options.request_size.saturating_mul(4);
+        let ahead = match last == offset && offset > 0 {
+            true => ahead.saturating_mul(2).min(most),
+            false => LEAST_FETCHED,
+        };
+        let reach = end.max(offset.saturating_add(ahead)).min(size);
+        state.sequence = (reach, ahead);
+        reach
+    }
+}
+
+impl ReadAt for ObjectReader {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let shared = &self.shared;
+        let (mut state, size) = shared.object(shared.lock())?;
+        let end = size.min(offset.saturating_add(buf.len() as u64));
+        if offset >= end {
+            return Ok(0);
+        }
+        loop {
+            match state.pieces.read(offset, end - offset) {
+                Found::Bytes(bytes) => {
+                    shared.pump(&mut state);
+                    drop(state);
+                    let n = bytes.len().min(buf.len());
+                    buf[..n].copy_from_slice(&bytes[..n]);
+                    return Ok(n);
+                }
+                Found::Pending => state = shared.wait(state),
+                Found::Failed(failure) => return Err(failure.into()),
+                Found::Nothing => {
+                    let reach = shared.reach(&mut state, offset, end, size);
+                    let request = shared.options.request_size;
+                    if let Some(now) = state.pieces.take_now(offset..reach, request) {
+                        shared.start(&mut state, now);
+                    }
+                    shared.pump(&mut state);
+                }
+            }
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.shared.object(self.shared.lock())?.1)
+    }
+
+    fn prefetch(&self, ranges: &[Range<u64>]) {
+        let mut state = self.shared.lock();
+        match &state.opened {
+            None => state.told.extend_from_slice(ranges),
+            Some(Ok(object)) => {
+                let size = object.size;
+                self.shared.queue(&mut state, ranges, size);
+                self.shared.pump(&mut state);
+            }
+            Some(Err(_)) => {}
+        }
+    }
+
+    fn is_prefetched(&self) -> bool {
+        true
+    }
+}

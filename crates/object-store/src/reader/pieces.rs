@@ -1,0 +1,357 @@
+//! The parts of an object that are in memory, on their way, or wanted next. No request is made here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use crate::failure::Failure;
+
+/// A part of the object.
+#[derive(Debug)]
+struct Piece {
+    end: u64,
+    content: Content,
+    /// Bytes that nobody has read yet.
+    unread: u64,
+    /// Whether its last byte was read: most often it is done with.
+    is_passed: bool,
+    /// When it was last read, by the count of reads.
+    used: u64,
+}
+
+#[derive(Debug)]
+enum Content {
+    Pending,
+    Ready(Bytes),
+    Failed(Failure),
+}
+
+/// What there is at a position.
+pub(super) enum Found {
+    /// These bytes, from the position on.
+    Bytes(Bytes),
+    /// It is on its way.
+    Pending,
+    Failed(Failure),
+    Nothing,
+}
+
+/// The parts of an object that are held, within a bound, and the queue of those to be fetched.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// By where each begins; none overlaps another.
+    held: BTreeMap<u64, Piece>,
+    /// Wanted, by where each begins, and where it ends; none overlaps another, nor what is held.
+    queued: BTreeMap<u64, u64>,
+    /// The order of these; what isn't in `queued` any more is passed over.
+    order: VecDeque<u64>,
+    size: u64,
+    most: u64,
+    reads: u64,
+}
+
+impl Pieces {
+    /// None, of which so many bytes may be held.
+    pub(super) fn new(most: u64) -> Self {
+        Pieces {
+            held: BTreeMap::new(),
+            queued: BTreeMap::new(),
+            order: VecDeque::new(),
+            size: 0,
+            most,
+            reads: 0,
+        }
+    }
+
+    /// What is at `position`; of what is there, `want` bytes at most count as read.
+    pub(super) fn read(&mut self, position: u64, want: u64) -> Found {
+        self.reads += 1;
+        let reads = self.reads;
+        let Some((&begin, piece)) = self.held.range_mut(..=position).next_back() else {
+            return Found::Nothing;
+        };
+        if piece.end <= position {
+            return Found::Nothing;
+        }
+        match &piece.content {
+            Content::Pending => Found::Pending,
+            Content::Failed(failure) => {
+                let failure = failure.clone();
+                self.remove(begin);
+                Found::Failed(failure)
+            }
+            Content::Ready(bytes) => {
+                let at = usize::try_from(position - begin).unwrap_or(usize::MAX);
+                let read = want.min(piece.end - position);
+                piece.unread = piece.unread.saturating_sub(read);
+                piece.is_passed |= position + read == piece.end;
+                piece.used = reads;
+                Found::Bytes(bytes.slice(at.min(bytes.len())..))
+            }
+        }
+    }
+
+    /// What of a range is neither held nor queued.
+    fn missing(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut missing = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let held = self.held.range(..=at).next_back();
+            let held = held.map(|(_, piece)| piece.end);
+            let queued = self.queued.range(..=at).next_back().map(|(_, &end)| end);
+            if let Some(end) = held.into_iter().chain(queued).filter(|&end| end > at).max() {
+                at = end;
+                continue;
+            }
+            let next_held = self.held.range(at..).next().map(|(&begin, _)| begin);
+            let next_queued = self.queued.range(at..).next().map(|(&begin, _)| begin);
+            let next = next_held.into_iter().chain(next_queued).min();
+            let end = next.map_or(range.end, |next| next.min(range.end));
+            missing.push(at..end);
+            at = end;
+        }
+        missing
+    }
+
+    /// Queues what of these ranges is missing, behind what is queued, as requests of at most so many
+    /// bytes. Ranges that are so close that one request is better become one.
+    pub(super) fn queue(&mut self, ranges: &[Range<u64>], coalesce: u64, request: u64) {
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges.iter().filter(|range| range.start < range.end) {
+            match joined.last_mut() {
+                Some(last) if is_near(last, range, coalesce) => {
+                    last.end = last.end.max(range.end);
+                }
+                _ => joined.push(range.clone()),
+            }
+        }
+        for range in joined {
+            for missing in self.missing(range) {
+                for part in cut(missing, request) {
+                    self.order.push_back(part.start);
+                    self.queued.insert(part.start, part.end);
+                }
+            }
+        }
+    }
+
+    /// Takes what is queued next, and fits into the bound; it counts as on its way from now on.
+    pub(super) fn take_next(&mut self, fits: impl Fn(u64) -> bool) -> Option<Range<u64>> {
+        loop {
+            let begin = *self.order.front()?;
+            let Some(&end) = self.queued.get(&begin) else {
+                self.order.pop_front();
+                continue;
+            };
+            if !fits(end - begin) || !self.make_room(end - begin, false) {
+                return None;
+            }
+            self.order.pop_front();
+            self.queued.remove(&begin);
+            self.add(begin..end);
+            return Some(begin..end);
+        }
+    }
+
+    /// Takes what a read waits for: what is queued there, or else what is missing of `range`, cut
+    /// to requests, of which the first is taken. It counts as on its way from now on; what is left
+    /// is queued in front of all else.
+    pub(super) fn take_now(&mut self, range: Range<u64>, request: u64) -> Option<Range<u64>> {
+        let queued = self.queued.range(..=range.start).next_back();
+        let queued = queued.map(|(&begin, &end)| begin..end);
+        let now = match queued.filter(|queued| queued.end > range.start) {
+            Some(queued) => {
+                self.queued.remove(&queued.start);
+                queued
+            }
+            None => {
+                let mut parts = self.missing(range).into_iter();
+                let mut parts = parts.by_ref().flat_map(|missing| cut(missing, request));
+                let now = parts.next()?;
+                let rest: Vec<_> = parts.collect();
+                for part in rest.into_iter().rev() {
+                    self.order.push_front(part.start);
+                    self.queued.insert(part.start, part.end);
+                }
+                now
+            }
+        };
+        // A read goes on whatever is held.
+        self.make_room(now.end - now.start, true);
+        self.add(now.clone());
+        Some(now)
+    }
+
+    fn add(&mut self, range: Range<u64>) {
+        let len = range.end - range.start;
+        self.size += len;
+        let piece = Piece {
+            end: range.end,
+            content: Content::Pending,
+            unread: len,
+            is_passed: false,
+            used: self.reads,
+        };
+        self.held.insert(range.start, piece);
+    }
+
+    /// Puts what was fetched to its place.
+    pub(super) fn arrived(&mut self, begin: u64, result: Result<Bytes, Failure>) {
+        if let Some(piece) = self.held.get_mut(&begin) {
+            piece.content = match result {
+                Ok(bytes) => Content::Ready(bytes),
+                Err(failure) => Content::Failed(failure),
+            };
+        }
+    }
+
+    /// Adds what was fetched without being asked for here.
+    pub(super) fn insert(&mut self, begin: u64, bytes: Bytes) {
+        let range = begin..begin + bytes.len() as u64;
+        if range.start < range.end && self.missing(range.clone()) == [range.clone()] {
+            self.add(range);
+            self.arrived(begin, Ok(bytes));
+        }
+    }
+
+    fn remove(&mut self, begin: u64) {
+        if let Some(piece) = self.held.remove(&begin) {
+            self.size -= piece.end - begin;
+        }
+    }
+
+    /// Drops what isn't needed any more until so many bytes fit; what was fetched and not read only
+    /// for a read that waits.
+    fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
+        while self.size.saturating_add(len) > self.most {
+            let ready = self.held.iter();
+            let ready = ready.filter(|(_, piece)| matches!(piece.content, Content::Ready(_)));
+            let dropped = ready
+                .filter(|(_, piece)| is_waited_for || piece.is_done())
+                .min_by_key(|(_, piece)| (!piece.is_done(), piece.used))
+                .map(|(&begin, _)| begin);
+            match dropped {
+                Some(begin) => self.remove(begin),
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Piece {
+    /// Whether it is most likely done with: it was read to its end, and most of it.
+    fn is_done(&self) -> bool {
+        self.unread == 0 || self.is_passed && self.unread <= self.content.len() / 4
+    }
+}
+
+impl Content {
+    fn len(&self) -> u64 {
+        match self {
+            Content::Ready(bytes) => bytes.len() as u64,
+            Content::Pending | Content::Failed(_) => 0,
+        }
+    }
+}
+
+/// Whether a range that is read after another goes into its request: they meet, or the gap is small
+/// beside them.
+fn is_near(last: &Range<u64>, next: &Range<u64>, coalesce: u64) -> bool {
+    let len = (last.end - last.start).max(next.end - next.start);
+    let gap = next.start.saturating_sub(last.end);
+    next.start >= last.start && gap <= coalesce.min(len)
+}
+
+fn cut(range: Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> {
+    let mut at = range.start;
+    std::iter::from_fn(move || {
+        let begin = at;
+        at = range.end.min(begin.saturating_add(most));
+        (begin < at).then_some(begin..at)
+    })
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of requests, some of them of one"
+)]
+mod tests {
+    use super::*;
+
+    /// All that would be requested, in order.
+    fn requests(pieces: &mut Pieces) -> Vec<Range<u64>> {
+        std::iter::from_fn(|| pieces.take_next(|_| true)).collect()
+    }
+
+    fn queued(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut pieces = Pieces::new(1 << 20);
+        pieces.queue(ranges, 100, 1000);
+        requests(&mut pieces)
+    }
+
+    #[test]
+    fn close_ranges_are_one_request_and_long_ones_are_several() {
+        let far = 0..100_000;
+        assert_eq!(queued(&[0..50, 60..90]), [0..90]);
+        assert_eq!(queued(&[0..200, 301..500]), [0..200, 301..500]);
+        // A gap that is longer than both ranges isn't worth it.
+        assert_eq!(queued(&[0..10, 90..99]), [0..10, 90..99]);
+        assert_eq!(queued(&[5..2500]), [5..1005, 1005..2005, 2005..2500]);
+        assert_eq!(queued(&[700..800, 0..100]), [700..800, 0..100]);
+        assert_eq!(queued(std::slice::from_ref(&far)).len(), 100);
+    }
+
+    #[test]
+    fn nothing_is_requested_twice() {
+        let mut pieces = Pieces::new(1 << 20);
+        pieces.queue(&[0..500, 2000..2500], 100, 1000);
+        assert_eq!(pieces.take_next(|_| true), Some(0..500));
+        pieces.queue(&[0..3000], 100, 1000);
+        assert_eq!(
+            requests(&mut pieces),
+            [2000..2500, 500..1500, 1500..2000, 2500..3000]
+        );
+        pieces.queue(&[0..3000], 100, 1000);
+        assert_eq!(requests(&mut pieces), []);
+    }
+
+    #[test]
+    fn a_read_that_waits_goes_before_what_is_queued() {
+        let mut pieces = Pieces::new(10_000);
+        pieces.queue(&[0..3000], 100, 1000);
+        assert_eq!(pieces.take_now(2100..2200, 1000), Some(2000..3000));
+        assert_eq!(pieces.take_now(7000..9500, 1000), Some(7000..8000));
+        assert_eq!(
+            requests(&mut pieces),
+            [8000..9000, 9000..9500, 0..1000, 1000..2000]
+        );
+    }
+
+    #[test]
+    fn what_was_read_makes_room_and_what_was_not_stays() {
+        let mut pieces = Pieces::new(2000);
+        pieces.queue(&[0..4000], 100, 1000);
+        assert_eq!(requests(&mut pieces), [0..1000, 1000..2000]);
+        for begin in [0, 1000] {
+            pieces.arrived(begin, Ok(Bytes::from(vec![7; 1000])));
+        }
+        assert_eq!(requests(&mut pieces), []);
+        assert!(matches!(pieces.read(0, 1000), Found::Bytes(bytes) if bytes.len() == 1000));
+        assert_eq!(requests(&mut pieces), [2000..3000]);
+        assert!(matches!(pieces.read(0, 1), Found::Nothing));
+        assert!(matches!(pieces.read(1500, 1), Found::Bytes(bytes) if bytes.len() == 500));
+        assert!(matches!(pieces.read(2500, 1), Found::Pending));
+    }
+
+    #[test]
+    fn a_failure_is_said_once_and_then_tried_again() {
+        let mut pieces = Pieces::new(2000);
+        assert_eq!(pieces.take_now(0..10, 1000), Some(0..10));
+        pieces.arrived(0, Err(Failure::new(std::io::ErrorKind::Other, "cut")));
+        assert!(matches!(pieces.read(0, 1), Found::Failed(_)));
+        assert_eq!(pieces.take_now(0..10, 1000), Some(0..10));
+    }
+}

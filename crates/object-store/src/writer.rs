@@ -1,0 +1,215 @@
+//! Writing an object from front to end.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use bytes::Bytes;
+use object_store::{
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, WriteMultipart,
+};
+
+use crate::failure::Failure;
+use crate::location::Location;
+use crate::options::WriteOptions;
+use crate::runtime;
+
+/// An object that is written from front to end, and appears complete or not at all.
+///
+/// Up to one part is written by one request, and more as a multipart upload, some parts at a time.
+/// Nothing is seen of the object before [`finish`](Self::finish). Dropped before, the upload is
+/// aborted; one whose process died stays in the store, invisible and paid for, until a lifecycle
+/// rule of the bucket removes it.
+///
+/// Without [`overwrite`](WriteOptions::overwrite) an object that is there is an error. Of one that is
+/// written by one request the store itself sees to that. Of an upload it is looked for before the
+/// first part and after the last, since stores have no such condition for uploads: of two that end
+/// in the same moment the last one stays.
+pub struct ObjectWriter {
+    location: Location,
+    name: String,
+    options: WriteOptions,
+    buffer: Vec<u8>,
+    upload: Option<WriteMultipart>,
+    written: u64,
+}
+
+impl fmt::Debug for ObjectWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectWriter")
+            .field("location", &self.name)
+            .field("written", &self.written)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ObjectWriter {
+    /// Begins to write an object. No request is made if it may be replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if it is there and isn't to be replaced;
+    /// [`Unsupported`](io::ErrorKind::Unsupported) for a web server; what the store reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::{ErrorKind, Write};
+    ///
+    /// use proto_splitter_object_store::{Location, ObjectWriter, WriteOptions};
+    ///
+    /// let location = Location::parse("memory:///written/once")?;
+    /// let mut writer = ObjectWriter::create(&location, &WriteOptions::new())?;
+    /// writer.write_all(b"once")?;
+    /// assert!(!location.exists()?);
+    /// assert_eq!(writer.finish()?, 4);
+    /// assert!(location.exists()?);
+    ///
+    /// let again = ObjectWriter::create(&location, &WriteOptions::new());
+    /// assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn create(location: &Location, options: &WriteOptions) -> io::Result<ObjectWriter> {
+        location.check_writable()?;
+        let writer = ObjectWriter {
+            name: location.to_string(),
+            location: location.clone(),
+            options: options.clone(),
+            buffer: Vec::new(),
+            upload: None,
+            written: 0,
+        };
+        writer.check_new()?;
+        Ok(writer)
+    }
+
+    /// How many bytes were written so far.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Ends the writing: the object is there from now on, if this succeeds. Gives its size.
+    ///
+    /// # Errors
+    ///
+    /// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if another has written it meanwhile, and
+    /// what the store reports. Then the upload was aborted.
+    pub fn finish(mut self) -> io::Result<u64> {
+        let last = std::mem::take(&mut self.buffer);
+        let Some(mut upload) = self.upload.take() else {
+            let mode = match self.options.overwrite {
+                true => PutMode::Overwrite,
+                false => PutMode::Create,
+            };
+            let store = self.location.store();
+            let put = store.put_opts(
+                self.location.path(),
+                PutPayload::from(last),
+                PutOptions::from(mode),
+            );
+            runtime::wait(put)?.map_err(|error| self.failed(&error))?;
+            return Ok(self.written);
+        };
+        if let Err(error) = self.check_new() {
+            self.upload = Some(upload);
+            return Err(error);
+        }
+        let finished = runtime::wait(async {
+            upload.put(Bytes::from(last));
+            upload.finish().await
+        })?;
+        finished.map_err(|error| self.failed(&error))?;
+        Ok(self.written)
+    }
+
+    /// Ends the writing, and leaves nothing behind.
+    ///
+    /// # Errors
+    ///
+    /// What the store reports: then what was uploaded may be there still.
+    pub fn abort(mut self) -> io::Result<()> {
+        self.buffer.clear();
+        match self.upload.take() {
+            Some(upload) => {
+                let aborted = runtime::wait(upload.abort())?;
+                aborted.map_err(|error| self.failed(&error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn check_new(&self) -> io::Result<()> {
+        if self.options.overwrite || !self.location.exists()? {
+            return Ok(());
+        }
+        let there = Failure::new(
+            io::ErrorKind::AlreadyExists,
+            format!("{}: the object is there already", self.name),
+        );
+        Err(there.into())
+    }
+
+    fn failed(&self, error: &object_store::Error) -> io::Error {
+        Failure::of(&self.name, error).into()
+    }
+
+    fn part_len(&self) -> usize {
+        usize::try_from(self.options.part_len()).unwrap_or(usize::MAX)
+    }
+
+    /// Uploads a part, once there is room for it.
+    fn put(&mut self, part: Vec<u8>) -> io::Result<()> {
+        if self.upload.is_none() {
+            let store = self.location.store();
+            let begun =
+                store.put_multipart_opts(self.location.path(), PutMultipartOptions::default());
+            let begun = runtime::wait(begun)?.map_err(|error| self.failed(&error))?;
+            let part_len = self.part_len();
+            self.upload = Some(WriteMultipart::new_with_chunk_size(begun, part_len));
+        }
+        let at_once = self.options.at_once;
+        let Some(upload) = &mut self.upload else {
+            return Ok(());
+        };
+        let waited = runtime::wait(async {
+            upload.wait_for_capacity(at_once).await?;
+            upload.put(Bytes::from(part));
+            Ok(())
+        })?;
+        waited.map_err(|error: object_store::Error| self.failed(&error))
+    }
+}
+
+impl Write for ObjectWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let part_len = self.part_len();
+        // One that is full waits until there is more, since the last may be of any size.
+        if self.buffer.len() >= part_len && !bytes.is_empty() {
+            let part = std::mem::take(&mut self.buffer);
+            self.put(part)?;
+        }
+        let n = bytes.len().min(part_len - self.buffer.len());
+        self.buffer.extend_from_slice(&bytes[..n]);
+        self.written += n as u64;
+        Ok(n)
+    }
+
+    /// Does nothing: parts are uploaded when they are full.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for ObjectWriter {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            let aborted = runtime::wait(upload.abort());
+            let failure = match &aborted {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.to_string(),
+                Err(error) => error.to_string(),
+            };
+            let name = &self.name;
+            tracing::warn!("{name}: the upload couldn't be aborted: {failure}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Whole folders.
+
+use std::fs;
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::progress::{CancelToken, Progress};
+use proto_splitter_object_store::{Folder, Location, WriteOptions};
+
+fn files(folder: &std::path::Path) {
+    for (name, size) in [
+        ("saved_model.pb", 10),
+        ("variables/v.index", 100),
+        ("variables/v.data", 3 << 20),
+    ] {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, vec![u8::try_from(name.len()).unwrap(); size]).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_is_the_same_after_it_went_to_a_store_and_back() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    files(here.path());
+    let folder = Folder::new(&Location::parse("memory:///folders/same").unwrap());
+    let is_last = |name: &str| name == "saved_model.pb";
+    let (options, progress) = (WriteOptions::new(), Progress::none());
+    let up = folder
+        .upload(here.path(), is_last, &options, &progress)
+        .unwrap();
+    let down = folder.download(there.path(), &progress).unwrap();
+    assert_eq!(up, down);
+    assert_eq!(up.len(), 3);
+    for item in &up {
+        let [a, b] =
+            [here.path(), there.path()].map(|path| fs::read(path.join(&item.name)).unwrap());
+        assert!(a == b, "{}", item.name);
+    }
+    let again = folder
+        .upload(here.path(), is_last, &options, &progress)
+        .unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    let again = folder.download(there.path(), &progress).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+}
+
+#[test]
+fn a_copy_that_is_cancelled_says_so_and_leaves_the_last_file_out() {
+    let here = tempfile::tempdir().unwrap();
+    files(here.path());
+    let folder = Folder::new(&Location::parse("memory:///folders/cancelled").unwrap());
+    let token = CancelToken::new();
+    token.cancel();
+    let progress = Progress::none().cancelled_by(&token);
+    let is_last = |name: &str| name == "saved_model.pb";
+    let error = folder
+        .upload(here.path(), is_last, &WriteOptions::new(), &progress)
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled);
+    assert!(
+        folder
+            .list()
+            .unwrap()
+            .iter()
+            .all(|item| item.name != "saved_model.pb")
+    );
+}

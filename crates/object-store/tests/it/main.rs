@@ -1,0 +1,13 @@
+//! Stores that answer slowly, badly or not at all.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod chunked;
+mod folders;
+mod reading;
+mod server;
+mod writing;

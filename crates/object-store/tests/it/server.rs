@@ -1,0 +1,278 @@
+//! A small HTTP server that serves ranges, and does so badly where it is told to.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What the server has, and how it behaves.
+#[derive(Default)]
+struct State {
+    objects: HashMap<String, Object>,
+    faults: Vec<Fault>,
+    latency: Duration,
+    refuses_suffixes: bool,
+    log: Vec<Served>,
+}
+
+#[derive(Clone)]
+struct Object {
+    bytes: Arc<Vec<u8>>,
+    version: u32,
+}
+
+/// What goes wrong with the next request that it fits.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// An error of the server's, with this status.
+    Status(u16),
+    /// The body ends after so many bytes, and the connection with it.
+    Cut(usize),
+    /// The answer takes so long.
+    Slow(Duration),
+}
+
+/// A request that was answered. Some of it is for whoever reads the message of a failed test.
+#[derive(Clone, Debug)]
+#[allow(dead_code, reason = "shown in messages")]
+pub struct Served {
+    pub method: String,
+    pub range: Option<Range<u64>>,
+    /// Bytes of the body.
+    pub bytes: u64,
+    pub if_match: bool,
+    pub status: u16,
+    /// When it came, and when it was answered.
+    pub from: Instant,
+    pub to: Instant,
+}
+
+/// The server, on a port of its own that only this machine reaches.
+pub struct Server {
+    state: Arc<Mutex<State>>,
+    address: String,
+}
+
+impl Server {
+    pub fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State::default()));
+        let serving = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = Arc::clone(&serving);
+                thread::spawn(move || {
+                    // A client that goes away ends its connection, and nothing else.
+                    drop(serve(stream, &state));
+                });
+            }
+        });
+        Server { state, address }
+    }
+
+    pub fn url(&self, name: &str) -> String {
+        format!("{}/{name}", self.address)
+    }
+
+    /// Puts an object there, as another version than the one before.
+    pub fn put(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.state.lock().unwrap();
+        let version = state
+            .objects
+            .get(name)
+            .map_or(0, |object| object.version + 1);
+        let bytes = Arc::new(bytes);
+        state
+            .objects
+            .insert(name.to_owned(), Object { bytes, version });
+    }
+
+    /// Has the next requests go wrong, one each.
+    pub fn fail(&self, faults: &[Fault]) {
+        self.state.lock().unwrap().faults.extend_from_slice(faults);
+    }
+
+    /// How long every answer takes.
+    pub fn set_latency(&self, latency: Duration) {
+        self.state.lock().unwrap().latency = latency;
+    }
+
+    /// Has ranges that count from the end refused.
+    pub fn refuse_suffixes(&self) {
+        self.state.lock().unwrap().refuses_suffixes = true;
+    }
+
+    /// What was served since this was asked last.
+    pub fn take_log(&self) -> Vec<Served> {
+        std::mem::take(&mut self.state.lock().unwrap().log)
+    }
+}
+
+/// How many times something was waited for: requests that begin before the first of a round has
+/// ended are of that round.
+pub fn rounds(log: &[Served]) -> usize {
+    let mut log: Vec<_> = log.iter().collect();
+    log.sort_by_key(|served| served.from);
+    let mut rounds = 0;
+    let mut end: Option<Instant> = None;
+    for served in log {
+        if end.is_none_or(|end| served.from >= end) {
+            rounds += 1;
+            end = Some(served.to);
+        }
+        end = end.map(|end| end.min(served.to));
+    }
+    rounds
+}
+
+fn serve(stream: TcpStream, state: &Mutex<State>) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut stream = stream;
+    loop {
+        let mut request = String::new();
+        if reader.read_line(&mut request)? == 0 {
+            return Ok(());
+        }
+        let from = Instant::now();
+        let mut headers = HashMap::new();
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line)?;
+            let Some((name, value)) = line.trim_end().split_once(':') else {
+                break;
+            };
+            headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
+        }
+        if let Some(len) = headers
+            .get("content-length")
+            .and_then(|len| len.parse().ok())
+        {
+            std::io::copy(&mut reader.by_ref().take(len), &mut std::io::sink())?;
+        }
+        let mut words = request.split_whitespace();
+        let method = words.next().unwrap_or_default().to_owned();
+        let name = words
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches('/')
+            .to_owned();
+        let (object, fault, latency, refuses_suffixes) = {
+            let mut state = state.lock().unwrap();
+            let fault = (!state.faults.is_empty()).then(|| state.faults.remove(0));
+            let object = state.objects.get(&name).cloned();
+            (object, fault, state.latency, state.refuses_suffixes)
+        };
+        thread::sleep(latency);
+        if let Some(Fault::Slow(time)) = fault {
+            thread::sleep(time);
+        }
+        let mut answer = answer(object, &headers, fault, refuses_suffixes);
+        if method == "HEAD" {
+            answer.body = 0..0;
+        }
+        let body = &answer.bytes[answer.body.clone()];
+        let cut = match fault {
+            Some(Fault::Cut(at)) if at < body.len() => Some(at),
+            _ => None,
+        };
+        let sent = &body[..cut.unwrap_or(body.len())];
+        let served = Served {
+            method,
+            range: answer.range,
+            bytes: sent.len() as u64,
+            if_match: headers.contains_key("if-match"),
+            status: answer.status,
+            from,
+            to: Instant::now(),
+        };
+        state.lock().unwrap().log.push(served);
+        stream.write_all(answer.head.as_bytes())?;
+        stream.write_all(sent)?;
+        stream.flush()?;
+        if cut.is_some() {
+            return stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    bytes: Arc<Vec<u8>>,
+    body: Range<usize>,
+    range: Option<Range<u64>>,
+}
+
+fn answer(
+    object: Option<Object>,
+    headers: &HashMap<String, String>,
+    fault: Option<Fault>,
+    refuses_suffixes: bool,
+) -> Answer {
+    let none = |status: u16| Answer {
+        status,
+        head: format!("HTTP/1.1 {status} -\r\nContent-Length: 0\r\n\r\n"),
+        bytes: Arc::default(),
+        body: 0..0,
+        range: None,
+    };
+    if let Some(Fault::Status(status)) = fault {
+        return none(status);
+    }
+    let Some(Object { bytes, version }) = object else {
+        return none(404);
+    };
+    let e_tag = format!("\"version-{version}\"");
+    if headers
+        .get("if-match")
+        .is_some_and(|wanted| *wanted != e_tag)
+    {
+        return none(412);
+    }
+    let size = bytes.len() as u64;
+    let asked = headers
+        .get("range")
+        .and_then(|range| range.strip_prefix("bytes="));
+    let range = match asked.and_then(|range| range.split_once('-')) {
+        None => None,
+        Some(("", _)) if refuses_suffixes => return none(400),
+        Some(("", last)) => Some(size.saturating_sub(last.parse().unwrap())..size),
+        Some((first, "")) => Some(first.parse().unwrap()..size),
+        Some((first, last)) => {
+            let last: u64 = last.parse().unwrap();
+            Some(first.parse().unwrap()..size.min(last + 1))
+        }
+    };
+    if range.as_ref().is_some_and(|range| range.start >= range.end) {
+        return none(416);
+    }
+    let body = range.clone().unwrap_or(0..size);
+    let (status, of) = match &range {
+        Some(range) => (
+            206,
+            format!(
+                "Content-Range: bytes {}-{}/{size}\r\n",
+                range.start,
+                range.end - 1
+            ),
+        ),
+        None => (200, String::new()),
+    };
+    let len = body.end - body.start;
+    let head = format!(
+        "HTTP/1.1 {status} -\r\nContent-Length: {len}\r\n{of}ETag: {e_tag}\r\nLast-Modified: Sun, 22 Nov 2026 12:00:00 GMT\r\n\r\n"
+    );
+    let [start, end] = [body.start, body.end].map(|at| usize::try_from(at).unwrap());
+    Answer {
+        status,
+        head,
+        bytes,
+        body: start..end,
+        range,
+    }
+}
