@@ -1,5 +1,9 @@
 //! What is read of a source that answers slowly: both ends to open it, then what is asked for.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(
+    clippy::single_range_in_vec_init,
+    reason = "lists of ranges, some of them of one"
+)]
 
 mod merge_support;
 
@@ -40,6 +44,11 @@ impl Noted {
 
     fn take_reads(&self) -> Vec<Range<u64>> {
         std::mem::take(&mut self.reads.lock().unwrap())
+    }
+
+    fn forget(&self) {
+        self.take_reads();
+        self.take_told();
     }
 
     fn take_told(&self) -> Vec<Range<u64>> {
@@ -120,7 +129,7 @@ fn a_value_is_read_from_its_own_chunk() {
         let file = opened(&source);
         let begin = file.position(20).unwrap().chunk_begin().0;
         let end = file.position(21).unwrap().chunk_begin().0;
-        (source.take_reads(), source.take_told());
+        source.forget();
         let got = file.get(&"10[19].8".parse().unwrap()).unwrap();
         assert_eq!(got, value(19));
         let block = begin - begin % (64 << 10);
@@ -145,7 +154,7 @@ fn all_that_a_merge_reads_was_told_before_in_the_order_of_the_output() {
         let size = source.size().unwrap();
         let file = opened(&source);
         let ends = [0..HEAD.min(size), size.saturating_sub(TAIL)..size];
-        (source.take_reads(), source.take_told());
+        source.forget();
         let mut merged = Vec::new();
         file.merge_to(&mut merged, &MergeOptions::new()).unwrap();
         let told = source.take_told();
@@ -178,7 +187,8 @@ fn a_verification_tells_what_it_reads() {
 
 #[test]
 fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
-    let lies: [(&str, fn(&mut proto_splitter_core::proto::ChunkMetadata)); 4] = [
+    type Lie = fn(&mut proto_splitter_core::proto::ChunkMetadata);
+    let lies: [(&str, Lie); 4] = [
         ("where its record has 100000", |m| m.chunks[5].size -= 1),
         ("where its record has 100000", |m| {
             m.chunks[5].size = 1 << 40
