@@ -74,9 +74,9 @@ fn split(source: Vec<u8>, prefix: &Path, options: &SplitOptions) -> Result<PathB
 #[test]
 fn nothing_is_written_that_readers_would_refuse() {
     let folder = tempfile::tempdir().unwrap();
-    // More files than are opened at a time.
+    // More files than readers take.
     let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
-    let many: Vec<u8> = (0..700).flat_map(element).collect();
+    let many: Vec<u8> = (0..4200).flat_map(element).collect();
     let options = SplitOptions::new()
         .max_chunk_size(3100)
         .profile(Profile::Extended)
@@ -87,6 +87,28 @@ fn nothing_is_written_that_readers_would_refuse() {
     let most = format!("readers open {DEFAULT_MAX_FILES}");
     assert!(error.to_string().contains(&most), "{error}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
+    let message: Vec<u8> = (0..400).flat_map(element).collect();
+    let options = SplitOptions::new()
+        .max_chunk_size(3100)
+        .profile(Profile::Extended)
+        .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+        .compression(ChunkCompression::Fixed(Compression::None));
+    let main = split(message.clone(), &folder.path().join("m"), &options).unwrap();
+    let file = ChunkedFile::open(&main).unwrap();
+    assert!(file.record_files().count() > 300);
+    let options = MergeOptions::new();
+    assert!(file.merge_to_bytes(&options).unwrap() == message);
+    assert!(file.verify(&options).problems().is_empty());
+    // As the system counts them, where it does; other tests have some open, too.
+    if let Ok(open) = fs::read_dir("/proc/self/fd") {
+        assert!(open.count() < 200);
+    }
 }
 
 /// A message in several files, and the paths of those.
