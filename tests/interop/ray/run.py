@@ -116,7 +116,7 @@ def table(work: Path, source: Path) -> None:
     for at_once in (1, 2, 4):
         folder = work / f"at-once-{at_once}"
         folder.mkdir()
-        ray.init(num_cpus=at_once, log_to_driver=False)
+        ray.init(num_cpus=at_once, log_to_driver=False, include_dashboard=False)
         try:
             # The workers start with the first tasks.
             ray.get([ray.remote(lambda: None).remote() for _ in range(at_once)])
