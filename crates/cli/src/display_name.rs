@@ -18,6 +18,16 @@ pub(crate) fn name_copy(number: i32, name: &str) {
     given.insert(number, name.to_owned());
 }
 
+/// What temporary folders stand for, by their paths.
+static STAGED: LazyLock<Mutex<Vec<(String, String)>>> = LazyLock::new(Mutex::default);
+
+/// Notes what a temporary folder stands for.
+#[cfg(feature = "remote")]
+pub(crate) fn name_staged(folder: &str, called: &str) {
+    let mut staged = STAGED.lock().unwrap_or_else(PoisonError::into_inner);
+    staged.push((folder.to_owned(), called.to_owned()));
+}
+
 /// What a file is called in reports and errors.
 pub(crate) fn shown(file: &Path) -> String {
     by_given_names(&file.display().to_string())
@@ -34,6 +44,11 @@ pub(crate) fn by_given_names(message: &str) -> String {
         let name = number.and_then(|number: i32| given.get(&number));
         shown.push_str(name.map_or("standard input", String::as_str));
         shown.push_str(rest);
+    }
+    for (folder, called) in &*STAGED.lock().unwrap_or_else(PoisonError::into_inner) {
+        if shown.contains(folder) {
+            shown = shown.replace(folder, called);
+        }
     }
     shown
 }

@@ -2,7 +2,6 @@
 
 mod value;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use proto_splitter::merge::{ChunkStore, MergeOptions};
 use proto_splitter::path::{FieldPath, PathQuery};
 use proto_splitter::progress::Progress;
 use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened, member_names};
 
@@ -172,7 +172,7 @@ fn get_tensor(
 
 /// The path of the one value that a query means.
 pub(crate) fn find_one(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     query: &PathQuery,
 ) -> Result<FieldPath, Error> {
     let found = view.select_one(query, &member_names());
@@ -183,7 +183,7 @@ pub(crate) fn find_one(
 const MOST_NAMES: usize = 100_000;
 
 /// Adds to an error which name was meant by one that nothing has.
-fn with_meant(view: &MessageView<'_, File>, query: &PathQuery, error: Error) -> Error {
+fn with_meant(view: &MessageView<'_, impl ReadAt>, query: &PathQuery, error: Error) -> Error {
     if error.kind() != ErrorKind::InvalidPath {
         return error;
     }
@@ -254,7 +254,7 @@ fn to_target(
 }
 
 fn write(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     query: &PathQuery,
     args: &GetArgs,
     mut sink: &mut dyn Write,
@@ -292,7 +292,7 @@ fn shown_up_to(args: &GetArgs) -> usize {
 }
 
 /// The tensor that the value at a path is.
-fn tensor<'a>(view: &MessageView<'a, File>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
+fn tensor<'a>(view: &MessageView<'a, impl ReadAt + 'a>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
     let root = value::typed(view)?;
     let target = path.resolve(root)?;
     let message = target.kind.message();
@@ -330,7 +330,7 @@ fn array<'a>(opened: &'a Opened, name: &str) -> Result<TensorReader<'a>, Error> 
 
 /// Writes all values that a query leads to, one after the other, each by itself in memory.
 fn write_all(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     query: &PathQuery,
     args: &GetArgs,
     mut sink: &mut dyn Write,

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::input::{self, Form, Input};
 use crate::output::{Output, one_line};
 use crate::size;
-use crate::source;
+use crate::source::{self, Shared};
 use crate::split::shown_path;
 use crate::table::{Align, Table, facts};
 use crate::types::Types;
@@ -57,7 +57,7 @@ pub(crate) struct OtherFile {
 
 impl OtherFile {
     /// The files that a file says chunks are in.
-    pub(crate) fn all_of(file: &ChunkedFile) -> Vec<OtherFile> {
+    pub(crate) fn all_of(file: &ChunkedFile<Shared>) -> Vec<OtherFile> {
         let named = file.trailer().metadata().files.iter();
         let of = |file: &ExternalFile| OtherFile {
             file: file.path.clone(),

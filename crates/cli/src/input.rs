@@ -13,6 +13,7 @@ use proto_splitter::formats::{ALL, Candidate, Format};
 use crate::args::CompanionArgs;
 use crate::display_name::{OPENED_BY, name_copy};
 use crate::failure::Failure;
+use crate::remote;
 
 pub(crate) use crate::display_name::shown;
 
@@ -161,6 +162,10 @@ impl Input {
 pub(crate) fn find(named: &Path) -> Result<Input, Failure> {
     if is_standard(named) {
         return standard_input();
+    }
+    if remote::is_url(named) {
+        // Others were copied before.
+        return Ok(Input::new(named.to_owned(), Form::Chunked, None));
     }
     let metadata = match fs::metadata(named) {
         Ok(metadata) => Some(metadata),

@@ -18,7 +18,7 @@ use crate::args::{LayoutArgs, SchemaArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
 use crate::output::Output;
-use crate::source::{self, other_files};
+use crate::source::{self, Shared, other_files};
 
 /// Where the chunks of a record file are cut into blocks.
 const BLOCK: u64 = 64 << 10;
@@ -166,7 +166,7 @@ impl Report {
 
 /// What is known of a file while its chunks are gone through.
 struct Walk<'a> {
-    chunked: Option<&'a ChunkedFile>,
+    chunked: Option<&'a ChunkedFile<Shared>>,
     blocks: bool,
     progress: Progress,
 }

@@ -44,6 +44,11 @@ mod pieces;
 mod print_schema;
 mod printed;
 mod progress;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(not(feature = "remote"))]
+#[path = "remote/absent.rs"]
+mod remote;
 mod rewrite;
 mod samediff;
 mod schema;
@@ -133,7 +138,7 @@ where
     let mut output = Output::new(stdout, stderr).on(terminal).until(interrupt);
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     let ended = match Cli::try_parse_from(&args) {
-        Ok(cli) => execute(&cli, &mut output),
+        Ok(mut cli) => execute(&mut cli, &mut output),
         Err(error) => return explain::explain(&error, &args, &mut output),
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
@@ -147,12 +152,15 @@ where
     })
 }
 
-fn execute(cli: &Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
+fn execute(cli: &mut Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
     verbose::show(cli.verbose);
     output.be_as(cli);
-    printed::run(&cli.command, output, |output| {
+    let staged = remote::stage(&mut cli.command, output)?;
+    let exit = printed::run(&cli.command, output, |output| {
         execute_one(&cli.command, output)
-    })
+    })?;
+    staged.finish(output)?;
+    Ok(exit)
 }
 
 fn execute_one(command: &Command, output: &mut Output<'_>) -> Result<Exit, Failure> {

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use proto_splitter::atomic::AtomicFile;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::merge::{MergeOptions, Merged, Merger};
 use proto_splitter::parts::PartsPlan;
@@ -20,6 +21,7 @@ use crate::fingerprint::note_refusal;
 use crate::in_parts;
 use crate::input::{self, Form, Input, PLAIN, STANDARD, with_extension};
 use crate::output::Output;
+use crate::remote;
 use crate::size;
 use crate::source;
 use crate::types::Types;
@@ -74,6 +76,12 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     if let Some(path) = &in_parts.plan_only {
         let plan = plan(args, &input, &options)?;
         return in_parts::write_plan(&plan, path, args.json, output);
+    }
+    if input.form == Form::Chunked
+        && (remote::is_url(&input.file) || remote::is_url(args.output()))
+        && !streams
+    {
+        return from_or_to_store(&input, args, &options, output);
     }
     if streams {
         return to_standard_output(&input, &options, output);
@@ -131,6 +139,43 @@ fn plan(args: &MergeArgs, input: &Input, options: &MergeOptions) -> Result<Parts
     let plan = PartsPlan::merge(&input.file, args.output(), &options, parts);
     plan.map_err(|error| Failure::of(&input.file, &error))
 }
+
+/// Merges a file, of which one end is in a store.
+fn from_or_to_store(
+    input: &Input,
+    args: &MergeArgs,
+    options: &MergeOptions,
+    output: &mut Output<'_>,
+) -> Result<Exit, Failure> {
+    let failed = |error: Error| Failure::of(&input.file, &error);
+    let file = source::chunked(input, &options.limits)?;
+    let merged = if remote::is_url(args.output()) {
+        let size = file.trailer().metadata().source_size.unwrap_or(0);
+        let mut target = remote::Target::create(args.output(), args.force, size)?;
+        let merged = file.merge_to(&mut target, options).map_err(failed)?;
+        target.finish()?;
+        merged
+    } else {
+        let mut target = AtomicFile::create(args.output(), args.force)?;
+        let mut sink = io::BufWriter::with_capacity(GATHER, target.as_file_mut());
+        let merged = file.merge_to(&mut sink, options).map_err(failed)?;
+        let flushed = io::Write::flush(&mut sink);
+        flushed.map_err(|error| Failure::io(args.output(), &error))?;
+        drop(sink);
+        options.progress.check()?;
+        target.commit()?;
+        merged
+    };
+    if let Some(warning) = warning(args.output(), merged.size) {
+        output.note(warning);
+    }
+    let report = Report::new(args.output(), input, merged, options);
+    output.report(args.json, &report, |report, _| report.text())?;
+    Ok(Exit::Done)
+}
+
+/// How much is gathered for a write to a file.
+const GATHER: usize = 1 << 20;
 
 /// Writes the message to standard output, and nothing else.
 fn to_standard_output(

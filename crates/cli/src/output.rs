@@ -7,6 +7,7 @@ use proto_splitter::progress::Progress;
 use serde::Serialize;
 
 use crate::args::{Cli, Shown};
+use crate::display_name::by_given_names;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Line;
@@ -24,6 +25,8 @@ pub(crate) struct Output<'a> {
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
+    /// What is said once all is where it belongs.
+    held: Option<Vec<u8>>,
     /// Only errors are said beside the results.
     quiet: bool,
     line: Line,
@@ -39,6 +42,7 @@ impl<'a> Output<'a> {
             failed: None,
             terminal: Terminal::none(),
             interrupt: Interrupt::new(),
+            held: None,
             quiet: false,
             line: Line::default(),
         }
@@ -121,6 +125,21 @@ impl<'a> Output<'a> {
         self.terminal.width()
     }
 
+    /// Keeps results back until they are released.
+    #[cfg(feature = "remote")]
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Prints what was kept back.
+    #[cfg(feature = "remote")]
+    pub(crate) fn release(&mut self) -> Result<(), Failure> {
+        match self.held.take() {
+            Some(held) => self.write_out(|stdout| stdout.write_all(&held)),
+            None => Ok(()),
+        }
+    }
+
     /// Prints a result as it is.
     pub(crate) fn print(&mut self, text: &str) -> Result<(), Failure> {
         self.write_out(|stdout| stdout.write_all(text.as_bytes()))
@@ -138,7 +157,7 @@ impl<'a> Output<'a> {
             return self.json(report);
         }
         let width = self.width();
-        self.print(&harmless(&text(report, width)))
+        self.print(&harmless(&by_given_names(&text(report, width))))
     }
 
     /// Reports that something was done or is in order: what nobody needs to be told who asked for
@@ -157,8 +176,10 @@ impl<'a> Output<'a> {
 
     /// Prints a result as one line of JSON.
     pub(crate) fn json(&mut self, report: &impl Serialize) -> Result<(), Failure> {
+        let json = serde_json::to_string(report).map_err(|error| refused(&error.into()))?;
+        let json = by_given_names(&json);
         self.write_out(|stdout| {
-            serde_json::to_writer(&mut *stdout, report)?;
+            stdout.write_all(json.as_bytes())?;
             stdout.write_all(b"\n")
         })
     }
@@ -177,7 +198,7 @@ impl<'a> Output<'a> {
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",
-            without_numbers(&one_line(&message.to_string()))
+            without_numbers(&one_line(&by_given_names(&message.to_string())))
         );
     }
 
@@ -199,6 +220,9 @@ impl<'a> Output<'a> {
         self.make_room();
         if self.closed {
             return Ok(());
+        }
+        if let Some(held) = &mut self.held {
+            return write(held).map_err(|error| refused(&error));
         }
         match write(self.stdout) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {

@@ -2,23 +2,29 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::ALL;
 use proto_splitter::merge::{Limits, MergeOptions};
 use proto_splitter::progress::Progress;
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
-use proto_splitter::{OpenOptions, Opened};
+use proto_splitter::{Error, ErrorKind, OpenOptions, Opened};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::input::{Form, Input};
+use crate::remote;
 use crate::types::Types;
+
+/// What a file in chunks is read from: a file, or an object in a store.
+pub(crate) type Shared = Arc<dyn ReadAt>;
 
 /// A message that is open.
 pub(crate) enum Source {
-    Chunked(Box<ChunkedFile>),
-    Plain(File),
+    Chunked(Box<ChunkedFile<Shared>>),
+    Plain(Shared),
     /// Put together from several files by its format.
     Assembled(Box<Opened>),
 }
@@ -42,7 +48,7 @@ impl Source {
             return Ok(Source::Assembled(Box::new(opened)));
         }
         File::open(&input.file)
-            .map(Source::Plain)
+            .map(|file| Source::Plain(Arc::new(file)))
             .map_err(|error| Failure::io(&input.file, &error))
     }
 
@@ -73,13 +79,17 @@ impl Source {
     pub(crate) fn view(
         &self,
         options: MergeOptions,
-    ) -> Result<MessageView<'_, File>, proto_splitter::Error> {
+    ) -> Result<MessageView<'_, Shared>, proto_splitter::Error> {
         let view = match self {
             Source::Chunked(file) => file.view(options),
             Source::Plain(file) => MessageView::of_plain(file, options)?,
             Source::Assembled(opened) => match opened.plain() {
-                Some((bytes, _)) => MessageView::of_reader(&**bytes, options)?,
-                None => opened.view()?,
+                Some((bytes, _)) => MessageView::of_plain(bytes, options)?,
+                // Those without a message were refused when they were opened.
+                None => {
+                    let message = "there is no message";
+                    return Err(Error::new(ErrorKind::InvalidConfig, message));
+                }
             },
         };
         view.check_type()?;
@@ -210,12 +220,15 @@ pub(crate) fn check_apart<P: AsRef<Path>>(
 }
 
 /// A message in chunks, which is opened nowhere else.
-pub(crate) fn chunked(input: &Input, limits: &Limits) -> Result<ChunkedFile, Failure> {
-    ChunkedFile::open_with(&input.file, limits).map_err(|error| Failure::of(&input.file, &error))
+pub(crate) fn chunked(input: &Input, limits: &Limits) -> Result<ChunkedFile<Shared>, Failure> {
+    if remote::is_url(&input.file) {
+        return remote::chunked(&input.file, limits);
+    }
+    ChunkedFile::open_shared(&input.file, limits).map_err(|error| Failure::of(&input.file, &error))
 }
 
 /// The other files that have chunks of one, in the order that its trailer counts them in.
-pub(crate) fn other_files(input: &Input, file: &ChunkedFile) -> Vec<PathBuf> {
+pub(crate) fn other_files(input: &Input, file: &ChunkedFile<Shared>) -> Vec<PathBuf> {
     // Beside the file itself, not beside a link to it.
     let is_link = fs::symlink_metadata(&input.file).is_ok_and(|file| file.is_symlink());
     let real = is_link

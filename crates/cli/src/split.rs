@@ -24,6 +24,8 @@ use crate::input::{
     self, CHUNKED, Form, Input, PLAIN, STANDARD, check_file, prefix_of, shown, with_extension,
 };
 use crate::output::Output;
+use crate::remote;
+use crate::size;
 use crate::source;
 use crate::types::{Splitter, Types};
 
@@ -54,6 +56,14 @@ pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Fai
     };
     if let Some(path) = &in_parts.plan_only {
         return in_parts::write_plan(&job.plan(args)?, path, args.json, output);
+    }
+    if let Some(target) = args
+        .output
+        .as_deref()
+        .filter(|output| remote::is_url(output))
+        && !args.dry_run
+    {
+        return job.to_store(args, target, output);
     }
     let report = match (args.dry_run, streams) {
         (true, _) => job.dry_run(args)?,
@@ -86,6 +96,15 @@ fn check_streams(args: &SplitArgs) -> Result<(), Failure> {
         return refuse("--json: standard output is where the file goes");
     }
     Ok(())
+}
+
+/// What was written to a store.
+#[derive(Debug, serde::Serialize)]
+struct StoreReport {
+    output: String,
+    input: String,
+    input_bytes: u64,
+    split: bool,
 }
 
 /// A message to be split, and where to.
@@ -264,6 +283,40 @@ impl Job {
             .as_deref()
             .is_some_and(|output| !same_file(output, args.input()));
         Ok(Report::of_plan(&plan, &self.source, output, written))
+    }
+
+    /// Writes the file to a store.
+    fn to_store(
+        &self,
+        args: &SplitArgs,
+        target: &Path,
+        output: &mut Output<'_>,
+    ) -> Result<Exit, Failure> {
+        let failed = |error| Failure::of(&self.file, &error);
+        let plan = self.splitter.plan(&self.source, &self.options);
+        let extension = match plan.map_err(failed)?.is_split() {
+            true => CHUNKED,
+            false => PLAIN,
+        };
+        let path = with_extension(&prefix_of(target), extension);
+        let mut target = remote::Target::create(&path, args.force, self.source.size())?;
+        let written = self
+            .splitter
+            .write_to_with(&self.source, &mut target, &self.options)
+            .map_err(failed)?;
+        target.finish()?;
+        let text = |_: &StoreReport, _| {
+            let (path, size) = (path.display(), size::show(written.source_size));
+            format!("{path}: {size} split\n")
+        };
+        let report = StoreReport {
+            output: path.display().to_string(),
+            input: shown(args.input()),
+            input_bytes: written.source_size,
+            split: written.is_split,
+        };
+        output.report(args.json, &report, text)?;
+        Ok(Exit::Done)
     }
 
     /// Writes the file to standard output, and nothing else.

@@ -10,7 +10,6 @@ mod squarify;
 mod text;
 
 use std::collections::{BinaryHeap, HashSet};
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
@@ -19,6 +18,7 @@ use proto_splitter::atomic::AtomicFile;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::PathQuery;
 use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened, member_names};
 
@@ -191,7 +191,7 @@ fn measure(
 
 /// Measures the largest members, and the largest in these, each by itself.
 fn enter(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     tree: &SizeTree,
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<Entered, Error> {
@@ -241,7 +241,7 @@ fn failure(file: &Path, typed: &str, root: Option<&MessageDescriptor>, error: &E
 }
 
 /// What a query means that the message has to be looked at for.
-fn found(view: &MessageView<'_, File>, query: &PathQuery) -> Result<TreePlace, Error> {
+fn found(view: &MessageView<'_, impl ReadAt>, query: &PathQuery) -> Result<TreePlace, Error> {
     let root = view.descriptor();
     let (front, _) = query.singular();
     let rest = query.as_str().get(front.as_str().len()..);
@@ -250,7 +250,7 @@ fn found(view: &MessageView<'_, File>, query: &PathQuery) -> Result<TreePlace, E
 }
 
 fn walk(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     place: &TreePlace,
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<SizeTree, Error> {

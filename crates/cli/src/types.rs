@@ -12,6 +12,7 @@ use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::input::{Form, Input, recognize};
 use crate::schema;
+use crate::source::Shared;
 use crate::suggest;
 
 /// What is to be done about a type that a file says, but nobody knows.
@@ -91,7 +92,7 @@ impl Types {
     pub(crate) fn of_chunked(
         &self,
         path: &Path,
-        file: &ChunkedFile,
+        file: &ChunkedFile<Shared>,
     ) -> Result<Option<MessageDescriptor>, Failure> {
         match self.of_file(path, file.trailer().message_type()) {
             Some(known) => Ok(Some(known)),

@@ -1,12 +1,12 @@
 //! Values as JSON and as text.
 
-use std::fs::File;
 use std::io::Write;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, Select, Step, TargetKind};
 use proto_splitter::schema::check_decoded_size;
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter::{Error, ErrorKind};
@@ -20,7 +20,7 @@ const MAX_SHOWN_MEMORY: u64 = 512 << 20;
 
 /// The value at a path as protobuf's JSON mapping has it.
 pub(super) fn json(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     path: &FieldPath,
     most: usize,
 ) -> Result<Value, Error> {
@@ -32,7 +32,7 @@ pub(super) fn json(
 /// Writes the value at a path: a message in text format; a string as it is; another value as JSON
 /// has it, without quotes. Without a type it is a guess.
 pub(super) fn text(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     path: &FieldPath,
     most: usize,
     sink: &mut impl Write,
@@ -45,7 +45,7 @@ pub(super) fn text(
 }
 
 fn untyped(
-    view: &MessageView<'_, File>,
+    view: &MessageView<'_, impl ReadAt>,
     path: &FieldPath,
     most: usize,
     sink: &mut impl Write,
@@ -97,7 +97,7 @@ fn shorten(value: &mut Value, most: usize) {
 }
 
 /// The type of the whole message, without which a value is but bytes.
-pub(super) fn typed<'a>(view: &'a MessageView<'_, File>) -> Result<&'a MessageDescriptor, Error> {
+pub(super) fn typed<'a>(view: &'a MessageView<'_, impl ReadAt>) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
             "without the message's type there is only --format binary and text; --message TYPE says it, and --proto FILE what is in it";

@@ -8,7 +8,6 @@ use std::thread;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::Opened;
-use proto_splitter::container::ChunkedFile;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::wire::StreamInput;
 
@@ -16,6 +15,7 @@ use super::against::Compare;
 use super::deep::{self, Parsed};
 use crate::failure::Failure;
 use crate::input::{Form, Input};
+use crate::source;
 
 /// How many pieces may wait for the parser.
 const QUEUE: usize = 8;
@@ -114,7 +114,7 @@ fn produce(whole: &Whole<'_>, options: &MergeOptions, sink: &mut Tee<'_>) -> Res
     };
     match input.form {
         Form::Chunked => {
-            let file = ChunkedFile::open_with(&input.file, &options.limits).map_err(failed)?;
+            let file = source::chunked(input, &options.limits)?;
             file.merge_to(sink, options).map_err(failed)?;
         }
         Form::Plain => {

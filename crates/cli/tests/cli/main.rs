@@ -35,6 +35,7 @@ mod samediff;
 mod schemas;
 mod split;
 mod standard_streams;
+mod stores;
 mod system;
 mod tensors;
 mod tree;

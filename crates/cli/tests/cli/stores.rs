@@ -1,0 +1,105 @@
+//! Arguments that are URLs of objects. The store `memory://` is that of this process.
+
+use std::fs;
+
+use protosplit_cli::Exit;
+
+use crate::support::{Dir, fixture, run};
+
+/// A file in chunks and what it was split from, both in a folder, and the same file in a store.
+fn split_to(dir: &Dir, name: &str) -> (std::path::PathBuf, std::path::PathBuf, String) {
+    let source = dir.path("saved_model.pb");
+    fs::copy(fixture("functions_consts/saved_model.pb"), &source).unwrap();
+    let here = dir.path("here");
+    let there = format!("memory:///{name}/there");
+    for output in [here.as_path(), there.as_ref()] {
+        run([
+            &"split",
+            &source,
+            &"-o",
+            &output,
+            &"--max-chunk-size",
+            &"10KiB",
+            &"--value-chunk-size",
+            &"1KiB",
+            &"--json",
+        ])
+        .json();
+    }
+    (source, dir.path("here.cpb"), format!("{there}.cpb"))
+}
+
+#[test]
+fn what_reads_a_file_in_chunks_reads_an_object_alike() {
+    let dir = Dir::new();
+    let (_, here, there) = split_to(&dir, "alike");
+    for command in ["ls", "info", "tree", "verify", "tensors", "layout"] {
+        let [of_file, of_object] = [here.to_str().unwrap(), &there]
+            .map(|file| run([&command, &file]).ok().replace(file, "F"));
+        assert_eq!(of_file, of_object, "{command}");
+    }
+    for path in ["saved_model_schema_version", "meta_graphs[0].meta_info_def"] {
+        let [of_file, of_object] =
+            [here.to_str().unwrap(), &there].map(|file| run([&"get", &file, &path]).ok());
+        assert_eq!(of_file, of_object, "{path}");
+    }
+}
+
+#[test]
+fn a_merge_goes_from_and_to_a_store() {
+    let dir = Dir::new();
+    let (source, here, there) = split_to(&dir, "merged");
+    let wanted = fs::read(source).unwrap();
+    let file = dir.path("from_store.pb");
+    run([&"merge", &there, &"-o", &file]).ok();
+    assert!(fs::read(&file).unwrap() == wanted);
+    for (at, input) in [here.to_str().unwrap(), &there].into_iter().enumerate() {
+        let url = format!("memory:///merged/back{at}.pb");
+        run([&"merge", &input, &"-o", &url]).ok();
+        let failed = run([&"merge", &input, &"-o", &url]).failed(Exit::Usage);
+        assert_eq!(
+            failed,
+            format!("{url}: the object is there already (--force replaces it)")
+        );
+        run([&"merge", &input, &"-o", &url, &"--force"]).ok();
+        run([&"verify", &there, &"--against", &url]).ok();
+    }
+}
+
+#[test]
+fn a_message_in_a_store_is_split_and_a_folder_is_converted() {
+    let dir = Dir::new();
+    let (source, _, _) = split_to(&dir, "split");
+    let model = dir.path("model");
+    fs::create_dir(&model).unwrap();
+    fs::copy(&source, model.join("saved_model.pb")).unwrap();
+    let (small, whole) = ("memory:///split/small", "memory:///split/whole");
+    run([&"convert", &model, &small, &"--to", &"cpb"]).ok();
+    let report = run([&"ls", &format!("{small}/saved_model.cpb"), &"--json"]).json();
+    assert_eq!(report["split"], true);
+    run([&"convert", &small, &whole, &"--to", &"pb"]).ok();
+    let url = format!("{whole}/saved_model.pb");
+    run([
+        &"split",
+        &url,
+        &"-o",
+        &"memory:///split/again",
+        &"--max-chunk-size",
+        &"10KiB",
+    ])
+    .ok();
+    let back = dir.path("again.pb");
+    run([&"merge", &"memory:///split/again.cpb", &"-o", &back]).ok();
+    assert!(fs::read(back).unwrap() == fs::read(source).unwrap());
+}
+
+#[test]
+fn errors_name_what_was_given() {
+    let missing = run([&"ls", &"memory:///nothing/here"]).failed(Exit::Usage);
+    assert_eq!(missing, "memory:///nothing/here: no such object");
+    let dir = Dir::new();
+    let (_, here, _) = split_to(&dir, "errors");
+    let url = "http://localhost:9/m.pb";
+    let refused = run([&"merge", &here, &"-o", &url]).failed(Exit::Usage);
+    assert_eq!(refused, format!("{url}: a web server is only read from"));
+}

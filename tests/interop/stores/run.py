@@ -1,0 +1,188 @@
+"""Runs each verb of the command on objects of an S3 server, and compares what it gives with what it gives of files.
+
+The server is moto's, in this process and on the loopback address. It counts the requests of each verb and the bytes that
+came back, which a table shows at the end.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import threading
+
+import boto3
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+MIB = 1 << 20
+
+
+class Counter:
+    """A WSGI application that counts what goes through it."""
+
+    def __init__(self, app):
+        self.app = app
+        self.lock = threading.Lock()
+        self.take()
+
+    def take(self):
+        with self.lock:
+            counted = getattr(self, "counted", None)
+            self.counted = {"requests": 0, "bytes": 0, "uploaded": 0, "methods": []}
+            return counted
+
+    def __call__(self, environ, start_response):
+        body = self.app(environ, start_response)
+        pieces = list(body)
+        if hasattr(body, "close"):
+            body.close()
+        with self.lock:
+            self.counted["requests"] += 1
+            self.counted["bytes"] += sum(map(len, pieces))
+            self.counted["uploaded"] += int(environ.get("CONTENT_LENGTH") or 0)
+            self.counted["methods"].append(environ["REQUEST_METHOD"])
+        return pieces
+
+
+def message(size):
+    """A serialized tensorflow.GraphDef of constants with 2 MiB each, which don't compress."""
+
+    def field(number, payload):
+        return varint(number << 3 | 2) + varint(len(payload)) + payload
+
+    def varint(value):
+        out = bytearray()
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        out.append(value)
+        return bytes(out)
+
+    nodes = []
+    for at in range(max(1, size // (2 * MIB))):
+        tensor = varint(1 << 3) + varint(1) + field(4, os.urandom(2 * MIB))
+        entry = field(1, b"value") + field(2, field(8, tensor))
+        nodes.append(field(1, field(1, b"node%d" % at) + field(2, b"Const") + field(5, entry)))
+    return b"".join(nodes)
+
+
+class Checks:
+    def __init__(self, protosplit, endpoint, counter):
+        self.protosplit = protosplit
+        self.counter = counter
+        self.env = {
+            **os.environ,
+            "AWS_ENDPOINT_URL": endpoint,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }
+        self.rows = []
+        self.failed = 0
+        self.passed = 0
+
+    def run(self, *args, status=0):
+        ran = subprocess.run([self.protosplit, *map(str, args)], env=self.env, capture_output=True)
+        if ran.returncode != status:
+            raise AssertionError(f"{args}: status {ran.returncode}: {ran.stderr.decode()}")
+        return ran.stdout if status == 0 else ran.stderr
+
+    def count(self, name, *args, **more):
+        self.counter.take()
+        out = self.run(*args, **more)
+        counted = self.counter.take()
+        self.rows.append((name, counted["requests"], counted["bytes"], counted["uploaded"]))
+        return out, counted
+
+    def check(self, name, holds, detail=""):
+        if holds:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED {name} {detail}")
+
+
+def verbs(checks, folder, store, size):
+    model = folder / "graph.pb"
+    model.write_bytes(message(size))
+    typed = ["--message", "tensorflow.GraphDef"]
+    url = "s3://models/some/graph"
+    checks.count("split to a store", "split", model, "-o", url, "--max-chunk-size", "4MiB", *typed)
+    checks.run("split", model, "-o", folder / "graph", "--max-chunk-size", "4MiB", *typed)
+    here, there = folder / "graph.cpb", url + ".cpb"
+    held = store.get_object(Bucket="models", Key="some/graph.cpb")["Body"].read()
+    checks.check("a split gives the same bytes", held == here.read_bytes())
+    error = checks.run("split", model, "-o", url, "--max-chunk-size", "4MiB", *typed, status=2)
+    checks.check("nothing is overwritten", b"is there already" in error, error)
+
+    for verb in ("ls", "tree", "verify"):
+        got, _ = checks.count(verb, verb, there, "--json")
+        want = checks.run(verb, here, "--json")
+        [got, want] = [json.loads(report) for report in (got, want)]
+        for report in (got, want):
+            report.pop("file", None)
+        checks.check(f"{verb} is the same", got == want)
+    out, counted = checks.count("get of 2 MiB", "get", there, 'node[1].attr["value"].tensor.tensor_content', "--format", "binary")
+    want = checks.run("get", here, 'node[1].attr["value"].tensor.tensor_content', "--format", "binary")
+    checks.check("a value is the same", out == want and len(want) == 2 * MIB)
+    most = 1.1 * 2 * MIB + 320 * 1024
+    checks.check("a value takes its bytes and the ends", counted["bytes"] <= most, counted["bytes"])
+
+    checks.count("merge to a file", "merge", there, "-o", folder / "back.pb")
+    checks.check("a merge gives the same bytes", (folder / "back.pb").read_bytes() == model.read_bytes())
+    checks.count("merge to a store", "merge", there, "-o", "s3://models/some/back.pb")
+    held = store.get_object(Bucket="models", Key="some/back.pb")["Body"].read()
+    checks.check("a merge to a store gives the same bytes", held == model.read_bytes())
+    checks.count("tensors", "tensors", there)
+
+    small = "s3://models/small"
+    saved = folder / "saved"
+    (saved / "variables").mkdir(parents=True)
+    (saved / "saved_model.pb").write_bytes(b"\x08\x01")
+    (saved / "variables" / "variables.data-00000-of-00001").write_bytes(os.urandom(3 * MIB))
+    checks.count("convert a folder", "convert", saved, small, "--to", "pb")
+    listed = store.list_objects_v2(Bucket="models", Prefix="small/")["Contents"]
+    keys = sorted(item["Key"] for item in listed)
+    wanted = ["small/saved_model.pb", "small/variables/variables.data-00000-of-00001"]
+    checks.check("a folder is there with its variables", [key for key in keys if "fingerprint" not in key] == wanted, keys)
+    checks.count("convert back", "convert", small, folder / "again", "--to", "pb")
+    data = "variables/variables.data-00000-of-00001"
+    checks.check("and back", (folder / "again" / data).read_bytes() == (saved / data).read_bytes())
+
+    error = checks.run("ls", "s3://models/nothing", status=2)
+    checks.check("what isn't there is named", b"s3://models/nothing: no such object" in error, error)
+    uploads = store.list_multipart_uploads(Bucket="models").get("Uploads", [])
+    checks.check("no upload is left", uploads == [], uploads)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--protosplit", required=True)
+    parser.add_argument("--size", type=int, default=40, help="MiB of the message")
+    args = parser.parse_args()
+    counter = Counter(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, counter, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    store = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id="key",
+        aws_secret_access_key="secret",
+        region_name="us-east-1",
+    )
+    store.create_bucket(Bucket="models")
+    checks = Checks(args.protosplit, endpoint, counter)
+    with tempfile.TemporaryDirectory() as folder:
+        verbs(checks, pathlib.Path(folder), store, args.size * MIB)
+    print(f"{'verb':24} {'requests':>8} {'MiB down':>9} {'MiB up':>8}   of a message of {args.size} MiB")
+    for name, requests, down, up in checks.rows:
+        print(f"{name:24} {requests:8} {down / MIB:9.2f} {up / MIB:8.2f}")
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    server.shutdown()
+    raise SystemExit(checks.failed > 0)
+
+
+main()
