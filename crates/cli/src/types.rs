@@ -6,13 +6,13 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::Result;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{ALL, Format};
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{ComposableSplitter, SplitContext};
 
 use crate::args::SchemaArgs;
 use crate::failure::Failure;
 use crate::input::{Form, Input, recognize};
 use crate::schema;
-use crate::source::Shared;
 use crate::suggest;
 
 /// What is to be done about a type that a file says, but nobody knows.
@@ -89,10 +89,10 @@ impl Types {
 
     /// As [`of_file`](Self::of_file) for a file in chunks, or else the one that the file brings
     /// along.
-    pub(crate) fn of_chunked(
+    pub(crate) fn of_chunked<S: ReadAt>(
         &self,
         path: &Path,
-        file: &ChunkedFile<Shared>,
+        file: &ChunkedFile<S>,
     ) -> Result<Option<MessageDescriptor>, Failure> {
         match self.of_file(path, file.trailer().message_type()) {
             Some(known) => Ok(Some(known)),

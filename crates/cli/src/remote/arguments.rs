@@ -49,7 +49,7 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             outputs.extend(&mut args.svg);
         }
         Command::Verify(args) => {
-            inputs.push(&mut args.file);
+            inputs.extend(&mut args.file);
             inputs.extend(&mut args.against);
             reads_in_place = true;
         }
@@ -105,10 +105,28 @@ pub(super) fn arguments(command: &mut Command) -> Arguments<'_> {
             outputs.push(&mut args.output);
         }
         Command::Replace(args) => {
-            inputs.extend([&mut args.file, &mut args.with]);
+            inputs.push(&mut args.file);
+            inputs.extend(&mut args.value.with);
             outputs.push(&mut args.output);
         }
-        _ => {}
+        Command::Remove(args) => {
+            inputs.push(&mut args.file);
+            outputs.push(&mut args.editing.output);
+        }
+        Command::Insert(args) => {
+            inputs.push(&mut args.file);
+            inputs.extend(&mut args.value.with);
+            outputs.push(&mut args.editing.output);
+        }
+        Command::Strip(args) => {
+            inputs.push(&mut args.file);
+            outputs.push(&mut args.editing.output);
+        }
+        Command::Edit(args) => {
+            inputs.push(&mut args.file);
+            outputs.push(&mut args.editing.output);
+        }
+        Command::SameDiff(_) | Command::Completions(_) | Command::Man(_) => {}
     }
     outputs.retain(|output| is_url(output));
     Arguments {
