@@ -10,8 +10,8 @@ use proto_splitter::formats::ALL;
 use proto_splitter::merge::{ChunkStore, MergeOptions};
 use proto_splitter::path::{FieldPath, PathQuery};
 use proto_splitter::progress::Progress;
-use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
 use proto_splitter::record_file::ReadAt;
+use proto_splitter::tensor::{DType, Location, TensorReader, strings_at, tensor_at};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened, member_names};
 
@@ -292,7 +292,10 @@ fn shown_up_to(args: &GetArgs) -> usize {
 }
 
 /// The tensor that the value at a path is.
-fn tensor<'a>(view: &MessageView<'a, impl ReadAt + 'a>, path: &FieldPath) -> Result<TensorReader<'a>, Error> {
+fn tensor<'a>(
+    view: &MessageView<'a, impl ReadAt + 'a>,
+    path: &FieldPath,
+) -> Result<TensorReader<'a>, Error> {
     let root = value::typed(view)?;
     let target = path.resolve(root)?;
     let message = target.kind.message();

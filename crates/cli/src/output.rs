@@ -66,6 +66,7 @@ impl<'a> Output<'a> {
             closed: false,
             abandoned: false,
             failed: None,
+            held: None,
             terminal: Terminal::none(),
             interrupt: self.interrupt.clone(),
             quiet: self.quiet,

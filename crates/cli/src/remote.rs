@@ -53,7 +53,10 @@ fn opened(named: &Path) -> io::Result<Arc<ObjectReader>> {
 }
 
 /// A message in chunks in a store, which is read where it is.
-pub(crate) fn chunked(named: &Path, limits: &Limits) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
+pub(crate) fn chunked(
+    named: &Path,
+    limits: &Limits,
+) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
     let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
     let file = open_chunked(reader, limits, &ReadOptions::new());
     file.map_err(|error| Failure::of(named, &error))

@@ -17,8 +17,8 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::PathQuery;
-use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
 use proto_splitter::record_file::ReadAt;
+use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
 use proto_splitter::view::MessageView;
 use proto_splitter::{Error, ErrorKind, Opened, member_names};
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor, SerializeOptions};
 use proto_splitter::bytes::Bytes;
 use proto_splitter::path::{FieldPath, Select, Step, TargetKind};
-use proto_splitter::schema::check_decoded_size;
 use proto_splitter::record_file::ReadAt;
+use proto_splitter::schema::check_decoded_size;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{FieldNumber, WireType, put_varint, tag};
 use proto_splitter::{Error, ErrorKind};
@@ -97,7 +97,9 @@ fn shorten(value: &mut Value, most: usize) {
 }
 
 /// The type of the whole message, without which a value is but bytes.
-pub(super) fn typed<'a>(view: &'a MessageView<'_, impl ReadAt>) -> Result<&'a MessageDescriptor, Error> {
+pub(super) fn typed<'a>(
+    view: &'a MessageView<'_, impl ReadAt>,
+) -> Result<&'a MessageDescriptor, Error> {
     view.descriptor().ok_or_else(|| {
         let message =
             "without the message's type there is only --format binary and text; --message TYPE says it, and --proto FILE what is in it";
