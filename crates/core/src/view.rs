@@ -40,7 +40,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use crate::error::undecodable;
-use crate::merge::{Memory, MergeOptions, PlanInput, RecordStore, fill, plan_part};
+use crate::merge::{Memory, MergeOptions, PlanInput, RecordStore, fill, plan, plan_part};
 use crate::path::{FieldPath, TargetKind, check_field};
 use crate::progress::Progress;
 use crate::wire::{SourceInput, WireCursor};
@@ -50,7 +50,7 @@ use crate::merge::ChunkStore;
 use crate::merge::MergePlan;
 use crate::merge::write;
 use crate::wire::Input;
-use element_runs::element_runs;
+use element_runs::{ElementRun, element_runs};
 use portion::{Portion, PortionBytes};
 
 pub use fields::{FieldEntry, Fields, LARGEST_SMALL_VALUE};
@@ -391,15 +391,52 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     fn find(&self, path: &FieldPath) -> Result<Option<Value<'a, S>>> {
         let _span = tracing::debug_span!("find", path = %self.show(path)).entered();
         locate::check(path, self.descriptor())?;
-        let mut runs = Vec::new();
-        let bytes = match self.source {
-            Source::Chunked(file) => {
-                let plan = plan_part(file.trailer(), file, path, &self.options)?;
-                runs = element_runs(&plan, file.trailer());
-                PortionBytes::Chunked(Box::new(PlanInput::new(plan, file)))
+        match self.source {
+            Source::Chunked(file) => self.find_in_chunks(file, path),
+            Source::Plain(source, size) => {
+                let input = SourceInput::new(source, size);
+                self.find_in(PortionBytes::Plain(input), Vec::new(), path)
             }
-            Source::Plain(source, size) => PortionBytes::Plain(SourceInput::new(source, size)),
+        }
+    }
+
+    /// In a file with placeholders, the chunks on the way to a value say all of it. In others a chunk
+    /// beside the way may make room for elements before its own, or set another member of a oneof:
+    /// then only the plan of the whole merge tells whether the value is there.
+    fn find_in_chunks(
+        &self,
+        file: &'a RecordStore<S>,
+        path: &FieldPath,
+    ) -> Result<Option<Value<'a, S>>> {
+        let trailer = file.trailer();
+        let locate = |plan| {
+            let runs = element_runs(&plan, trailer);
+            let input = PlanInput::new(plan, file);
+            self.find_in(PortionBytes::Chunked(Box::new(input)), runs, path)
         };
+        let found = plan_part(trailer, file, path, &self.options).and_then(locate);
+        if trailer.is_marked() {
+            return found;
+        }
+        let may_have_ended = |root| trailer.chunk_tree().may_end(path, root);
+        if let Ok(Some(_)) = &found
+            && !self.descriptor().is_some_and(may_have_ended)
+        {
+            return found;
+        }
+        match plan(trailer, file, &self.options) {
+            Ok(plan) => locate(plan),
+            // What stands in the way of the merge needn't be on the way to the value.
+            Err(_) => found,
+        }
+    }
+
+    fn find_in(
+        &self,
+        bytes: PortionBytes<'a, S>,
+        runs: Vec<ElementRun>,
+        path: &FieldPath,
+    ) -> Result<Option<Value<'a, S>>> {
         let portion = Portion::new(bytes, &self.options.progress).with_runs(runs);
         let mut cursor = WireCursor::new(portion);
         let pieces = locate::locate(&mut cursor, path, self.descriptor());

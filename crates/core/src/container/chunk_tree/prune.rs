@@ -3,7 +3,9 @@
 use std::mem::discriminant;
 
 use super::{ChunkRef, ChunkTree, Node, NodeId};
-use crate::path::{FieldPath, Step};
+use prost_reflect::MessageDescriptor;
+
+use crate::path::{FieldPath, FieldRef, Step, message_below};
 use crate::{Error, ErrorKind, Result};
 
 /// What a node is to the path.
@@ -25,6 +27,35 @@ fn way(path: &[Step], steps: usize) -> Kept {
 }
 
 impl ChunkTree {
+    /// Whether a chunk may end the value at a path of a message of type `root`, by setting another
+    /// member of a oneof on the way.
+    pub(crate) fn may_end(&self, path: &FieldPath, root: &MessageDescriptor) -> bool {
+        let (mut node, mut message) = (NodeId::ROOT, Some(root.clone()));
+        for wanted in path.steps() {
+            let field = message
+                .as_ref()
+                .and_then(|message| FieldRef::by_number(message, wanted.field.0));
+            let steps = self.children(node).iter().map(|&child| self.step(child));
+            if let Some(oneof) = field.as_ref().and_then(FieldRef::oneof)
+                && !oneof.is_synthetic()
+                && let numbers = oneof.fields().map(|member| member.number())
+                && let numbers = numbers.collect::<Vec<_>>()
+                && steps
+                    .filter(|step| step.field != wanted.field)
+                    .any(|step| numbers.contains(&step.field.0))
+            {
+                return true;
+            }
+            let mut children = self.children(node).iter();
+            let Some(&next) = children.find(|&&child| self.step(child) == wanted) else {
+                return false;
+            };
+            node = next;
+            message = field.as_ref().and_then(message_below);
+        }
+        false
+    }
+
     /// What a merge needs for what lies at a path: the chunks on the way there, and those at it and
     /// below.
     ///
