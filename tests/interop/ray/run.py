@@ -112,7 +112,7 @@ def on_three_nodes(work: Path, source: Path) -> None:
 def table(work: Path, source: Path) -> None:
     """Times of all three with so many parts at once."""
     size = source.stat().st_size
-    print(f"| at once | split, s | verify, s | merge, s |\n| --- | --- | --- | --- |  ({size} bytes)")
+    print(f"{size} bytes\n\n| at once | split, s | verify, s | merge, s |\n| --- | --- | --- | --- |")
     for at_once in (1, 2, 4):
         folder = work / f"at-once-{at_once}"
         folder.mkdir()
