@@ -92,12 +92,12 @@ fn nothing_is_written_that_readers_would_refuse() {
 #[test]
 fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     let folder = tempfile::tempdir().unwrap();
-    let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 3000]].concat());
+    let element = |at: u32| len(37, [&at.to_le_bytes()[..], &[7; 40_000]].concat());
     let message: Vec<u8> = (0..400).flat_map(element).collect();
     let options = SplitOptions::new()
-        .max_chunk_size(3100)
+        .max_chunk_size(40_100)
         .profile(Profile::Extended)
-        .max_file_size(Some(LEAST_MAX_FILE_SIZE))
+        .max_file_size(Some(48 << 10))
         .compression(ChunkCompression::Fixed(Compression::None));
     let main = split(message.clone(), &folder.path().join("m"), &options).unwrap();
     let file = ChunkedFile::open(&main).unwrap();
