@@ -1,4 +1,9 @@
 //! Going through elements by the hundred thousand takes no memory that grows with them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "tests fail by panicking"
+)]
 
 use std::hint::black_box;
 
