@@ -95,8 +95,7 @@ fn records(file: &File) -> usize {
 fn chunks_in_several_files_come_to_one() {
     let folder = tempfile::tempdir().unwrap();
     let model = model(40);
-    let options = small_chunks().profile(Profile::Extended);
-    let options = options.max_file_size(Some(LEAST_MAX_FILE_SIZE));
+    let options = extended().max_file_size(Some(LEAST_MAX_FILE_SIZE));
     let file = split(&model, folder.path(), &options);
     assert!(file.trailer().metadata().files.len() > 2);
 
