@@ -102,6 +102,9 @@ fn small_nodes_are_planned_by_reading_each_once() {
 const CONSTANTS: u64 = 4;
 const CONSTANT: u64 = 4 << 20;
 
+/// Bytes of what Riegeli/records puts in front of each block of 64 KiB.
+const BLOCK_HEADER: u64 = 24;
+
 /// A model with four constants of 4 MiB.
 fn with_constants() -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -190,10 +193,12 @@ fn a_constant_is_read_once_and_no_other_is() {
             let inside = begin + 1000..begin + CONSTANT;
             taken
                 .iter()
+                // The header of a block, which may lie in the chunk before, is not of that chunk.
+                .filter(|read| read.end - read.start > BLOCK_HEADER)
                 .any(|read| read.start < inside.end && inside.start < read.end)
         })
         .count();
-    assert_eq!(touched, 1);
+    assert_eq!(touched, 1, "{taken:?}");
 }
 
 #[test]
@@ -209,8 +214,11 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
         "{}",
         bytes_read(&taken)
     );
-    // But for its signature and the trailer, which were read before.
-    assert!(unread(&taken, 0..size) < 64 << 10, "all of the file");
+    // But for both ends, which were read when it was opened.
+    assert!(
+        unread(&taken, 0..size) <= (64 + 256) << 10,
+        "all of the file"
+    );
 }
 
 #[test]

@@ -369,7 +369,7 @@ fn what_a_trailer_says_of_other_files_is_checked() {
         ),
         (
             |m| m.files = vec![m.files[0].clone(); 5000],
-            "chunks in 5000 other files, where 500 are allowed",
+            "chunks in 5000 other files, where 4096 are allowed",
         ),
     ];
     for (change, expected) in cases {

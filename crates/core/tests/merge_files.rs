@@ -251,7 +251,11 @@ fn a_plan_reads_no_more_than_the_chunks_that_others_are_spliced_into() {
     let (size, source) = (bytes.len() as u64, Counted::new(bytes));
     let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
     let opened = source.take(0..size);
-    assert!(opened < 10_000, "{opened} bytes were read to open it");
+    // Both ends, in one read each.
+    assert!(
+        opened <= (64 + 256) << 10,
+        "{opened} bytes were read to open it"
+    );
     let plan = file.plan(&MergeOptions::new()).unwrap();
     let planned = source.take(0..size);
     assert!(planned < 10_000, "{planned} bytes were read to plan");

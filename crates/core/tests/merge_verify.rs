@@ -78,7 +78,7 @@ fn verify_finds_every_problem() {
     let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
-        ["chunk 2: crc32c is 8d4ec49d where the trailer says 00000005"]
+        ["10[0]: chunk 2: crc32c is 8d4ec49d where the trailer says 00000005"]
     );
     assert!(matches!(report.merge(), MergeCheck::Failed));
     assert_eq!(report.records(), 4);
@@ -93,10 +93,7 @@ fn verify_finds_every_problem() {
     let report = file.verify(&MergeOptions::new());
     let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(
-        problems[0].starts_with("chunk 1: at 0x71: "),
-        "{problems:?}"
-    );
+    assert!(problems[0].contains("chunk 1: at 0x71: "), "{problems:?}");
 
     let file = ChunkedFile::from_source(cpb(&sample()), &Limits::default()).unwrap();
     let report = file.verify(&MergeOptions::new());

@@ -13,7 +13,7 @@ pub use walk::Chunks;
 
 pub(crate) use ends::WithEnds;
 
-use crate::block::is_chunk_boundary;
+use crate::block::{CHUNK_HEADER, is_chunk_boundary, payload_position};
 use crate::chunk::{Chunk, ChunkType, file_start};
 use crate::codec::Decoders;
 use crate::compression::CompressionKind;
@@ -491,9 +491,18 @@ impl<S: ReadAt> RecordFile<S> {
     /// Any that reading can give; [`Unsupported`](crate::ErrorKind::Unsupported) if the type is
     /// unknown.
     pub fn compression(&self, chunk: &Chunk) -> Result<CompressionKind> {
-        let mut payload = Payload::unhashed_from(*chunk, 0);
-        let mut source = &self.source;
-        compression_kind(payload.piece(&mut source, 1)?.first(), chunk.begin)
+        // One byte alone: whoever lists many chunks of a distant file has told of no more.
+        let mut first = [0; 1];
+        let first = match chunk.header.data_size {
+            0 => None,
+            _ => {
+                let position = payload_position(chunk.begin, CHUNK_HEADER);
+                let read = self.source.read_exact_at(position, &mut first);
+                read.map_err(|error| Fault::io(chunk.begin, error))?;
+                first.first()
+            }
+        };
+        compression_kind(first, chunk.begin)
     }
 
     /// How a record is stored.

@@ -23,5 +23,9 @@ if [ -z "${WHEEL:-}" ]; then
 fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"
 export RAY_USAGE_STATS_ENABLED=0
+# Ray listens on its host's own address. In a network of its own that is the loopback's, and nobody else reaches it.
+alone=(unshare --net)
+[ "$(id -u)" = 0 ] || alone=(unshare --map-root-user --net)
+export HOME=$work
 # Workers find the package where this process does.
-PYTHONPATH=$work/site "$venv/bin/python" "$here/run.py" --work "$work" "$@"
+PYTHONPATH=$work/site "${alone[@]}" "$venv/bin/python" "$here/run.py" --work "$work" "$@"
