@@ -83,15 +83,6 @@ impl Payload {
         }
     }
 
-    /// The data from `offset` on, not hashed.
-    pub(crate) fn unhashed_from(chunk: Chunk, offset: u64) -> Self {
-        Payload {
-            pos: payload_position(chunk.begin, CHUNK_HEADER.saturating_add(offset)),
-            left: chunk.header.data_size.saturating_sub(offset),
-            ..Payload::unhashed(chunk)
-        }
-    }
-
     pub(crate) fn chunk(&self) -> &Chunk {
         &self.chunk
     }
