@@ -2,8 +2,7 @@
 use std::io::IoSliceMut;
 
 use crate::block::{
-    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, PAYLOAD, block_of, is_boundary,
-    payload_end, payload_position,
+    BLOCK, BLOCK_HEADER, BLOCK_HEADER_LEN, BlockHeader, PAYLOAD, block_of, is_boundary, payload_end,
 };
 use crate::chunk::{CHUNK_HEADER, Chunk};
 use crate::error::{Error, Result};
