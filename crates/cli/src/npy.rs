@@ -175,8 +175,8 @@ mod tests {
 
     #[test]
     fn what_numpy_has_no_type_for_is_refused() {
-        let info = TensorInfo::new("t", DType::Unknown(99), vec![1]);
+        let info = TensorInfo::new("t", DType::Other("resource"), vec![1]);
         let error = header(&info).unwrap_err().to_string();
-        assert_eq!(error, "NumPy has no type for elements of the type 99");
+        assert_eq!(error, "NumPy has no type for elements of the type resource");
     }
 }

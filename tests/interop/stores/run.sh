@@ -17,8 +17,8 @@ if ! "$venv/bin/python" -c 'import boto3, moto.server' 2>/dev/null; then
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --no-compile 'moto[server,s3]==5.2.5'
 fi
 if [ -z "${PROTOSPLIT:-}" ]; then
-  cargo build --quiet -p proto-splitter-cli
+  cargo build --quiet --release -p proto-splitter-cli
   target=$(cargo metadata --no-deps --format-version 1 | "$venv/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')
-  PROTOSPLIT=$target/debug/protosplit
+  PROTOSPLIT=$target/release/protosplit
 fi
 exec "$venv/bin/python" "$here/run.py" --protosplit "$PROTOSPLIT" "$@"
