@@ -22,6 +22,7 @@ use crate::input::{self, Form, Input, STANDARD};
 use crate::merge;
 use crate::npy;
 use crate::output::Output;
+use crate::remote;
 use crate::source::{self, Source};
 use crate::suggest;
 use crate::text;
@@ -244,7 +245,8 @@ fn to_target(
         return write(output);
     };
     let mut file = AtomicFile::create(target, args.force)?;
-    file.restrict_to_files(read)?;
+    // Objects in stores have no modes.
+    file.restrict_to_files(read.iter().filter(|file| !remote::is_url(file)))?;
     let mut buffered = BufWriter::with_capacity(GATHER, file.as_file_mut());
     write(&mut buffered)
         .and_then(|()| Ok(buffered.flush()?))

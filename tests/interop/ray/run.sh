@@ -6,19 +6,15 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 venv=$top/.interop/ray-venv
-if ! "$venv/bin/python" -c 'import ray' 2>/dev/null; then
+if ! "$venv/bin/pip" show --quiet ray maturin 2>/dev/null; then
+  rm -rf "$venv"
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0'
+  "$venv/bin/pip" install --quiet --disable-pip-version-check 'ray==2.60.0' 'maturin>=1.14,<2'
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -z "${WHEEL:-}" ]; then
-  maturin=$top/.interop/python-venv/bin/maturin
-  if [ ! -x "$maturin" ]; then
-    python3 -m venv "$top/.interop/python-venv"
-    "$top/.interop/python-venv/bin/pip" install --quiet 'maturin>=1.14,<2'
-  fi
-  (cd "$top/crates/python" && CARGO_TARGET_DIR=$top/target "$maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
+  (cd "$top/crates/python" && CARGO_TARGET_DIR=$top/target "$venv/bin/maturin" build --quiet --release --out "$work" --interpreter "$venv/bin/python")
   WHEEL=$(echo "$work"/*.whl)
 fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps --target "$work/site" "$WHEEL"

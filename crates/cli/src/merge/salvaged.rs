@@ -18,6 +18,7 @@ use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{Form, Input, PLAIN, STANDARD, shown, with_extension};
 use crate::output::{Output, one_line};
+use crate::remote;
 use crate::size;
 use crate::source;
 use crate::split::shown_path;
@@ -131,7 +132,8 @@ fn write(
     force: bool,
 ) -> Result<u64, Error> {
     let mut out = AtomicFile::create(target, force)?;
-    out.restrict_to_files([read])?;
+    // Objects in stores have no modes.
+    out.restrict_to_files(Some(read).filter(|file| !remote::is_url(file)))?;
     let mut sink = BufWriter::with_capacity(GATHER, out.as_file_mut());
     let merged = salvaged
         .file
