@@ -117,7 +117,7 @@ fn simulate(size: u64, parts: NonZeroUsize) {
     );
 }
 
-/// A message of values in field 1, of which only tags and lengths take room on the disk.
+/// A message of values in field 1. Only tags and lengths take room on the disk.
 fn write_sparse(path: &Path, size: u64, value: u64) {
     let file = File::create(path).unwrap();
     let mut header = vec![0x0a];

@@ -140,7 +140,7 @@ fn plan(args: &MergeArgs, input: &Input, options: &MergeOptions) -> Result<Parts
     plan.map_err(|error| Failure::of(&input.file, &error))
 }
 
-/// Merges a file, of which one end is in a store.
+/// Merges a file where the input, the output or both are in a store.
 fn from_or_to_store(
     input: &Input,
     args: &MergeArgs,

@@ -195,7 +195,7 @@ impl<'a> Output<'a> {
     /// Says what went wrong: one line.
     pub(crate) fn error(&mut self, message: impl std::fmt::Display) {
         self.line.clear();
-        // There is no place left to report to if this fails.
+        // If this fails, nothing is left to report to.
         let _ = writeln!(
             self.stderr,
             "protosplit: {}",

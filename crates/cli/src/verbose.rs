@@ -95,7 +95,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Telling {
 
 /// One line, as errors are.
 fn tell(line: &str) {
-    // There is no place left to report to if this fails.
+    // If this fails, nothing is left to report to.
     let _ = writeln!(io::stderr().lock(), "protosplit: {line}");
 }
 

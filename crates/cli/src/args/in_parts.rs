@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// How many parts there are unless it is said.
+/// How many parts there are unless it is said. Sixteen is not zero, which the compiler checks: this is a constant.
 const DEFAULT_PARTS: NonZeroUsize = NonZeroUsize::new(16).unwrap();
 
 /// A plan that is made, done or committed.

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 100;
 ///
 /// # Errors
 ///
-/// If the bytes are no fields, or writing fails.
+/// If the bytes are not fields, or writing fails.
 pub(crate) fn message(bytes: &[u8], most: usize, sink: &mut dyn Write) -> Result<(), Error> {
     fields(bytes, 0, most, sink)
 }

@@ -292,7 +292,7 @@ fn files_are_filled_to_their_size_after_compression() {
         .collect();
     assert!(parts.len() > 2, "{parts:?}");
     assert!(parts.iter().all(|size| *size <= max), "{parts:?}");
-    // But for the last, each has no room for a chunk more.
+    // Every file but the last is too full for another chunk.
     parts.pop();
     assert!(parts.iter().all(|size| *size > max * 9 / 10), "{parts:?}");
     run([&"verify", &chunked, &"--against", &graph]).ok();
