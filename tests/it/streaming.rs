@@ -89,7 +89,8 @@ fn reads_of_large_constants(how: &str, times: u64) {
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
     let rest = size - others - equal;
-    // What is no constant is read to plan, to hash and to write, in windows that overlap where slices end.
+    // All but the constants is read to plan, to hash and to write. Where a slice begins, some of it is read
+    // again to count the elements in front, which the trailer tells.
     let bounds = large..large + 5 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
