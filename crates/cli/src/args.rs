@@ -29,6 +29,7 @@ mod tensors;
 mod tree;
 mod values;
 mod verify;
+mod writing;
 
 use clap::{ArgAction, Parser, Subcommand};
 
@@ -50,7 +51,7 @@ pub(crate) use pieces::PiecesArgs;
 pub(crate) use print_schema::PrintSchemaArgs;
 pub(crate) use printed::PrintedArgs;
 pub(crate) use reading::{PartsArgs, ReadingArgs};
-pub(crate) use rewrite::{RecompressArgs, ReplaceArgs, RewriteArgs};
+pub(crate) use rewrite::{RecompressArgs, ReplaceArgs};
 pub(crate) use running::{Shown, ThreadsArgs};
 pub(crate) use samediff::{
     AddArgs, CopyArgs, DropArgs, ExtractArgs, MergeModelsArgs, RenameArgs, SameDiffArgs,
@@ -61,6 +62,7 @@ pub(crate) use split::SplitArgs;
 pub(crate) use tensors::TensorsArgs;
 pub(crate) use tree::{MinSize, SortBy, TreeArgs};
 pub(crate) use verify::VerifyArgs;
+pub(crate) use writing::RewriteArgs;
 
 const ABOUT: &str = "\
 Splits protobuf messages of any size into one seekable, checksummed file, and

@@ -12,9 +12,8 @@ use crate::args::DiffArgs;
 use crate::failure::Failure;
 use crate::input;
 use crate::merge::options;
-use crate::output::{Output, one_line};
+use crate::output::{Output, one_line, shown_path};
 use crate::source::{self, Source};
-use crate::split::shown_path;
 
 #[derive(Debug, Serialize)]
 struct Report {

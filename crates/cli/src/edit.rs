@@ -1,7 +1,5 @@
 //! `protosplit remove`, `insert`, `strip` and `edit`.
 
-mod value;
-
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,12 +21,11 @@ use crate::failure::Failure;
 use crate::get;
 use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown, with_extension};
 use crate::merge;
+use crate::new_value;
 use crate::output::{Output, one_line};
 use crate::rewrite;
 use crate::size;
 use crate::source::{Source, check_apart};
-
-pub(crate) use value::encode;
 
 /// How much is gathered for a write to a file.
 const GATHER: usize = 256 << 10;
@@ -167,14 +164,14 @@ impl<'a> Job<'a> {
 
     /// A new value that is said in text.
     fn encoded(&self, text: &str, query: &PathQuery) -> Result<Arc<dyn ReadAt>, Failure> {
-        let bytes = encode(text, query, self.reading.descriptor.as_ref())
+        let bytes = new_value::encode(text, query, self.reading.descriptor.as_ref())
             .map_err(|error| self.failed(query.as_str(), &error).into_usage())?;
         Ok(Arc::new(bytes))
     }
 
     /// A new value that is in a file.
     fn read(&mut self, file: &Path) -> Result<Arc<dyn ReadAt>, Failure> {
-        let value = rewrite::value(file)?;
+        let value = new_value::read(file)?;
         self.values.push(file.to_owned());
         Ok(value.into())
     }

@@ -9,9 +9,8 @@ use serde::Serialize;
 use crate::Exit;
 use crate::args::{InPartsArgs, ThreadsArgs};
 use crate::failure::Failure;
-use crate::info::hex;
 use crate::input::shown;
-use crate::output::{Output, one_line};
+use crate::output::{Output, hex, one_line};
 use crate::size;
 
 /// A plan that was written.

@@ -13,10 +13,9 @@ use crate::archive;
 use crate::args::{InfoArgs, PartsArgs};
 use crate::failure::Failure;
 use crate::input::{self, Form, Input};
-use crate::output::{Output, one_line};
+use crate::output::{Output, hex, one_line, shown_path};
 use crate::size;
 use crate::source::{self, Shared};
-use crate::split::shown_path;
 use crate::table::{Align, Table, facts};
 use crate::types::Types;
 
@@ -253,11 +252,6 @@ pub(crate) fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) ->
         position: summary.position,
         crc32c: summary.crc32c.map(hex),
     }
-}
-
-/// A checksum as it is shown everywhere.
-pub(crate) fn hex(crc32c: u32) -> String {
-    format!("{crc32c:08x}")
 }
 
 impl Chunk {

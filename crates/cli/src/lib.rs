@@ -38,6 +38,7 @@ mod layout;
 mod ls;
 mod merge;
 mod meta;
+mod new_value;
 mod npy;
 mod output;
 mod pieces;

@@ -311,6 +311,20 @@ fn without_numbers(text: &str) -> String {
     said
 }
 
+/// A checksum as it is shown everywhere.
+pub(crate) fn hex(crc32c: u32) -> String {
+    format!("{crc32c:08x}")
+}
+
+/// A path for a column, where the root must not be nothing.
+pub(crate) fn shown_path(path: &str) -> String {
+    if path.is_empty() {
+        ".".to_owned()
+    } else {
+        one_line(path)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

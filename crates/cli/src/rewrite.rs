@@ -1,7 +1,6 @@
 //! `protosplit recompress` and `protosplit replace`.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{AtomicFile, at_target};
@@ -10,18 +9,17 @@ use proto_splitter::edit::{
     RewriteOptions, Rewritten, recompress_to_file, replace_plain, replace_to_file,
 };
 use proto_splitter::path::PathQuery;
-use proto_splitter::record_file::ReadAt;
 use proto_splitter::{Error, ErrorKind, SaveOptions};
 use serde::Serialize;
 
 use crate::Exit;
 use crate::args::{RecompressArgs, ReplaceArgs, RewriteArgs};
-use crate::edit::encode;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::get;
 use crate::input::{self, CHUNKED, Form, Input, PLAIN, shown, with_extension};
 use crate::merge;
+use crate::new_value;
 use crate::output::{Output, one_line};
 use crate::size;
 use crate::source::{self, Source};
@@ -95,10 +93,10 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
     let query = query.map_err(|error| failed(&error).into_usage())?;
     let value = match (&args.value.value, with) {
         (Some(text), _) => {
-            let bytes = encode(text, &query, reading.descriptor.as_ref());
+            let bytes = new_value::encode(text, &query, reading.descriptor.as_ref());
             Box::new(bytes.map_err(|error| failed(&error).into_usage())?)
         }
-        (None, with) => value(with.unwrap_or(Path::new("")))?,
+        (None, with) => new_value::read(with.unwrap_or(Path::new("")))?,
     };
     let source = Source::open(&input, &reading)?;
     source.check_apart(&args.output, &input, with)?;
@@ -144,24 +142,6 @@ pub(crate) fn run_replace(args: &ReplaceArgs, output: &mut Output<'_>) -> Result
         Form::Plain => PLAIN,
     };
     write(&input, &args.output, &args.out, extension, make, output)
-}
-
-/// The new value: a file, or all of standard input.
-pub(crate) fn value(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
-    let failed = |error| Failure::io(with, &error);
-    if input::is_stream(with) {
-        let mut bytes = Vec::new();
-        if input::is_standard(with) {
-            let read = std::io::stdin().lock().read_to_end(&mut bytes);
-            read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-        } else {
-            let read = File::open(with).and_then(|mut pipe| pipe.read_to_end(&mut bytes));
-            read.map_err(failed)?;
-        }
-        return Ok(Box::new(bytes));
-    }
-    input::check_file(with, &fs::metadata(with).map_err(failed)?)?;
-    Ok(Box::new(File::open(with).map_err(failed)?))
 }
 
 /// Fails if several files are asked for of what is written as one in any case.

@@ -29,7 +29,7 @@ use crate::size;
 use crate::source;
 use crate::types::{Splitter, Types};
 
-pub(crate) use report::{OtherFile, note_removed, shown_path};
+pub(crate) use report::{OtherFile, note_removed};
 use report::{Report, within};
 
 pub(crate) fn run(args: &SplitArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {

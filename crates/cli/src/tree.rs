@@ -3,6 +3,7 @@
 mod archive;
 mod changes;
 mod diff;
+mod diff_page;
 mod page;
 mod picture;
 mod shown;

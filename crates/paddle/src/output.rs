@@ -4,6 +4,7 @@ mod files;
 mod folder;
 mod parameter;
 mod receive;
+mod send;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -178,7 +179,7 @@ fn write_with(
     let mut files = Files::new(staging, options.arrangement, source, &meter);
     let write = || {
         let mut receiver = Receiver::new(&mut files, &meter);
-        source.send(&mut receiver)?;
+        send::send(source, &mut receiver)?;
         receiver.finish()?;
         check()
     };

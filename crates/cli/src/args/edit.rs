@@ -7,9 +7,9 @@ use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
 use super::reading::ReadingArgs;
-use super::rewrite::RewriteArgs;
 use super::running::ThreadsArgs;
 use super::values::{ValueSize, chunk_size, compression, value_size};
+use super::writing::{NewValueArgs, RewriteArgs};
 use crate::size;
 
 /// What all of these commands say in the end.
@@ -110,18 +110,6 @@ pub(crate) struct InsertArgs {
     pub(crate) value: NewValueArgs,
     #[command(flatten)]
     pub(crate) editing: EditingArgs,
-}
-
-/// A new value, one way or the other.
-#[derive(Args, Debug)]
-#[group(required = true, multiple = false)]
-pub(crate) struct NewValueArgs {
-    /// The new value: a number or text as it is, a message as JSON or in text format
-    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
-    pub(crate) value: Option<String>,
-    /// The file with the new value, or - for standard input
-    #[arg(long, value_name = "VALUE_FILE")]
-    pub(crate) with: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -6,9 +6,9 @@ use clap::Args;
 use clap::builder::ValueParser;
 use proto_splitter::split::ChunkCompression;
 
-use super::edit::NewValueArgs;
 use super::reading::{PartsArgs, ReadingArgs};
-use super::values::{compression, file_size};
+use super::values::compression;
+use super::writing::{NewValueArgs, RewriteArgs};
 
 pub(super) const RECOMPRESS: &str = "\
 Writes a .cpb file with the same chunks in another compression. Nothing is merged;
@@ -81,21 +81,4 @@ pub(crate) struct ReplaceArgs {
     pub(crate) reading: ReadingArgs,
     #[command(flatten)]
     pub(crate) out: RewriteArgs,
-}
-
-/// What holds for any file that is made from another.
-#[derive(Args, Debug)]
-pub(crate) struct RewriteArgs {
-    /// Largest size of a file; only if FILE has the profile extended [default: any size]
-    #[arg(long, value_name = "SIZE", value_parser = ValueParser::new(file_size))]
-    pub(crate) max_file_size: Option<u64>,
-    /// Leave a SavedModel's fingerprint.pb as it is
-    #[arg(long)]
-    pub(crate) keep_fingerprint: bool,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Replace what is in the way
-    #[arg(long)]
-    pub(crate) force: bool,
 }

@@ -17,11 +17,10 @@ use crate::args::MergeArgs;
 use crate::failure::Failure;
 use crate::fingerprint::note_refusal;
 use crate::input::{Form, Input, PLAIN, STANDARD, shown, with_extension};
-use crate::output::{Output, one_line};
+use crate::output::{Output, one_line, shown_path};
 use crate::remote;
 use crate::size;
 use crate::source;
-use crate::split::shown_path;
 use crate::types::Types;
 
 /// How much is gathered for a write to a file.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::SplitArgs;
 use crate::input::shown;
-use crate::output::Output;
+use crate::output::{Output, shown_path};
 use crate::size;
 use crate::table::{Align, Table};
 
@@ -211,14 +211,5 @@ pub(crate) fn note_removed(files: &[String], output: &mut Output<'_>) {
         output.note(format_args!(
             "removed {removed}, which was of an earlier split"
         ));
-    }
-}
-
-/// A path for a column, where the root must not be nothing.
-pub(crate) fn shown_path(path: &str) -> String {
-    if path.is_empty() {
-        ".".to_owned()
-    } else {
-        crate::output::one_line(path)
     }
 }

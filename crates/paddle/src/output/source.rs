@@ -1,7 +1,6 @@
 //! The message that files are made of, in chunks or not.
 
 use std::fs::File;
-use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,11 +10,7 @@ use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{MergedMessage, Result, threads};
 use record_file::ReadAt;
 
-use super::receive::Receiver;
 use crate::stream::copy_range;
-
-/// How much is read at a time of what isn't left for threads: 64 KiB.
-const READ_LEN: u64 = 64 << 10;
 
 /// From this size on, bytes are left for threads: 256 KiB.
 pub(super) const LEAST_GAP: u64 = 256 << 10;
@@ -48,16 +43,6 @@ impl MessageSource<'_> {
         }
     }
 
-    /// Gives the message to a receiver, but for what that leaves out.
-    pub(super) fn send(&self, receiver: &mut Receiver<'_, '_>) -> Result<()> {
-        match self {
-            MessageSource::Chunked(merged) => {
-                merged.write_around(receiver, &mut |receiver, range| receiver.leave_out(range))
-            }
-            MessageSource::Positioned(reader, size) => send_positioned(*reader, *size, receiver),
-        }
-    }
-
     /// Copies what was left out to its places, on threads.
     pub(super) fn copy(&self, gaps: &[Gap], meter: &Meter) -> Result<()> {
         match self {
@@ -83,24 +68,6 @@ impl MessageSource<'_> {
             }
         }
     }
-}
-
-fn send_positioned(reader: &dyn ReadAt, size: u64, receiver: &mut Receiver<'_, '_>) -> Result<()> {
-    let mut buffer = Vec::new();
-    let mut at = 0;
-    while at < size {
-        let open = receiver.left_of_content();
-        if open >= LEAST_GAP && receiver.leave_out(at..at.saturating_add(open).min(size))? {
-            at = at.saturating_add(open).min(size);
-            continue;
-        }
-        let len = (size - at).min(READ_LEN);
-        buffer.resize(usize::try_from(len).unwrap_or_default(), 0);
-        reader.read_exact_at(at, &mut buffer)?;
-        receiver.write_all(&buffer)?;
-        at += len;
-    }
-    Ok(())
 }
 
 fn pieces(gap: &Gap) -> impl Iterator<Item = (Range<u64>, &File, u64)> {

@@ -1,9 +1,17 @@
-//! Values that are typed on the command line.
+//! New values: typed on the command line, or in a file.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use proto_splitter::path::{PathQuery, TargetKind};
+use proto_splitter::record_file::ReadAt;
 use proto_splitter::{Error, ErrorKind, prost};
+
+use crate::failure::Failure;
+use crate::input;
 
 /// The bytes of the value that a text stands for where a query leads to: a number or text as it is,
 /// a message as JSON or in protobuf's text format.
@@ -55,4 +63,22 @@ fn name(kind: &TargetKind) -> String {
         TargetKind::Scalar(kind) => format!("{kind:?}").to_lowercase(),
         TargetKind::Message(message) | TargetKind::Group(message) => message.full_name().to_owned(),
     }
+}
+
+/// The new value: a file, or all of standard input.
+pub(crate) fn read(with: &Path) -> Result<Box<dyn ReadAt>, Failure> {
+    let failed = |error| Failure::io(with, &error);
+    if input::is_stream(with) {
+        let mut bytes = Vec::new();
+        if input::is_standard(with) {
+            let read = std::io::stdin().lock().read_to_end(&mut bytes);
+            read.map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+        } else {
+            let read = File::open(with).and_then(|mut pipe| pipe.read_to_end(&mut bytes));
+            read.map_err(failed)?;
+        }
+        return Ok(Box::new(bytes));
+    }
+    input::check_file(with, &fs::metadata(with).map_err(failed)?)?;
+    Ok(Box::new(File::open(with).map_err(failed)?))
 }
