@@ -43,6 +43,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod chunked_input;
 mod format;
 mod identity;
 mod merging;

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 use record_file::ReadAt;
 
-use crate::io::open_file;
+use crate::io::{folder, open_file};
 use crate::proto::parts::Input;
 use crate::{Error, ErrorKind, Result};
 
@@ -59,7 +59,14 @@ pub(super) fn absolute(path: &Path) -> Result<String> {
     text_of(absolute)
 }
 
-fn text_of(path: PathBuf) -> Result<String> {
+/// The path of what has this name in the folder of `path`, which means the same in every folder.
+pub(super) fn absolute_beside(path: &Path, name: &str) -> Result<String> {
+    let folder = absolute(folder(path))?;
+    Ok(format!("{}/{name}", folder.trim_end_matches('/')))
+}
+
+/// A path as text, as plans have it.
+pub(super) fn text_of(path: PathBuf) -> Result<String> {
     path.into_os_string().into_string().map_err(|path| {
         let path = Path::new(&path).display();
         let message = format!("{path}: a plan can't refer to a name that isn't Unicode");

@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::identity::{absolute, check as check_unchanged, identify};
-use super::message_type::{apply, message_type};
+use super::chunked_input::{ChunkedInput, invalid_plan};
+use super::identity::{absolute_beside, identify, text_of};
+use super::message_type::message_type;
 use super::options::PartOptions;
-use super::shares::{check_ends, share, shares};
-use crate::io::atomic_file::{remove_file, sync_folder, warn_unless_synced};
+use super::shares::shares;
+use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
 use crate::io::{
     AtomicFile, check_absent, check_space, combine, folder, same_file, threads, written_through,
 };
@@ -48,18 +49,10 @@ pub(super) fn plan(
         }
         Ok(ends(plan, parts))
     })?;
-    let name = target.file_name().and_then(|name| name.to_str());
-    let Some(name) = name else {
-        let message = format!(
-            "{}: a plan can't refer to a name that isn't Unicode",
-            target.display()
-        );
-        return Err(Error::new(ErrorKind::InvalidConfig, message));
-    };
-    let into = absolute(folder(&target))?;
+    let name = text_of(target.file_name().unwrap_or_default().into())?;
     Ok(PlanMessage {
         input: Some(planned),
-        target: format!("{}/{name}", into.trim_end_matches('/')),
+        target: absolute_beside(&target, &name)?,
         force: options.force,
         part_ends,
         r#type: Some(message_type(options)),
@@ -82,55 +75,43 @@ fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
 /// A merge that is planned, checked.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
-    message: PlanMessage,
-    options: MergeOptions,
+    input: ChunkedInput,
+    target: PathBuf,
+    force: bool,
 }
 
 impl Planned {
     /// Checks a plan that was read.
     pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
-        let invalid = |why: &str| {
-            Error::new(
-                ErrorKind::InvalidMessage,
-                format!("the plan of a merge {why}"),
-            )
-        };
-        let input = message.input.as_ref();
-        let input = input.ok_or_else(|| invalid("has no input"))?;
-        if Path::new(&input.path).is_relative() || Path::new(&message.target).is_relative() {
-            return Err(invalid("has paths that aren't absolute"));
+        let PlanMessage {
+            input,
+            target,
+            force,
+            part_ends,
+            r#type,
+        } = message;
+        let target = PathBuf::from(target);
+        if target.is_relative() {
+            return Err(invalid_plan("merge", "has paths that aren't absolute"));
         }
-        check_ends(
-            &message.part_ends,
-            message.part_ends.last().copied().unwrap_or(0),
-        )?;
-        let options = apply(message.r#type.as_ref(), MergeOptions::new())?;
-        Ok(Planned { message, options })
+        let input = ChunkedInput::checked("merge", input, r#type.as_ref(), part_ends)?;
+        Ok(Planned {
+            input,
+            target,
+            force,
+        })
     }
 
-    pub(super) fn parts(&self) -> usize {
-        self.message.part_ends.len()
-    }
-
-    pub(super) fn input(&self) -> &Path {
-        let input = self.message.input.as_ref();
-        Path::new(input.map_or("", |input| &input.path))
+    pub(super) fn input(&self) -> &ChunkedInput {
+        &self.input
     }
 
     pub(super) fn target(&self) -> &Path {
-        Path::new(&self.message.target)
+        &self.target
     }
 
     fn total(&self) -> u64 {
-        self.message.part_ends.last().copied().unwrap_or(0)
-    }
-
-    fn options(&self, options: &PartOptions) -> MergeOptions {
-        let merging = self.options.clone().limits(options.limits.clone());
-        merging
-            .threads(options.threads)
-            .progress(options.progress.clone())
-            .force(self.message.force)
+        self.input.end()
     }
 
     /// The file that the parts write to.
@@ -150,7 +131,7 @@ impl Planned {
             return Ok(());
         }
         let file = AtomicFile::create(&room, true)?;
-        file.restrict_to_files([self.input()])?;
+        file.restrict_to_files([self.input.path()])?;
         file.as_file().set_len(self.total()).map_err(failed)?;
         file.commit()
     }
@@ -193,14 +174,11 @@ impl Planned {
 
     /// Writes a part's bytes to their place.
     pub(super) fn run(&self, part: usize, id: &[u8; 16], options: &PartOptions) -> Result<Outcome> {
-        let range = share(&self.message.part_ends, part)?;
+        let range = self.input.share(part)?;
         let room = self.room(id);
         let file = self.open_room(&room)?;
-        let merging = self.options(options);
-        let store = open_path(self.input(), &options.limits)?;
-        if let Some(input) = &self.message.input {
-            check_unchanged(input)?;
-        }
+        let merging = self.input.options(options);
+        let store = self.input.open(options)?;
         let crc32c = with_plan(store.trailer(), &store, &merging, |chunks, plan| {
             if plan.total_len() != self.total() {
                 let message = format!(
@@ -234,7 +212,7 @@ impl Planned {
     ) -> Result<Merged> {
         let mut crc32c = 0;
         for (part, outcome) in outcomes.iter().enumerate() {
-            let range = share(&self.message.part_ends, part)?;
+            let range = self.input.share(part)?;
             match outcome {
                 Outcome::Merge(done) if done.size == range.end - range.start => {
                     crc32c = combine(crc32c, done.crc32c, done.size);
@@ -245,16 +223,13 @@ impl Planned {
                 }
             }
         }
-        let store = open_path(self.input(), &options.limits)?;
-        if let Some(input) = &self.message.input {
-            check_unchanged(input)?;
-        }
+        let store = self.input.open(options)?;
         let trailer = store.trailer();
         if trailer.is_whole() {
             check_size(trailer, self.total())?;
         }
         let merged = Merged {
-            input: self.input().to_owned(),
+            input: self.input.path().to_owned(),
             ..compared(trailer, self.total(), crc32c)?
         };
         options.progress.check()?;
@@ -283,7 +258,7 @@ impl Planned {
             }
             .unwrap_or_else(|| Error::from(error).context(target.display()))
         };
-        if self.message.force {
+        if self.force {
             fs::rename(room, target).map_err(failed)?;
         } else {
             // Unlike a rename, it fails if something is there.

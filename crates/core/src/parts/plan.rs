@@ -196,8 +196,8 @@ impl PartsPlan {
     pub fn parts(&self) -> usize {
         match &self.work {
             Planned::Split(work) => work.parts(),
-            Planned::Merge(work) => work.parts(),
-            Planned::Verify(work) => work.parts(),
+            Planned::Merge(work) => work.input().parts(),
+            Planned::Verify(work) => work.input().parts(),
         }
     }
 
@@ -219,8 +219,8 @@ impl PartsPlan {
     pub fn files(&self) -> (&Path, Option<std::path::PathBuf>) {
         match &self.work {
             Planned::Split(work) => (work.source(), Some(work.main())),
-            Planned::Merge(work) => (work.input(), Some(work.target().to_owned())),
-            Planned::Verify(work) => (work.input(), None),
+            Planned::Merge(work) => (work.input().path(), Some(work.target().to_owned())),
+            Planned::Verify(work) => (work.input().path(), None),
         }
     }
 

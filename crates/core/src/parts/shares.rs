@@ -73,6 +73,13 @@ pub(super) fn share(ends: &[u64], part: usize) -> Result<std::ops::Range<u64>> {
     Ok(begin..end)
 }
 
+/// The same of items that are all in memory.
+pub(super) fn share_of_items(ends: &[u64], part: usize) -> Result<std::ops::Range<usize>> {
+    let items = share(ends, part)?;
+    let within = |index: u64| usize::try_from(index).unwrap_or(usize::MAX);
+    Ok(within(items.start)..within(items.end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,13 +10,14 @@ use prost::Message;
 use prost_reflect::{MessageDescriptor, ReflectMessage};
 use record_file::RecordsMetadata;
 
-use super::identity::{absolute, check as check_unchanged, identify};
+use super::chunked_input::invalid_plan;
+use super::identity::{absolute_beside, check as check_unchanged, identify};
 use super::options::PartOptions;
-use super::shares::{check_ends, share, shares};
+use super::shares::{check_ends, share_of_items, shares};
 use super::split_message::{chunk_of, decoded};
 use super::store::{PartStore, main_of};
 use crate::container::{Limits, Profile, Trailer, TrailerUse, describe_type};
-use crate::io::{AtomicFile, check_absent, folder, same_file, written_through};
+use crate::io::{AtomicFile, check_absent, same_file, written_through};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{Plan, SplitPlan as PlanMessage, SplitReport};
@@ -94,10 +95,9 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     let part_ends = shares(&sizes, parts, has_room);
     check_count(part_ends.len())?;
     let stem = stem_beside(&main)?;
-    let folder = absolute(folder(&main))?;
     Ok(PlanMessage {
         source: Some(input),
-        prefix: format!("{}/{stem}", folder.trim_end_matches('/')),
+        prefix: absolute_beside(&main, stem)?,
         force: options.force,
         compression: options.compression.to_string(),
         max_chunk_size: options.effective_max_chunk_size(),
@@ -133,12 +133,7 @@ pub(super) struct Planned {
 impl Planned {
     /// Checks a plan that was read.
     pub(super) fn checked(mut message: PlanMessage) -> Result<Planned> {
-        let invalid = |why: &str| {
-            Error::new(
-                ErrorKind::InvalidMessage,
-                format!("the plan of a split {why}"),
-            )
-        };
+        let invalid = |why: &str| invalid_plan("split", why);
         let trailer = std::mem::take(&mut message.trailer);
         let metadata = ChunkMetadata::decode(trailer).map_err(|_| invalid("has no trailer"))?;
         let limits = Limits::new();
@@ -204,10 +199,7 @@ impl Planned {
 
     /// Which chunks a part has.
     fn chunks(&self, part: usize) -> Result<Range<usize>> {
-        let chunks = share(&self.message.part_ends, part)?;
-        // There are as many of them in memory.
-        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-        Ok(within(chunks.start)..within(chunks.end))
+        share_of_items(&self.message.part_ends, part)
     }
 
     /// The chunks of a part, as a plan of their own.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use record_file::{ReadAt, ReaderOptions, RecordFile};
 
 use crate::container::DEFAULT_MAX_TRAILER_SIZE;
-use crate::io::atomic_file::warn_unless_synced;
+use crate::io::synced::warn_unless_synced;
 use crate::io::{AtomicFile, folder};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};

@@ -1,13 +1,13 @@
 //! A verification in parts.
 
 use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::path::Path;
 
-use super::identity::{check as check_unchanged, identify};
-use super::message_type::{apply, message_type};
+use super::chunked_input::ChunkedInput;
+use super::identity::identify;
+use super::message_type::message_type;
 use super::options::PartOptions;
-use super::shares::{check_ends, share, shares};
+use super::shares::shares;
 use crate::merge::{
     ChunkStore, MergeCheck, MergeOptions, RecordStore, open_path, verify_part,
     verify_parts_together,
@@ -54,71 +54,40 @@ pub(super) fn plan(
 /// A verification that is planned, checked.
 #[derive(Clone, Debug)]
 pub(super) struct Planned {
-    message: PlanMessage,
-    options: MergeOptions,
+    input: ChunkedInput,
 }
 
 impl Planned {
     /// Checks a plan that was read.
     pub(super) fn checked(message: PlanMessage) -> Result<Planned> {
-        let invalid = |why: &str| {
-            let message = format!("the plan of a verification {why}");
-            Error::new(ErrorKind::InvalidMessage, message)
-        };
-        let input = message.input.as_ref();
-        let input = input.ok_or_else(|| invalid("has no input"))?;
-        if Path::new(&input.path).is_relative() {
-            return Err(invalid("has a path that isn't absolute"));
-        }
-        check_ends(
-            &message.part_ends,
-            message.part_ends.last().copied().unwrap_or(0),
-        )?;
-        let options = apply(message.r#type.as_ref(), MergeOptions::new())?;
-        Ok(Planned { message, options })
+        let PlanMessage {
+            input,
+            part_ends,
+            r#type,
+        } = message;
+        let input = ChunkedInput::checked("verification", input, r#type.as_ref(), part_ends)?;
+        Ok(Planned { input })
     }
 
-    pub(super) fn parts(&self) -> usize {
-        self.message.part_ends.len()
-    }
-
-    pub(super) fn input(&self) -> &Path {
-        let input = self.message.input.as_ref();
-        Path::new(input.map_or("", |input| &input.path))
-    }
-
-    fn options(&self, options: &PartOptions) -> MergeOptions {
-        let merging = self.options.clone().limits(options.limits.clone());
-        merging
-            .threads(options.threads)
-            .progress(options.progress.clone())
+    pub(super) fn input(&self) -> &ChunkedInput {
+        &self.input
     }
 
     /// The file, if it still is what was planned, and its chunks in groups.
     fn open(&self, options: &PartOptions) -> Result<(RecordStore<std::fs::File>, Vec<Vec<usize>>)> {
-        let store = open_path(self.input(), &options.limits)?;
-        if let Some(input) = &self.message.input {
-            check_unchanged(input)?;
-        }
+        let store = self.input.open(options)?;
         let groups = store.groups();
-        check_ends(&self.message.part_ends, groups.len() as u64)?;
+        self.input.check_shares(groups.len() as u64)?;
         Ok((store, groups))
-    }
-
-    fn groups(&self, part: usize) -> Result<Range<usize>> {
-        let groups = share(&self.message.part_ends, part)?;
-        // There are as many of them in memory.
-        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
-        Ok(within(groups.start)..within(groups.end))
     }
 
     /// Reads a part's chunks.
     pub(super) fn run(&self, part: usize, options: &PartOptions) -> Result<Outcome> {
-        let own = self.groups(part)?;
+        let own = self.input.share_of_items(part)?;
         let (store, groups) = self.open(options)?;
         let groups = groups.get(own).unwrap_or_default();
-        let has_file = |file: usize| file % self.parts() == part;
-        let read = verify_part(&store, groups, has_file, &self.options(options));
+        let has_file = |file: usize| file % self.input.parts() == part;
+        let read = verify_part(&store, groups, has_file, &self.input.options(options));
         options.progress.check()?;
         Ok(Outcome::Verify(VerifyReport {
             bytes: read.bytes,
@@ -158,7 +127,7 @@ impl Planned {
             crcs.extend_from_slice(&read.segment_crc32cs);
         }
         if all.problems.is_empty() {
-            match verify_parts_together(&store, &groups, &crcs, &self.options(options)) {
+            match verify_parts_together(&store, &groups, &crcs, &self.input.options(options)) {
                 Ok(merge) => all.merge = merge,
                 Err(error) => all.problems.push(error.to_string()),
             }
