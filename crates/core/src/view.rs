@@ -24,6 +24,7 @@
 
 mod element_runs;
 mod fields;
+mod levels;
 mod locate;
 mod pieces;
 mod place;

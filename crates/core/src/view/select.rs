@@ -4,25 +4,22 @@ use std::io::Write;
 use std::ops::Range;
 
 use bytes::Bytes;
-use prost_reflect::{Kind, MessageDescriptor};
+use prost_reflect::Kind;
 use record_file::ReadAt;
 
-use super::element_runs::{KnowsRuns, Passing};
+use super::element_runs::Passing;
+use super::levels::{Level, count, levels, needs_count, range};
 use super::portion::Portion;
 use super::{MessageView, locate};
-use crate::member_names::{Kindred, MemberName, NameRule, name_of};
+use crate::member_names::{MemberName, NameRule};
 use crate::path::{
-    Expected, FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec,
-    message_below, with_key,
+    FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
 };
-use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, decode_varint, wire_type};
+use crate::wire::{Field, FieldNumber, Input, WireCursor, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// How much of a value is copied at a time.
 const COPY_LEN: usize = 64 << 10;
-
-/// The most bytes of a name that is looked for: 4 KiB.
-const LONGEST_NAME: usize = 4 << 10;
 
 /// The values that a [`PathQuery`] leads to, in the order of the message; from
 /// [`MessageView::select`]. After an error there are no more.
@@ -43,18 +40,6 @@ pub struct Selected<'a, S> {
     /// The element or map entry that was met last, with its tag.
     met: Range<u64>,
     most: u64,
-}
-
-/// A field whose elements are gone through, and the way on from each.
-struct Level {
-    number: u32,
-    field: Option<FieldRef>,
-    /// The type of the elements, if they are messages; of a map, of its values.
-    message: Option<MessageDescriptor>,
-    pick: Pick,
-    rest: FieldPath,
-    /// Whether what is looked for lies inside the elements.
-    goes_on: bool,
 }
 
 /// Where the elements of one message are gone through.
@@ -293,14 +278,7 @@ impl<S: ReadAt> Selected<'_, S> {
         };
         match self.last.first() {
             Some(value) if level.rest.is_root() => {
-                let input = self.cursor.input_mut();
-                name_of(
-                    input,
-                    value.clone(),
-                    &kindred(level),
-                    &self.rules,
-                    LONGEST_NAME,
-                )
+                level.name_of(self.cursor.input_mut(), value, &self.rules)
             }
             _ => Ok(MemberName::default()),
         }
@@ -431,150 +409,6 @@ impl<S: ReadAt> Iterator for Selected<'_, S> {
 
 impl<S: ReadAt> std::iter::FusedIterator for Selected<'_, S> {}
 
-impl Level {
-    fn takes(&self, met: &Field) -> bool {
-        met.number.0 == self.number
-            && match &self.field {
-                Some(field) => met.wire_type == wire_type(&field.kind(), field.is_group()),
-                None if !self.goes_on => true,
-                None => matches!(met.wire_type, WireType::Len | WireType::StartGroup),
-            }
-    }
-
-    fn is_picked<I: KnowsRuns>(
-        &self,
-        cursor: &mut WireCursor<I>,
-        element: &[Range<u64>],
-        rules: &[NameRule],
-    ) -> Result<bool> {
-        let Some(value) = element.first() else {
-            return Ok(!matches!(self.pick, Pick::Named(_) | Pick::Where(..)));
-        };
-        match &self.pick {
-            Pick::Named(wanted) => {
-                let kindred = kindred(self);
-                let input = cursor.input_mut();
-                let called = name_of(input, value.clone(), &kindred, rules, LONGEST_NAME)?;
-                Ok(called.name.as_deref() == Some(wanted))
-            }
-            Pick::Where(path, expected) => {
-                let at = vec![value.clone()];
-                let message = self.message.as_ref();
-                let found = locate::locate_in(cursor, at, path, message)?;
-                is_expected(cursor, found.as_deref(), expected)
-            }
-            _ => Ok(true),
-        }
-    }
-}
-
-/// Splits a query at the fields whose elements are gone through.
-fn levels(query: &PathQuery, root: Option<&MessageDescriptor>) -> Result<(FieldPath, Vec<Level>)> {
-    let mut prefix = FieldPath::root();
-    let mut levels: Vec<Level> = Vec::new();
-    let mut message = root.cloned();
-    for step in query.steps() {
-        let known = message.as_ref();
-        let field = known.and_then(|message| FieldRef::by_number(message, step.field.0));
-        let below = field.as_ref().and_then(message_below);
-        match (&step.pick, levels.last_mut()) {
-            (Pick::One(select), last) => {
-                let step = Step {
-                    field: step.field,
-                    select: select.clone(),
-                };
-                match last {
-                    None => prefix.push(step),
-                    Some(level) => level.rest.push(step),
-                }
-            }
-            (pick, _) => levels.push(Level {
-                number: step.field.0,
-                field,
-                message: below.clone(),
-                pick: pick.clone(),
-                rest: FieldPath::root(),
-                goes_on: false,
-            }),
-        }
-        message = below;
-    }
-    let last = levels.len().saturating_sub(1);
-    for (at, level) in levels.iter_mut().enumerate() {
-        let is_last = at == last;
-        level.goes_on = !is_last || !level.rest.is_root();
-        check(level, is_last).map_err(|error| error.at_path(query.as_str()))?;
-    }
-    Ok((prefix, levels))
-}
-
-/// Fails if the way from a level's elements leads to what has no bytes of its own.
-fn check(level: &Level, is_last: bool) -> Result<()> {
-    let Some(field) = level.field.as_ref() else {
-        return Ok(());
-    };
-    let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
-    if is_number {
-        let message = "an element of repeated numbers has no bytes of its own: its message has";
-        return Err(Error::new(ErrorKind::InvalidPath, message));
-    }
-    match &level.message {
-        Some(message) if is_last && !level.rest.is_root() => {
-            locate::check(&level.rest, Some(message))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn kindred(level: &Level) -> Kindred<'_> {
-    match (&level.message, &level.field) {
-        (Some(message), _) => Kindred::Message(message),
-        (None, Some(_)) => Kindred::Text,
-        (None, None) => Kindred::Unknown,
-    }
-}
-
-fn needs_count(pick: &Pick) -> bool {
-    use crate::path::Place::FromEnd;
-    matches!(
-        pick,
-        Pick::FromEnd(_) | Pick::Range(FromEnd(_), _) | Pick::Range(_, Some(FromEnd(_)))
-    )
-}
-
-/// The indices that are picked of so many elements.
-fn range(pick: &Pick, count: u64) -> Range<u64> {
-    match pick {
-        Pick::FromEnd(back) => match count.checked_sub(*back) {
-            Some(index) => index..index + 1,
-            None => 0..0,
-        },
-        Pick::Range(start, end) => {
-            let end = end.map_or(count, |end| end.among(count));
-            start.among(count)..end
-        }
-        _ => 0..count,
-    }
-}
-
-fn count<I: KnowsRuns>(
-    cursor: &mut WireCursor<I>,
-    pieces: &[Range<u64>],
-    level: &Level,
-) -> Result<u64> {
-    let mut count = 0;
-    for piece in pieces {
-        cursor.set_range(piece.clone());
-        let mut passing = Passing::new(cursor, FieldNumber(level.number));
-        loop {
-            count += passing.pass(cursor, u64::MAX);
-            let Some(met) = cursor.next()? else { break };
-            count += u64::from(level.takes(&met));
-        }
-    }
-    Ok(count)
-}
-
 /// The key of a map's entry, and the pieces of its value.
 fn entry<I: Input>(
     cursor: &mut WireCursor<I>,
@@ -605,38 +439,4 @@ fn entry<I: Input>(
         pieces.push(entry.value.end..entry.value.end);
     }
     Ok((Select::Key(key), pieces))
-}
-
-/// Whether what was found, if anything, is the value that is looked for.
-fn is_expected<I: Input>(
-    cursor: &mut WireCursor<I>,
-    found: Option<&[Range<u64>]>,
-    expected: &Expected,
-) -> Result<bool> {
-    let found = found.and_then(<[_]>::last).cloned();
-    match (found, expected) {
-        (None, Expected::Bytes { value, implicit }) => Ok(*implicit && value.is_empty()),
-        (
-            None,
-            Expected::Bits {
-                value, implicit, ..
-            },
-        ) => Ok(*implicit && *value == 0),
-        (Some(found), Expected::Bytes { value, .. }) => Ok(found.end - found.start
-            == value.len() as u64
-            && cursor.bytes(found)? == value.as_slice()),
-        (Some(found), Expected::Bits { value, fixed, .. }) => {
-            let bytes = cursor.bytes(found)?;
-            let mut bits = [0; 8];
-            let found = match (bits.get_mut(..bytes.len()), decode_varint(bytes)) {
-                (Some(front), _) if *fixed => {
-                    front.copy_from_slice(bytes);
-                    Some(u64::from_le_bytes(bits))
-                }
-                (_, Some((found, _))) if !fixed => Some(found),
-                _ => None,
-            };
-            Ok(found == Some(*value))
-        }
-    }
 }

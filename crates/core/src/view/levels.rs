@@ -1,0 +1,217 @@
+//! A query in levels: the fields whose elements are gone through, and which of them are picked.
+
+use std::ops::Range;
+
+use prost_reflect::{Kind, MessageDescriptor};
+
+use super::element_runs::{KnowsRuns, Passing};
+use super::locate;
+use crate::member_names::{Kindred, MemberName, NameRule, name_of};
+use crate::path::{Expected, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
+use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, decode_varint, wire_type};
+use crate::{Error, ErrorKind, Result};
+
+/// The most bytes of a name that is looked for: 4 KiB.
+const LONGEST_NAME: usize = 4 << 10;
+
+/// A field whose elements are gone through, and the way on from each.
+pub(super) struct Level {
+    pub(super) number: u32,
+    pub(super) field: Option<FieldRef>,
+    /// The type of the elements, if they are messages; of a map, of its values.
+    pub(super) message: Option<MessageDescriptor>,
+    pub(super) pick: Pick,
+    pub(super) rest: FieldPath,
+    /// Whether what is looked for lies inside the elements.
+    goes_on: bool,
+}
+
+impl Level {
+    /// Whether this is one of the elements.
+    pub(super) fn takes(&self, met: &Field) -> bool {
+        met.number.0 == self.number
+            && match &self.field {
+                Some(field) => met.wire_type == wire_type(&field.kind(), field.is_group()),
+                None if !self.goes_on => true,
+                None => matches!(met.wire_type, WireType::Len | WireType::StartGroup),
+            }
+    }
+
+    /// What an element is called whose first piece this is.
+    pub(super) fn name_of(
+        &self,
+        input: &mut impl Input,
+        element: &Range<u64>,
+        rules: &[NameRule],
+    ) -> Result<MemberName> {
+        let kindred = match (&self.message, &self.field) {
+            (Some(message), _) => Kindred::Message(message),
+            (None, Some(_)) => Kindred::Text,
+            (None, None) => Kindred::Unknown,
+        };
+        name_of(input, element.clone(), &kindred, rules, LONGEST_NAME)
+    }
+
+    /// Whether an element with these pieces is picked.
+    pub(super) fn is_picked<I: KnowsRuns>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        element: &[Range<u64>],
+        rules: &[NameRule],
+    ) -> Result<bool> {
+        let Some(value) = element.first() else {
+            return Ok(!matches!(self.pick, Pick::Named(_) | Pick::Where(..)));
+        };
+        match &self.pick {
+            Pick::Named(wanted) => {
+                let called = self.name_of(cursor.input_mut(), value, rules)?;
+                Ok(called.name.as_deref() == Some(wanted))
+            }
+            Pick::Where(path, expected) => {
+                let at = vec![value.clone()];
+                let message = self.message.as_ref();
+                let found = locate::locate_in(cursor, at, path, message)?;
+                is_expected(cursor, found.as_deref(), expected)
+            }
+            _ => Ok(true),
+        }
+    }
+}
+
+/// Splits a query at the fields whose elements are gone through.
+pub(super) fn levels(
+    query: &PathQuery,
+    root: Option<&MessageDescriptor>,
+) -> Result<(FieldPath, Vec<Level>)> {
+    let mut prefix = FieldPath::root();
+    let mut levels: Vec<Level> = Vec::new();
+    let mut message = root.cloned();
+    for step in query.steps() {
+        let known = message.as_ref();
+        let field = known.and_then(|message| FieldRef::by_number(message, step.field.0));
+        let below = field.as_ref().and_then(message_below);
+        match (&step.pick, levels.last_mut()) {
+            (Pick::One(select), last) => {
+                let step = Step {
+                    field: step.field,
+                    select: select.clone(),
+                };
+                match last {
+                    None => prefix.push(step),
+                    Some(level) => level.rest.push(step),
+                }
+            }
+            (pick, _) => levels.push(Level {
+                number: step.field.0,
+                field,
+                message: below.clone(),
+                pick: pick.clone(),
+                rest: FieldPath::root(),
+                goes_on: false,
+            }),
+        }
+        message = below;
+    }
+    let last = levels.len().saturating_sub(1);
+    for (at, level) in levels.iter_mut().enumerate() {
+        let is_last = at == last;
+        level.goes_on = !is_last || !level.rest.is_root();
+        check(level, is_last).map_err(|error| error.at_path(query.as_str()))?;
+    }
+    Ok((prefix, levels))
+}
+
+/// Fails if the way from a level's elements leads to what has no bytes of its own.
+fn check(level: &Level, is_last: bool) -> Result<()> {
+    let Some(field) = level.field.as_ref() else {
+        return Ok(());
+    };
+    let is_number = !matches!(field.kind(), Kind::Message(_) | Kind::String | Kind::Bytes);
+    if is_number {
+        let message = "an element of repeated numbers has no bytes of its own: its message has";
+        return Err(Error::new(ErrorKind::InvalidPath, message));
+    }
+    match &level.message {
+        Some(message) if is_last && !level.rest.is_root() => {
+            locate::check(&level.rest, Some(message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether it takes the number of elements to say which are picked.
+pub(super) fn needs_count(pick: &Pick) -> bool {
+    use crate::path::Place::FromEnd;
+    matches!(
+        pick,
+        Pick::FromEnd(_) | Pick::Range(FromEnd(_), _) | Pick::Range(_, Some(FromEnd(_)))
+    )
+}
+
+/// The indices that are picked of so many elements.
+pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
+    match pick {
+        Pick::FromEnd(back) => match count.checked_sub(*back) {
+            Some(index) => index..index + 1,
+            None => 0..0,
+        },
+        Pick::Range(start, end) => {
+            let end = end.map_or(count, |end| end.among(count));
+            start.among(count)..end
+        }
+        _ => 0..count,
+    }
+}
+
+/// How many elements of a level's field are in a message with these pieces.
+pub(super) fn count<I: KnowsRuns>(
+    cursor: &mut WireCursor<I>,
+    pieces: &[Range<u64>],
+    level: &Level,
+) -> Result<u64> {
+    let mut count = 0;
+    for piece in pieces {
+        cursor.set_range(piece.clone());
+        let mut passing = Passing::new(cursor, FieldNumber(level.number));
+        loop {
+            count += passing.pass(cursor, u64::MAX);
+            let Some(met) = cursor.next()? else { break };
+            count += u64::from(level.takes(&met));
+        }
+    }
+    Ok(count)
+}
+
+/// Whether what was found, if anything, is the value that is looked for.
+fn is_expected<I: Input>(
+    cursor: &mut WireCursor<I>,
+    found: Option<&[Range<u64>]>,
+    expected: &Expected,
+) -> Result<bool> {
+    let found = found.and_then(<[_]>::last).cloned();
+    match (found, expected) {
+        (None, Expected::Bytes { value, implicit }) => Ok(*implicit && value.is_empty()),
+        (
+            None,
+            Expected::Bits {
+                value, implicit, ..
+            },
+        ) => Ok(*implicit && *value == 0),
+        (Some(found), Expected::Bytes { value, .. }) => Ok(found.end - found.start
+            == value.len() as u64
+            && cursor.bytes(found)? == value.as_slice()),
+        (Some(found), Expected::Bits { value, fixed, .. }) => {
+            let bytes = cursor.bytes(found)?;
+            let mut bits = [0; 8];
+            let found = match (bits.get_mut(..bytes.len()), decode_varint(bytes)) {
+                (Some(front), _) if *fixed => {
+                    front.copy_from_slice(bytes);
+                    Some(u64::from_le_bytes(bits))
+                }
+                (_, Some((found, _))) if !fixed => Some(found),
+                _ => None,
+            };
+            Ok(found == Some(*value))
+        }
+    }
+}
