@@ -9,14 +9,15 @@ pub(crate) mod file_pool;
 pub(crate) mod folder_lock;
 pub(crate) mod open;
 pub(crate) mod stamp;
+pub(crate) mod synced;
+pub(crate) mod target;
 pub mod threads;
 
-pub(crate) use atomic_file::{
-    AtomicFile, at_target, check_absent, check_space, folder, same_file, written_through,
-};
+pub(crate) use atomic_file::AtomicFile;
 pub(crate) use crc_combine::combine;
 pub(crate) use file_at::FileAt;
 pub(crate) use file_pool::{FilePool, PooledFile};
 pub(crate) use open::open_file;
 pub(crate) use stamp::Stamp;
+pub(crate) use target::{at_target, check_absent, check_space, folder, same_file, written_through};
 pub(crate) use threads::Ahead;

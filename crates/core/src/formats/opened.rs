@@ -13,7 +13,7 @@ use super::archive::no_tensor;
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::{ChunkedFile, is_chunked};
 use crate::error::undecodable;
-use crate::io::atomic_file::{AtomicFile, at_target};
+use crate::io::{AtomicFile, at_target};
 use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};

@@ -5,10 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::multi_file::{DonePart, parts_beside};
-use crate::io::atomic_file::{
-    AtomicFile, check_absent, folder, remove_file, sync_folder, warn_unless_synced,
-};
 use crate::io::folder_lock::FolderLock;
+use crate::io::synced::{remove_file, sync_folder, warn_unless_synced};
+use crate::io::{AtomicFile, check_absent, folder};
 use crate::progress::Progress;
 use crate::{Error, Result};
 
@@ -194,7 +193,7 @@ mod tests {
 
     use super::*;
     use crate::ErrorKind;
-    use crate::io::atomic_file::injected::{Call, failing};
+    use crate::io::synced::injected::{Call, failing};
     use crate::merge::Merger;
     use crate::split::{
         LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,

@@ -1,0 +1,201 @@
+//! Where a file is going to be: its folder, what is there already, and whether it has room.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Fails if the folder that `target` is to be in isn't there, and names the outermost that is
+/// missing.
+///
+/// # Errors
+///
+/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is no folder. Any other
+/// trouble is left to the writing.
+///
+/// ```
+/// use proto_splitter_core::{ErrorKind, atomic::check_folder};
+/// let folder = tempfile::tempdir()?;
+/// assert!(check_folder(folder.path().join("model.cpb")).is_ok());
+/// let error = check_folder(folder.path().join("missing/model.cpb")).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::NoFolder);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
+    let target = target.as_ref();
+    let mut missing = None;
+    for folder in folder(target).ancestors() {
+        let why = match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => break,
+            Ok(_) => "is no folder",
+            Err(error) => match error.kind() {
+                // A relative path begins in a folder that is there.
+                _ if folder == Path::new("") => break,
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "does not exist",
+                _ => break,
+            },
+        };
+        missing = Some((folder, why));
+    }
+    match missing {
+        None => Ok(()),
+        Some((folder, why)) => {
+            let (target, folder) = (target.display(), folder.display());
+            let message = format!("{target}: the folder {folder} {why}");
+            Err(Error::new(ErrorKind::NoFolder, message))
+        }
+    }
+}
+
+/// Whether a path ends in a slash, and so can only be a folder's.
+///
+/// ```
+/// use proto_splitter_core::atomic::names_folder;
+///
+/// assert!(names_folder("models/".as_ref()) && !names_folder("models".as_ref()));
+/// ```
+#[must_use]
+pub fn names_folder(path: &Path) -> bool {
+    let last = path.as_os_str().as_encoded_bytes().last();
+    last.is_some_and(|&last| std::path::is_separator(char::from(last)))
+}
+
+/// Fails if the name is one that only a folder has.
+pub(super) fn check_name(target: &Path) -> io::Result<()> {
+    match names_folder(target) {
+        true => Err(Error::new(ErrorKind::InvalidConfig, A_FOLDER).into()),
+        false => Ok(()),
+    }
+}
+
+/// Fails unless what is there is a file: another takes its place, as it must not that of a device
+/// or a pipe.
+pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
+    let message = if there.is_file() {
+        return Ok(());
+    } else if there.is_dir() {
+        A_FOLDER
+    } else {
+        "no regular file, and is not replaced"
+    };
+    Err(Error::new(ErrorKind::InvalidConfig, message).into())
+}
+
+const A_FOLDER: &str = "a folder, where a file is to be";
+
+/// Names the file that is written in an error that there is no room for it, which says by itself
+/// where in the file, but not in which.
+///
+/// ```
+/// use std::io;
+/// use std::path::Path;
+///
+/// use proto_splitter_core::{Error, ErrorKind, atomic::at_target};
+/// let full = Error::from(io::Error::from(io::ErrorKind::StorageFull));
+/// let error = at_target(full, Path::new("model.cpb"));
+/// assert!(error.to_string().starts_with("model.cpb: "));
+/// let other = Error::new(ErrorKind::InvalidMessage, "a bad tag");
+/// assert_eq!(at_target(other, Path::new("model.cpb")).to_string(), "a bad tag");
+/// ```
+#[must_use]
+pub fn at_target(error: Error, target: &Path) -> Error {
+    let mut causes = std::iter::successors(std::error::Error::source(&error), |e| e.source());
+    let no_room = causes.any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        kind.is_some_and(|kind| {
+            matches!(
+                kind,
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge
+            )
+        })
+    });
+    match no_room {
+        true => error.context(target.display()),
+        false => error,
+    }
+}
+
+/// Fails if a file that may not be replaced is at `path`, or the folder that it would be in is not
+/// there.
+pub(crate) fn check_absent(path: &Path, force: bool) -> Result<()> {
+    check_folder(path)?;
+    match fs::symlink_metadata(path) {
+        Ok(_) if !force => Err(already_exists(path)),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::from(error).context(path.display())),
+    }
+}
+
+/// Fails if the file system of `target` has fewer than `bytes` bytes left, so that a long write
+/// isn't begun in vain.
+///
+/// ```
+/// use proto_splitter_core::atomic::check_space;
+///
+/// let target = std::env::temp_dir().join("target.pb");
+/// assert!(check_space(&target, 0).is_ok());
+/// # #[cfg(unix)]
+/// assert!(check_space(&target, u64::MAX).is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`] with the file, what it needs and what is free.
+pub fn check_space(target: &Path, bytes: u64) -> Result<()> {
+    #[cfg(unix)]
+    if let Ok(space) = rustix::fs::statvfs(folder(target)) {
+        let free = space.f_bavail.saturating_mul(space.f_frsize);
+        if free < bytes {
+            return Err(Error::new(
+                ErrorKind::Io,
+                format!(
+                    "{}: {bytes} bytes are needed and {free} are free",
+                    target.display()
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether two paths lead to one file. Unlike the crate `same-file`, it opens neither of them: that
+/// would wait for the other end of a pipe.
+pub fn same_file(a: &Path, b: &Path) -> bool {
+    match (fs::canonicalize(a), fs::canonicalize(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => false,
+    }
+}
+
+#[cold]
+pub(super) fn already_exists(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::AlreadyExists,
+        format!("{} is there already", path.display()),
+    )
+}
+
+/// The folder of a file.
+pub(crate) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// The file that a row of symlinks leads to, whether or not it is there.
+pub(crate) fn written_through(path: &Path) -> io::Result<PathBuf> {
+    const LONGEST_ROW: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LONGEST_ROW {
+        match fs::read_link(&path) {
+            Ok(next) => path = folder(&path).join(next),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
