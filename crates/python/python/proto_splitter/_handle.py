@@ -147,6 +147,23 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
         return self.read(name)
 
+    def get_into(self, name: str, buffer: Any) -> int:
+        """Copies a tensor's bytes, as they are stored, into a writable buffer.
+
+        Elements of less than a byte stay packed.
+
+        Returns:
+            How many bytes there are.
+
+        Raises:
+            KeyError: If there is no such tensor.
+            OSError: If the buffer is too short.
+            ChecksumError: If it is damaged.
+        """
+        size: int = self._rows[name]["bytes"]
+        self._native.tensor_into(name, buffer, None)
+        return size
+
     def read(
         self, name: str, out: np.ndarray[Any, Any] | None = None
     ) -> np.ndarray[Any, Any]:

@@ -13,9 +13,10 @@ of these forms in onnxruntime, and writes no file for it::
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _functions, _handle, _messages, _models
 from ._parts import field_of, merge_part
@@ -30,8 +31,12 @@ Path = str | os.PathLike[str]
 
 #: Initializers of fewer bytes stay in the model that onnxruntime parses: 1 KiB.
 _SMALL = 1 << 10
-#: A file by this name isn't looked for: the values are given by the tensors' names.
-_IN_MEMORY = "proto_splitter_in_memory"
+#: Where an initializer begins in the buffer, as processors like it: multiples of 64 bytes.
+_ALIGNMENT = 64
+#: onnxruntime looks for files by these names in memory only; each session has its own.
+_IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
+#: The first onnxruntime that uses initializers where they are in memory; others copy them.
+_BORROWS = (1, 31)
 
 convert = _models.convert
 
@@ -95,8 +100,9 @@ def session(
 ) -> onnxruntime.InferenceSession:
     """``onnxruntime.InferenceSession`` for a model of any size and form.
 
-    Initializers are read into memory once, and given to onnxruntime where they are; no file is
-    written. onnxruntime packs the weights of some operators anew, which takes their memory again:
+    Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
+    them where they are; earlier ones copy them, and so need their memory twice. onnxruntime also
+    packs the weights of some operators anew, which takes their memory again:
     ``session.disable_prepacking`` in ``sess_options`` keeps it from that, at some cost in time.
 
     Args:
@@ -117,10 +123,22 @@ def session(
     # An .onnx is known by its name; of another file the type isn't always in it.
     known = os.fspath(path).endswith(".onnx")
     with _handle.open(path, *(() if known else _messages.schema_of(onnx.ModelProto))) as file:
-        model, values = _taken_apart(file)
-    given = {name: _ort_value(onnxruntime, *value) for name, value in values.items()}
-    if given:
-        settings.add_external_initializers(list(given), list(given.values()))
+        location = next(_IN_MEMORY)
+        borrows = _version(onnxruntime) >= _BORROWS
+        model, values = _taken_apart(file, location, with_packed=borrows)
+        buffer = _read(file, values)
+    kept: list[Any] = [buffer]
+    if values and borrows:
+        settings.add_external_initializers_from_files_in_memory(
+            [location], [buffer], [buffer.nbytes]
+        )
+        settings.add_session_config_entry(
+            "session.use_external_initializer_file_buffers_directly", "1"
+        )
+    elif values:
+        given = [_ort_value(onnxruntime, buffer, value) for value in values]
+        settings.add_external_initializers([value.name for value in values], given)
+        kept.extend(given)
     # Other tensors of a pair, as those in subgraphs, are where they were.
     folder = os.path.dirname(os.path.abspath(path))
     settings.add_session_config_entry(
@@ -129,55 +147,113 @@ def session(
     data = model.SerializeToString()
     made = onnxruntime.InferenceSession(data, settings, providers=providers, **options)
     # onnxruntime looks into these as long as it runs.
-    made._proto_splitter_values = (given, values)
+    made._proto_splitter_values = kept
     return made
 
 
-def _taken_apart(file: _handle.File) -> tuple[Any, dict[str, tuple[Any, int]]]:
-    """The model without its large initializers, and these by their names."""
+class _Value(NamedTuple):
+    """An initializer that is read into the buffer."""
+
+    name: str
+    #: The number that ONNX has for its type.
+    kind: int
+    shape: tuple[int, ...]
+    offset: int
+    nbytes: int
+
+
+def _version(package: Any) -> tuple[int, ...]:
+    """The first two numbers of a package's version."""
+    return tuple(int(part) for part in package.__version__.split(".")[:2])
+
+
+def _taken_apart(
+    file: _handle.File, location: str, *, with_packed: bool
+) -> tuple[Any, list[_Value]]:
+    """The model without its large initializers, and where these are in the buffer."""
     import onnx
 
     model = onnx.ModelProto()
-    values: dict[str, tuple[Any, int]] = {}
+    values: list[_Value] = []
+    end = 0
     tensors = file.tensors
     for path, _ in file.fields():
         if field_of(path) != "graph":
             merge_part(model, file, path)
             continue
-        for inner, size in file.fields(path):
+        for inner, _ in file.fields(path):
             if field_of(inner) != "initializer":
                 merge_part(model.graph, file, inner)
                 continue
             name, kind = file.get(f"{inner}.name"), file.get(f"{inner}.data_type")
-            is_outside = size < _SMALL and _is_external(file, inner)
-            if name not in tensors or not (is_outside or size >= _SMALL) or _is_odd(kind):
+            if name not in tensors or _is_odd(kind, with_packed):
                 merge_part(model.graph, file, inner)
                 continue
-            array = tensors[name]
-            values[name] = (array, kind)
-            bare = model.graph.initializer.add(name=name, data_type=kind, dims=array.shape)
+            shape, nbytes = tensors.info(name)[2:]
+            if nbytes < _SMALL:
+                merge_part(model.graph, file, inner)
+                _bring_in(model.graph.initializer[-1], tensors, nbytes)
+                continue
+            offset = -(-end // _ALIGNMENT) * _ALIGNMENT
+            end = offset + nbytes
+            values.append(_Value(name, kind, shape, offset, nbytes))
+            bare = model.graph.initializer.add(name=name, data_type=kind, dims=shape)
             bare.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", _IN_MEMORY), ("length", str(array.nbytes))):
+            where = {"location": location, "offset": str(offset), "length": str(nbytes)}
+            for key, value in where.items():
                 bare.external_data.add(key=key, value=value)
     return model, values
 
 
-def _is_external(file: _handle.File, path: str) -> bool:
+def _bring_in(tensor: Any, tensors: _handle.Tensors, nbytes: int) -> None:
+    """Puts the data of a small tensor into it if that is in another file.
+
+    onnxruntime needs some of it, as shapes, before it looks at files in memory.
+    """
     import onnx
 
-    tensor = file.message(path, onnx.TensorProto)
-    return bool(tensor.data_location == onnx.TensorProto.EXTERNAL)
+    if tensor.data_location != onnx.TensorProto.EXTERNAL:
+        return
+    data = bytearray(nbytes)
+    tensors.get_into(tensor.name, data)
+    tensor.raw_data = bytes(data)
+    tensor.ClearField("external_data")
+    tensor.ClearField("data_location")
 
 
-def _is_odd(kind: int) -> bool:
-    """Whether NumPy holds the elements otherwise than onnxruntime: texts, and less than a byte."""
+def _read(file: _handle.File, values: list[_Value]) -> Any:
+    """All values in one array of bytes, which begins where processors like it."""
+    import numpy as np
+
+    size = values[-1].offset + values[-1].nbytes if values else 0
+    whole = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -whole.ctypes.data % _ALIGNMENT
+    buffer = whole[start : start + size]
+    tensors = file.tensors
+    for value in values:
+        tensors.get_into(value.name, buffer[value.offset : value.offset + value.nbytes])
+    return buffer
+
+
+def _is_odd(kind: int, with_packed: bool) -> bool:
+    """Whether onnxruntime can't be given the elements as bytes.
+
+    These are texts, and, where it copies them from NumPy, elements of less than a byte.
+    """
     import onnx
 
-    names = ("STRING", "UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")
+    names = ["STRING"]
+    if not with_packed:
+        names += ["UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2"]
     return kind in [getattr(onnx.TensorProto, name, None) for name in names]
 
 
-def _ort_value(onnxruntime: Any, array: Any, kind: int) -> Any:
-    if array.dtype.kind in "fiub":
+def _ort_value(onnxruntime: Any, buffer: Any, value: _Value) -> Any:
+    """A value where it is in the buffer, for an onnxruntime that copies it from there."""
+    from onnx import helper
+
+    kind = helper.tensor_dtype_to_np_dtype(value.kind)
+    array = buffer[value.offset : value.offset + value.nbytes].view(kind).reshape(value.shape)
+    if kind.kind in "fiub":
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, kind)
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array, value.kind)
