@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextvars
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,14 +130,11 @@ def test_field_tags_are_found_by_name_and_by_number(tree: Any) -> None:
 
 
 def test_the_maximum_size_is_that_of_the_thread(tree: Any, tmp_path: Path) -> None:
-    import contextvars
-
     def small() -> None:
-        constants.debug_set_max_size(1000)
         with pytest.raises(ps.UncuttableError):
             DataSplitter(copy_of(tree)).write(tmp_path / "small")
 
-    contextvars.copy_context().run(small)
+    within(1000, small)
     assert constants.max_size() == 1 << 30
     with pytest.raises(ValueError, match="positive"):
         constants.debug_set_max_size(0)
@@ -145,3 +144,97 @@ def test_the_built_in_splitters_take_their_own_type_only(tree: Any) -> None:
     for splitter in (ps.GraphDefSplitter, ps.SavedModelSplitter):
         with pytest.raises(ps.SchemaError, match="expected a tensorflow"):
             splitter(tree)
+
+
+class LeafSplitter(ps.SplitBasedOnSize):
+    """Cuts the data of a tree that is large, and leaves one that is small."""
+
+    seen: list[int] = []
+
+    def build_chunks(self) -> int:
+        self.seen.append(self.proto_size)
+        if self.proto_size <= 2000 or not self._proto.HasField("data"):
+            return 0
+        self.add_chunk(self._proto.data, ["data"])
+        size = len(self._proto.data)
+        self._proto.ClearField("data")
+        return size
+
+
+def within(limit: int, work: Callable[[], Any]) -> Any:
+    """What a function returns while chunks have a maximum size."""
+
+    def run() -> Any:
+        constants.debug_set_max_size(limit)
+        return work()
+
+    return contextvars.copy_context().run(run)
+
+
+@pytest.mark.parametrize("tags", [["children"], ["child", "children"], ["by_key", "b", "children"]])
+@pytest.mark.parametrize("limit", [600, 2500, 1 << 20])
+@pytest.mark.parametrize("splitters", [[], [LeafSplitter], [LeafSplitter, ps.LargeMessageSplitter]])
+def test_a_list_is_split_by_its_elements_and_then_in_runs(
+    tags: list[str], limit: int, splitters: list[type[ps.SplitBasedOnSize]], tmp_path: Path
+) -> None:
+    whole = Tree(name="root")
+    whole.by_key["b"].name = "b"
+    *outer, _ = tags
+    holder = util.get_field(whole, outer)[0] if outer else whole
+    for number in range(12):
+        large = number % 4 == 0 and splitters
+        holder.children.add(name=f"{number}", data=bytes([number]) * (2400 if large else 100))
+    cut = copy_of(whole)
+    before = cut.ByteSize()
+    LeafSplitter.seen.clear()
+    splitter = ps.RepeatedMessageSplitter(cut, tags, splitters)
+    taken = within(limit, splitter.build_chunks)
+    # What is left has lengths of its own, which are shorter.
+    assert 0 <= before - cut.ByteSize() - taken < 100
+    assert len(LeafSplitter.seen) == (12 if splitters else 0)
+    path = within(limit, lambda: splitter.write(tmp_path / "list"))
+    assert ps.read(path, Tree) == whole
+    if limit == 600:
+        assert not util.get_field(cut, tags)[0]
+
+
+def test_a_list_in_a_list_is_split_by_its_own_splitter(tree: Any, tmp_path: Path) -> None:
+    class Inner(ps.SplitBasedOnSize):
+        def build_chunks(self) -> int:
+            inner = ps.RepeatedMessageSplitter(
+                self._proto,
+                "children",
+                [LeafSplitter],
+                parent_splitter=self,
+                fields_in_parent=[],
+            )
+            return inner.build_chunks()
+
+    for child in tree.children:
+        for number in range(3):
+            child.children.add(name=f"inner {number}", data=b"i" * 2500)
+    splitter = ps.RepeatedMessageSplitter(copy_of(tree), "children", [Inner, LeafSplitter])
+    assert within(3000, splitter.build_chunks) > 5 * 3 * 2500
+    assert ps.read(splitter.write(tmp_path / "lists"), Tree) == tree
+
+
+@pytest.mark.parametrize("tags", ["name", "numbers", "by_key", "child", ["children", 0]])
+def test_what_isnt_a_list_of_messages_is_a_path_error(tree: Any, tags: Any) -> None:
+    with pytest.raises(ps.PathError, match="expected a list of messages"):
+        ps.RepeatedMessageSplitter(tree, tags, [])
+
+
+def test_a_splitter_may_number_its_versions(tree: Any, tmp_path: Path) -> None:
+    class Seventh(DataSplitter):
+        @property
+        def version_def(self) -> Any:
+            version = super().version_def
+            version.splitter_version = 7
+            return version
+
+    for number, splitter in ((1, DataSplitter), (7, Seventh)):
+        made = splitter(copy_of(tree))
+        found = ps.info(made.write(tmp_path / f"version{number}"))
+        assert found["splitter_version"] == made.version_def.splitter_version == number
+        assert found["join_version"] == made.version_def.join_version
+        assert not made.version_def.bad_consumers

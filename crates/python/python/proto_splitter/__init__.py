@@ -34,6 +34,7 @@ from ._handle import File, TensorInfo, Tensors, open
 from ._messages import schema_of
 from ._models import convert, externalize, internalize
 from ._reports import SizeTree, diff, fingerprint, info, tree, verify
+from ._size_splitters import LargeMessageSplitter, RepeatedMessageSplitter, SplitBasedOnSize
 from ._splitters import ComposableSplitter, GraphDefSplitter, SavedModelSplitter, Splitter
 
 __all__ = [
@@ -45,12 +46,15 @@ __all__ = [
     "File",
     "FormatError",
     "GraphDefSplitter",
+    "LargeMessageSplitter",
     "LimitError",
     "Merged",
     "PathError",
+    "RepeatedMessageSplitter",
     "SavedModelSplitter",
     "SchemaError",
     "SizeTree",
+    "SplitBasedOnSize",
     "Splitter",
     "TensorInfo",
     "Tensors",

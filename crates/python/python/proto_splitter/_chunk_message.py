@@ -1,4 +1,4 @@
-"""TensorFlow's ``ChunkedMessage`` as a message of protobuf for Python, made when it is asked for."""
+"""TensorFlow's ``ChunkedMessage`` and ``VersionDef``, made when one of them is asked for."""
 
 from __future__ import annotations
 
@@ -54,6 +54,10 @@ def _pool() -> Any:
     whole = file.message_type.add(name="ChunkedMessage")
     _add(whole, "chunk_index", 1, "UINT64", label=optional)
     _add(whole, "chunked_fields", 2, ".ChunkedField", label=repeated)
+    version = file.message_type.add(name="VersionDef")
+    _add(version, "splitter_version", 1, "INT32", label=optional)
+    _add(version, "join_version", 2, "INT32", label=optional)
+    _add(version, "bad_consumers", 3, "INT32", label=repeated)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return pool
@@ -61,7 +65,7 @@ def _pool() -> Any:
 
 @cache
 def message_class(name: str) -> Any:
-    """The class ``ChunkedMessage``, ``ChunkedField`` or ``FieldIndex``."""
+    """The class ``ChunkedMessage``, ``ChunkedField``, ``FieldIndex`` or ``VersionDef``."""
     from google.protobuf import message_factory
 
     return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))

@@ -174,6 +174,7 @@ def split_arguments(**given: Any) -> dict[str, Any]:
         "always_chunked": False,
         "threads": None,
         "added": None,
+        "version": None,
     }
     return defaults | given
 

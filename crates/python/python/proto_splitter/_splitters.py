@@ -17,6 +17,15 @@ Message = Any
 class Splitter(abc.ABC):
     """What splits a message: to chunks in memory, or to a file."""
 
+    @property
+    def version_def(self) -> Any:
+        """The ``VersionDef`` of the files that this splitter writes.
+
+        Its ``splitter_version`` is the splitter's own number, which a subclass may change; readers
+        don't decide by it. The rest is what the format says.
+        """
+        return _chunk_message.message_class("VersionDef")(splitter_version=1, join_version=0)
+
     @abc.abstractmethod
     def split(self) -> tuple[Sequence[Any], Any]:
         """The chunks, and the ``ChunkedMessage`` that says where each belongs."""
@@ -110,7 +119,9 @@ class ComposableSplitter(Splitter):
         """
         source, name, schema, added = self._build()
         arguments = _functions.split_arguments(
-            max_chunk_size=constants.max_size(), added=added
+            max_chunk_size=constants.max_size(),
+            added=added,
+            version=self.version_def.splitter_version,
         )
         chunks, message = _core.split_in_memory(source, name, schema, arguments)
         return chunks, _chunk_message.message_class("ChunkedMessage").FromString(message)
@@ -135,6 +146,7 @@ class ComposableSplitter(Splitter):
             compression=writer_options or "auto",
             force=True,
             added=added,
+            version=self.version_def.splitter_version,
         )
         written = _core.split(source, os.fspath(file_prefix), name, schema, arguments, None)
         return _functions.written_of(written).path
