@@ -1,13 +1,23 @@
 //! Errors as Python knows them: the system's as `OSError`, ours with their path, chunk and offset.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::{Error, ErrorKind};
 use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyValueError,
 };
 use pyo3::prelude::*;
+
+// Numbers of the operating system's errors that are equal on every Unix.
+/// "No such file or directory".
+const ENOENT: i32 = 2;
+/// "File exists".
+const EEXIST: i32 = 17;
+/// "Not a directory".
+const ENOTDIR: i32 = 20;
+/// "Is a directory".
+const EISDIR: i32 = 21;
 
 /// Which Python class an error becomes.
 fn class(kind: ErrorKind) -> &'static str {
@@ -76,22 +86,60 @@ fn ours(py: Python<'_>, kind: ErrorKind, message: &str, error: &Error) -> PyResu
 
 /// `OSError(errno, text, filename)` picks its own subclass.
 fn of_io(py: Python<'_>, message: &str, cause: Option<&io::Error>, file: Option<&str>) -> PyErr {
-    /// "No such file or directory", on every Unix.
-    const ENOENT: i32 = 2;
-    let is_missing = || file.is_some_and(|file| !Path::new(file).exists());
-    let number = cause.and_then(io::Error::raw_os_error);
-    let Some(number) = number.or_else(|| is_missing().then_some(ENOENT)) else {
-        return PyOSError::new_err(message.to_owned());
+    let of_path = || {
+        let path = Path::new(file?);
+        match path.exists() {
+            false => Some(ENOENT),
+            true => path.is_dir().then_some(EISDIR),
+        }
     };
+    match cause.and_then(io::Error::raw_os_error).or_else(of_path) {
+        Some(number) => of_number(py, number, file),
+        None => PyOSError::new_err(message.to_owned()),
+    }
+}
+
+/// The system's error with this number.
+fn of_number(py: Python<'_>, number: i32, file: Option<&str>) -> PyErr {
     let made = py
         .import("os")
         .and_then(|os| os.call_method1("strerror", (number,)))
-        .and_then(|text| {
-            let arguments = (number, text, file);
-            py.get_type::<PyOSError>().call1(arguments)
-        });
+        .and_then(|text| py.get_type::<PyOSError>().call1((number, text, file)));
     match made {
         Ok(value) => PyErr::from_value(value),
         Err(failed) => failed,
     }
+}
+
+/// What was raised, with the number and the name of the output if that is in the way, or its folder
+/// isn't there. One of `outputs` was to be written.
+pub(crate) fn of_output(py: Python<'_>, raised: PyErr, outputs: &[PathBuf]) -> PyErr {
+    let number = raised.value(py).getattr("errno");
+    if !number.is_ok_and(|number| number.is_none()) {
+        return raised;
+    }
+    let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok();
+    let (number, output) = if raised.is_instance_of::<PyFileExistsError>(py) {
+        (EEXIST, outputs.iter().find(is_there))
+    } else if raised.is_instance_of::<PyFileNotFoundError>(py) {
+        let output = outputs.first();
+        let folder = output.and_then(|output| output.parent());
+        let is_file = |path: &Path| path.is_file();
+        match folder.is_some_and(|folder| folder.ancestors().any(is_file)) {
+            true => (ENOTDIR, output),
+            false => (ENOENT, output),
+        }
+    } else {
+        return raised;
+    };
+    match output {
+        Some(output) => of_number(py, number, Some(&output.display().to_string())),
+        None => raised,
+    }
+}
+
+/// What is wrong with a schema.
+pub(crate) fn schema_error(py: Python<'_>, message: &str) -> PyErr {
+    let error = Error::new(ErrorKind::InvalidSchema, message);
+    raise(py, &error, None)
 }

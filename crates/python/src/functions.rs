@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, BufWriter};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::buffer::Buffer;
-use crate::error::raise;
+use crate::error::{of_output, raise};
 use crate::input::Input;
 use crate::schema::message_type;
 use crate::work::{detached, interruptible, threads};
@@ -35,6 +35,8 @@ type Added<B> = (B, String, bool, Option<usize>);
 struct SplitterOf<'a> {
     descriptor: &'a MessageDescriptor,
     added: Option<Vec<Added<Bytes>>>,
+    /// The version of a splitter in Python.
+    version: Option<i32>,
 }
 
 impl ComposableSplitter for SplitterOf<'_> {
@@ -55,6 +57,10 @@ impl ComposableSplitter for SplitterOf<'_> {
             GRAPH_DEF => GraphDefSplitter.build_chunks(cx),
             _ => SizeSplitter.build_chunks(cx),
         }
+    }
+
+    fn version(&self) -> i32 {
+        self.version.unwrap_or_else(|| SizeSplitter.version())
     }
 }
 
@@ -81,6 +87,8 @@ pub(crate) struct SplitArguments {
     threads: Option<usize>,
     #[pyo3(item)]
     added: Option<Vec<Added<PyBackedBytes>>>,
+    #[pyo3(item)]
+    version: Option<i32>,
 }
 
 impl SplitArguments {
@@ -134,16 +142,22 @@ pub(crate) fn split<'py>(
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let input = Input::of(source)?;
-    let descriptor = message_type(message, schema)?;
+    let descriptor = message_type(py, message, schema)?;
     let options = arguments.options(py)?;
-    let added = arguments.take_added();
+    let (added, version) = (arguments.take_added(), arguments.version);
     let name = input.name();
+    let outputs = outputs(&prefix);
     let written = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let source = opened(input, &descriptor)?;
         let descriptor = &descriptor;
-        let splitter = SplitterOf { descriptor, added };
+        let splitter = SplitterOf {
+            descriptor,
+            added,
+            version,
+        };
         splitter.write_with(source, prefix, &options.progress(progress))
-    })?;
+    })
+    .map_err(|raised| of_output(py, raised, &outputs))?;
     written_as_dict(py, &written, &descriptor)
 }
 
@@ -157,18 +171,32 @@ pub(crate) fn split_in_memory(
     mut arguments: SplitArguments,
 ) -> PyResult<(Vec<Buffer>, Vec<u8>)> {
     let input = Input::of(source)?;
-    let descriptor = message_type(message, schema)?;
+    let descriptor = message_type(py, message, schema)?;
     let options = arguments.options(py)?;
-    let added = arguments.take_added();
+    let (added, version) = (arguments.take_added(), arguments.version);
     let name = input.name();
     let split = detached(py, name.as_deref(), None, |progress| {
         let source = opened(input, &descriptor)?;
         let descriptor = &descriptor;
-        let splitter = SplitterOf { descriptor, added };
+        let splitter = SplitterOf {
+            descriptor,
+            added,
+            version,
+        };
         splitter.split_with(source, &options.progress(progress))
     })?;
     let chunks = split.bytes().into_iter().map(Buffer::new).collect();
     Ok((chunks, split.message().encode_to_vec()))
+}
+
+/// The files that a split may write: one of them.
+fn outputs(prefix: &Path) -> [PathBuf; 2] {
+    ["cpb", "pb"].map(|extension| {
+        let mut name = prefix.as_os_str().to_owned();
+        name.push(".");
+        name.push(extension);
+        name.into()
+    })
 }
 
 fn opened(input: Input, descriptor: &MessageDescriptor) -> Result<Source> {
@@ -223,10 +251,10 @@ pub(crate) struct MergeArguments {
 }
 
 impl MergeArguments {
-    fn options(self) -> PyResult<MergeOptions> {
+    fn options(self, py: Python<'_>) -> PyResult<MergeOptions> {
         let descriptor = self
             .message
-            .map(|name| message_type(&name, self.schema.as_deref()))
+            .map(|name| message_type(py, &name, self.schema.as_deref()))
             .transpose()?;
         Ok(MergeOptions::new()
             .descriptor(descriptor)
@@ -244,13 +272,14 @@ pub(crate) fn merge<'py>(
     arguments: MergeArguments,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = arguments.options()?;
+    let options = arguments.options(py)?;
     let name = source.display().to_string();
     let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
         Merger::new()
             .options(&options.progress(progress))
-            .merge_to_file(source, target)
-    })?;
+            .merge_to_file(source, &target)
+    })
+    .map_err(|raised| of_output(py, raised, std::slice::from_ref(&target)))?;
     merged_as_dict(py, &merged)
 }
 
@@ -274,7 +303,7 @@ pub(crate) fn merge_to_bytes<'py>(
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Buffer> {
     let input = Input::of(source)?;
-    let options = arguments.options()?;
+    let options = arguments.options(py)?;
     let name = input.name();
     let bytes = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let options = options.progress(progress);

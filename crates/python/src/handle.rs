@@ -62,7 +62,9 @@ impl Handle {
         n_threads: Option<usize>,
     ) -> PyResult<Handle> {
         let input = Input::of(source)?;
-        let descriptor = message.map(|name| message_type(name, schema)).transpose()?;
+        let descriptor = message
+            .map(|name| message_type(py, name, schema))
+            .transpose()?;
         let n_threads = threads(n_threads)?;
         let name = input.name();
         let open = detached(py, name.as_deref(), None, |_| match input {

@@ -2,19 +2,24 @@
 
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::proto::saved_model::descriptor_pool;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+use crate::error::schema_error;
 
 /// The type with this full name: of the given `FileDescriptorSet`, else of those that are built in.
 ///
 /// # Errors
 ///
-/// `ValueError` if the set can't be read, or nothing has a type of this name.
-pub(crate) fn message_type(name: &str, schema: Option<&[u8]>) -> PyResult<MessageDescriptor> {
+/// `SchemaError` if the set can't be read, or nothing has a type of this name.
+pub(crate) fn message_type(
+    py: Python<'_>,
+    name: &str,
+    schema: Option<&[u8]>,
+) -> PyResult<MessageDescriptor> {
     let given = schema
         .map(|bytes| {
             DescriptorPool::decode(bytes)
-                .map_err(|error| PyValueError::new_err(format!("schema: {error}")))
+                .map_err(|error| schema_error(py, &format!("schema: {error}")))
         })
         .transpose()?;
     let found = given
@@ -22,8 +27,8 @@ pub(crate) fn message_type(name: &str, schema: Option<&[u8]>) -> PyResult<Messag
         .and_then(|pool| pool.get_message_by_name(name))
         .or_else(|| descriptor_pool().get_message_by_name(name));
     found.ok_or_else(|| {
-        PyValueError::new_err(format!(
-            "no message type {name:?}: give its schema, a serialized FileDescriptorSet"
-        ))
+        let message =
+            format!("no message type {name:?}: give its schema, a serialized FileDescriptorSet");
+        schema_error(py, &message)
     })
 }

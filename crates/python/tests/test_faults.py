@@ -6,11 +6,13 @@ import errno
 import gc
 import html
 import os
+import pickle
 import signal
+import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,25 +29,159 @@ def large(parts: int = 40) -> Any:
     return big
 
 
-@pytest.mark.parametrize("target", ["file/inside/out", "file/out"])
-def test_a_file_that_is_used_as_a_folder_is_the_systems_error(
-    tmp_path: Path, tree: Any, target: str
+def deep(tmp_path: Path) -> None:
+    class Deep(ps.ComposableSplitter):
+        def build_chunks(self) -> None:
+            self.add_chunk(b"", [*["child"] * 150, "data"])
+
+    Deep(Tree()).write(tmp_path / "deep")
+
+
+def of_later_version(tmp_path: Path) -> None:
+    # Parameters of Paddle: version, levels, and the version of the tensor.
+    parameters = tmp_path / "model.pdiparams"
+    parameters.write_bytes(struct.pack("<IQI", 0, 0, 7) + bytes(60))
+    len(ps.open(parameters).tensors)
+
+
+def damaged(tmp_path: Path) -> None:
+    path = Path(ps.split(large(2), tmp_path / "damaged", max_chunk_size="1MiB").path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    ps.merge_to_bytes(path)
+
+
+def without_chunks(tmp_path: Path) -> None:
+    (tmp_path / "plain.cpb").write_bytes(Tree(name="plain").SerializeToString())
+    ps.merge(tmp_path / "plain.cpb", tmp_path / "merged.pb")
+
+
+def open_of(tree: Any, path: str) -> None:
+    with ps.open(tree.SerializeToString(), *_messages.schema_of(tree)) as file:
+        file.get(path)
+
+
+def cancelled(tmp_path: Path, raised: type[BaseException]) -> None:
+    def stop(done: int, total: int) -> None:
+        raise raised
+
+    ps.split(large(), tmp_path / "cancelled", max_chunk_size="1MiB", progress=stop)
+
+
+#: What goes wrong, the class that is raised, one that it is, too, and what its attributes are.
+OURS: list[tuple[Callable[[Path], object], type[Exception], type[Exception], dict[str, object]]] = [
+    (
+        lambda folder: ps.split(b"\xff" * 100, folder / "out", "tensorflow.GraphDef"),
+        ps.FormatError,
+        ValueError,
+        {"kind": "InvalidMessage", "offset": 0},
+    ),
+    (without_chunks, ps.FormatError, ValueError, {"kind": "NotChunked"}),
+    (damaged, ps.ChecksumError, ValueError, {"kind": "Record"}),
+    (
+        lambda folder: open_of(Tree(), "children[0].name"),
+        ps.PathError,
+        LookupError,
+        {"kind": "InvalidPath", "path": "children[0].name"},
+    ),
+    (
+        lambda folder: ps.split(Tree(texts=["t" * 9000]), folder / "out", max_chunk_size=1000),
+        ps.UncuttableError,
+        ValueError,
+        {"kind": "Uncuttable", "path": "texts[0]"},
+    ),
+    (
+        lambda folder: ps.split(b"", folder / "out", "test.Tree", b"\xff\xff"),
+        ps.SchemaError,
+        ValueError,
+        {"kind": "InvalidSchema"},
+    ),
+    (
+        lambda folder: ps.split(b"", folder / "out", "no.Type"),
+        ps.SchemaError,
+        ValueError,
+        {"kind": "InvalidSchema"},
+    ),
+    (deep, ps.LimitError, ValueError, {"kind": "LimitExceeded"}),
+    (of_later_version, ps.VersionError, ValueError, {"kind": "UnsupportedVersion", "offset": 12}),
+]
+
+
+@pytest.mark.parametrize(("work", "ours", "base", "attributes"), OURS)
+def test_what_is_wrong_with_data_has_a_class_of_ours_that_says_where(
+    work: Callable[[Path], object],
+    ours: type[Exception],
+    base: type[Exception],
+    attributes: dict[str, object],
+    tmp_path: Path,
 ) -> None:
-    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(base) as raised:
+        work(tmp_path)
+    assert type(raised.value) is ours and isinstance(raised.value, ps.Error)
+    for name, value in attributes.items():
+        assert getattr(raised.value, name) == value
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert type(again) is ours and str(again) == str(raised.value)
+    assert again.__dict__ == raised.value.__dict__
+
+
+def settled(folder: Path) -> None:
+    """Files and folders that are in the way of a call."""
+    (folder / "file").write_bytes(b"")
+    (folder / "folder").mkdir()
+    (folder / "there.pb").write_bytes(b"")
+    (folder / "loop").symlink_to("loop")
+
+
+def split(source: str, prefix: str) -> object:
+    return ps.split(source, prefix, "tensorflow.GraphDef")
+
+
+#: A call in the folder of `settled`, and the class, number and file name of what it raises.
+OF_SYSTEM: list[tuple[Callable[[], object], type[OSError], int, str]] = [
+    (lambda: split("missing.pb", "out"), FileNotFoundError, errno.ENOENT, "missing.pb"),
+    (lambda: ps.open("missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.merge("missing", "out.pb"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.info("missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: split("loop", "out"), OSError, errno.ELOOP, "loop"),
+    (lambda: split("x" * 300, "out"), OSError, errno.ENAMETOOLONG, "x" * 300),
+    (lambda: split("folder", "out"), IsADirectoryError, errno.EISDIR, "folder"),
+    (lambda: ps.merge_to_bytes("folder"), IsADirectoryError, errno.EISDIR, "folder"),
+    (lambda: split("file", "none/out"), FileNotFoundError, errno.ENOENT, "none/out.cpb"),
+    (lambda: split("file", "file/out"), NotADirectoryError, errno.ENOTDIR, "file/out.cpb"),
+    (lambda: split("file", "file/in/out"), NotADirectoryError, errno.ENOTDIR, "file/in/out.cpb"),
+    (lambda: split("file", "there"), FileExistsError, errno.EEXIST, "there.pb"),
+    (lambda: ps.merge("there", "file"), FileExistsError, errno.EEXIST, "file"),
+    (lambda: ps.merge("there", "none/out"), FileNotFoundError, errno.ENOENT, "none/out"),
+]
+
+
+@pytest.mark.parametrize(("work", "kind", "number", "name"), OF_SYSTEM)
+def test_errors_of_the_system_are_its_own_with_number_and_file(
+    work: Callable[[], object],
+    kind: type[OSError],
+    number: int,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settled(tmp_path)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(OSError) as raised:
-        ps.split(tree, tmp_path / target)
-    assert raised.value.errno in (errno.ENOTDIR, errno.ENOENT, None)
+        work()
+    assert type(raised.value) is kind
+    assert (raised.value.errno, raised.value.filename) == (number, name)
+    assert raised.value.strerror == os.strerror(number)
+    assert len(list(tmp_path.iterdir())) == 4
 
 
-def test_reading_a_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises((OSError, ps.Error)):
-        ps.merge_to_bytes(tmp_path)
-
-
-def test_a_broken_schema_is_a_schema_error(tmp_path: Path) -> None:
-    with pytest.raises((ps.SchemaError, ValueError), match="(?i)schema|descriptor"):
-        ps.split(b"", tmp_path / "out", "test.Tree", b"\xff\xff")
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, RuntimeError])
+def test_work_that_is_stopped_raises_what_stopped_it(
+    raised: type[BaseException], tmp_path: Path
+) -> None:
+    with pytest.raises(raised):
+        cancelled(tmp_path, raised)
 
 
 def test_a_file_without_a_type_asks_for_one(tmp_path: Path, tree: Any) -> None:
@@ -58,15 +194,6 @@ def test_a_file_without_a_type_asks_for_one(tmp_path: Path, tree: Any) -> None:
         ps.merge_to_bytes(path)
     name, schema = _messages.schema_of(Tree)
     assert Tree.FromString(bytes(ps.merge_to_bytes(path, message=name, schema=schema)))
-
-
-def test_a_value_that_cant_be_cut_is_an_error_with_its_path(tmp_path: Path) -> None:
-    tree = Tree()
-    tree.texts.append("t" * 10_000)
-    with pytest.raises(ps.UncuttableError) as raised:
-        ps.split(tree, tmp_path / "out", max_chunk_size=1000)
-    assert raised.value.path is not None and raised.value.path.startswith("texts")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture

@@ -141,19 +141,6 @@ def test_a_short_buffer_is_refused(split: Path) -> None:
             file.get_into("child.data", bytes(5000))
 
 
-def test_errors_of_the_system_are_its_own(tmp_path: Path, split: Path) -> None:
-    with pytest.raises(FileNotFoundError) as missing:
-        ps.split(tmp_path / "missing.pb", tmp_path / "out", "tensorflow.GraphDef")
-    assert missing.value.errno == errno.ENOENT
-    assert missing.value.filename == str(tmp_path / "missing.pb")
-    with pytest.raises(FileNotFoundError):
-        ps.open(tmp_path / "missing")
-    with pytest.raises(FileExistsError):
-        ps.split(b"", split.with_suffix(""), "tensorflow.GraphDef")
-    with pytest.raises(FileNotFoundError):
-        ps.merge(split, tmp_path / "no folder" / "merged.pb")
-
-
 def test_damage_is_a_checksum_error_that_pickles(split: Path) -> None:
     data = bytearray(split.read_bytes())
     data[len(data) // 2] ^= 1
