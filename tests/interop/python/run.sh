@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python wheel, installs it alone, and runs its types, stubs and tests against it; then shim.py against TensorFlow
-# 2.21 and onnx_session.py against onnxruntime, which get all arguments. Needs Rust, python3 (3.11 or later), and g++ for
-# ../setup.sh.
+# Builds the Python wheel, installs it alone, and runs its types, stubs, import time and tests against it; then shim.py against
+# TensorFlow 2.21 and onnx_session.py against onnxruntime, which get all arguments. Needs Rust, python3 (3.11 or later), and g++
+# for ../setup.sh.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -28,6 +28,7 @@ echo "the wheel has $size bytes"
 cd "$wheels"
 "$venv/bin/stubtest" --ignore-unused-allowlist --allowlist "$top/crates/python/tests/stubtest-allowlist.txt" proto_splitter._core
 "$venv/bin/protosplit" --version
+"$venv/bin/python" "$top/tests/interop/python/import_time.py"
 "$venv/bin/python" -X faulthandler -m pytest -p no:cacheprovider --rootdir "$top/crates/python" "$top/crates/python/tests"
 
 # TensorFlow has an environment of its own.

@@ -8,34 +8,38 @@ with nothing left behind.
 
 from __future__ import annotations
 
-from . import constants, util
-from ._core import Buffer, __version__
-from ._errors import (
-    ChecksumError,
-    Error,
-    FormatError,
-    LimitError,
-    PathError,
-    SchemaError,
-    UncuttableError,
-    VersionError,
-)
-from ._functions import (
-    Chunk,
-    Merged,
-    Written,
-    merge,
-    merge_into,
-    merge_to_bytes,
-    read,
-    split,
-)
-from ._handle import File, TensorInfo, Tensors, open
-from ._messages import schema_of
-from ._models import convert, externalize, internalize
-from ._reports import SizeTree, diff, fingerprint, info, tree, verify
-from ._size_splitters import LargeMessageSplitter, RepeatedMessageSplitter, SplitBasedOnSize
-from ._splitters import ComposableSplitter, GraphDefSplitter, SavedModelSplitter, Splitter
+# What type checkers look at; at run time a module is imported when one of its names is looked up,
+# so that importing the package takes next to no time.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from . import constants, util
+    from ._core import Buffer, __version__
+    from ._errors import (
+        ChecksumError,
+        Error,
+        FormatError,
+        LimitError,
+        PathError,
+        SchemaError,
+        UncuttableError,
+        VersionError,
+    )
+    from ._functions import (
+        Chunk,
+        Merged,
+        Written,
+        merge,
+        merge_into,
+        merge_to_bytes,
+        read,
+        split,
+    )
+    from ._handle import File, TensorInfo, Tensors, open
+    from ._messages import schema_of
+    from ._models import convert, externalize, internalize
+    from ._reports import SizeTree, diff, fingerprint, info, tree, verify
+    from ._size_splitters import LargeMessageSplitter, RepeatedMessageSplitter, SplitBasedOnSize
+    from ._splitters import ComposableSplitter, GraphDefSplitter, SavedModelSplitter, Splitter
 
 __all__ = [
     "Buffer",
@@ -80,3 +84,53 @@ __all__ = [
     "util",
     "verify",
 ]
+
+#: Which module each name is from.
+_NAMES = {
+    "constants": ("constants",),
+    "util": ("util",),
+    "_core": ("Buffer", "__version__"),
+    "_errors": (
+        "ChecksumError",
+        "Error",
+        "FormatError",
+        "LimitError",
+        "PathError",
+        "SchemaError",
+        "UncuttableError",
+        "VersionError",
+    ),
+    "_functions": (
+        "Chunk",
+        "Merged",
+        "Written",
+        "merge",
+        "merge_into",
+        "merge_to_bytes",
+        "read",
+        "split",
+    ),
+    "_handle": ("File", "TensorInfo", "Tensors", "open"),
+    "_messages": ("schema_of",),
+    "_models": ("convert", "externalize", "internalize"),
+    "_reports": ("SizeTree", "diff", "fingerprint", "info", "tree", "verify"),
+    "_size_splitters": ("LargeMessageSplitter", "RepeatedMessageSplitter", "SplitBasedOnSize"),
+    "_splitters": ("ComposableSplitter", "GraphDefSplitter", "SavedModelSplitter", "Splitter"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        module = _MODULES.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        found = import_module(f".{module}", __name__)
+        value = found if module == name else getattr(found, name)
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -8,7 +8,6 @@ and read back by merging parts into the submessages that they belong to.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from typing import Any, TypeAlias, cast
 
@@ -78,6 +77,8 @@ class _Spool:
     """What has been serialized, in a temporary file without a name."""
 
     def __init__(self) -> None:
+        import tempfile
+
         self.file: Any = tempfile.TemporaryFile()
         self.end = 0
 

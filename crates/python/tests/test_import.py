@@ -1,0 +1,37 @@
+"""Importing the package is cheap, and gives all of its names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import proto_splitter as ps
+import pytest
+
+#: What is slow to import, in the order of how slow.
+LARGE = (
+    {"tensorflow", "onnxruntime", "onnx", "numpy", "google.protobuf", "fsspec", "ml_dtypes"},
+    {"tempfile", "dataclasses", "json", "typing", "proto_splitter._core"},
+)
+
+
+@pytest.mark.parametrize(
+    ("names", "unwanted"),
+    [
+        ("proto_splitter", LARGE[0] | LARGE[1]),
+        ("proto_splitter, proto_splitter.tensorflow, proto_splitter.onnx", LARGE[0]),
+    ],
+)
+def test_an_import_imports_nothing_large(names: str, unwanted: set[str]) -> None:
+    script = f"import sys; before = set(sys.modules); import {names}; print(*set(sys.modules) - before)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert not unwanted & set(ran.stdout.split())
+
+
+def test_every_name_is_found_when_it_is_looked_up() -> None:
+    assert set(ps._MODULES) == set(ps.__all__) <= set(dir(ps))
+    for name in ps.__all__:
+        assert getattr(ps, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'spilt'"):
+        getattr(ps, "spilt")

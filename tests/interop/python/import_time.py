@@ -1,0 +1,39 @@
+"""How long `import proto_splitter` takes, beyond the start of the interpreter: at most 30 ms of processor time.
+
+Processor time, so that other work on the machine isn't in it; the median of several.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+
+#: Milliseconds.
+MOST = 30
+RUNS = 11
+
+
+def spent(code):
+    """Milliseconds of processor time of a new interpreter."""
+    child = subprocess.Popen([sys.executable, "-c", code])
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"{code}: exit {child.returncode}")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+def beyond(code):
+    return statistics.median(spent(code) - spent("pass") for _ in range(RUNS))
+
+
+def main():
+    package = beyond("import proto_splitter")
+    # With the native half and all that a call needs.
+    used = beyond("from proto_splitter import split, merge, open")
+    print(f"import proto_splitter: {package:.1f} ms; with its functions: {used:.1f} ms")
+    sys.exit(package > MOST)
+
+
+if __name__ == "__main__":
+    main()
