@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter_samediff::{
     Array, ArrayInfo, DType, Draft, Graph, Model, ModelOptions, TagContent, VarType, Variable,
-    WriteOptions,
+    WriteOptions, write_safetensors,
 };
 use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::sources::Watched;
@@ -101,13 +101,9 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     let fresh = folder.join("fresh");
     let read = || -> Outcome<()> {
         let opened = Model::open(&model)?;
-        let parameters = opened.default_tag().parameters()?;
-        let mut out = BufWriter::with_capacity(1 << 20, File::create(&fresh)?);
-        for (_, files) in parameters.iter() {
-            io::copy(&mut parameters.open(&files[0])?.values()?, &mut out)?;
-        }
-        out.into_inner()?.sync_all()?;
-        Ok(std::fs::rename(&fresh, &copy)?)
+        let options = WriteOptions::new().force(true);
+        write_safetensors(&opened.default_tag(), &copy, &options)?;
+        Ok(())
     };
     let cp = || -> Outcome<()> {
         let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\" && mv \"$1\" \"$2\"";
@@ -124,7 +120,7 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
     let mut turns = [
         Contestant::new("cp, sync and mv", cp),
         Contestant::new("write a model", write),
-        Contestant::new("read all parameters to a file", read),
+        Contestant::new("read all parameters to a safetensors file", read),
     ];
     let times = in_turns(ROUNDS, &mut turns)?;
     let peak = MEMORY.peak_usage_as_mb();

@@ -116,9 +116,9 @@ fn write(
     meter: &Meter,
 ) -> Result<u64, Error> {
     let target = &args.output;
-    let mut file = AtomicFile::create(target, args.force)?;
+    let file = AtomicFile::create(target, args.force)?;
     file.restrict_to_files(opened.files())?;
-    let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
+    let mut sink = BufWriter::with_capacity(GATHER, file.writer_at(0));
     let written = match format {
         ExportFormat::Safetensors => safetensors::write(opened, tensors, &mut sink, meter),
         ExportFormat::Npz => npz::write(opened, tensors, &mut sink, meter),

@@ -466,8 +466,8 @@ impl Opened {
     /// As [`write_to`](Self::write_to); [`ErrorKind::AlreadyExists`] if the file is there.
     pub fn write_file(&self, target: impl AsRef<Path>) -> Result<u64> {
         let target = target.as_ref();
-        let mut file = AtomicFile::create(target, false)?;
-        let mut sink = BufWriter::with_capacity(GATHER, file.as_file_mut());
+        let file = AtomicFile::create(target, false)?;
+        let mut sink = BufWriter::with_capacity(GATHER, file.writer_at(0));
         let written = self.write_to(&mut sink);
         let size = written
             .and_then(|size| Ok(sink.flush().map(|()| size)?))

@@ -1,7 +1,7 @@
 //! Files that appear complete or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::{Builder, NamedTempFile};
@@ -39,7 +39,7 @@ pub struct AtomicFile {
 
 /// Writes from `offset` on, without moving the file's own position: for several threads at once.
 #[doc(hidden)]
-pub fn writer_at(file: &File, offset: u64) -> impl Write + '_ {
+pub fn writer_at(file: &File, offset: u64) -> impl Write + Seek + '_ {
     FileAt::new(file, offset)
 }
 
@@ -129,7 +129,8 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Writes from this offset of the file on. Several threads may write to places of one file.
+    /// Writes from this offset of the file on, which goes to the disk meanwhile. Several threads may
+    /// write to places of one file. The end of the file is not known to it, to seek from.
     ///
     /// ```
     /// use std::io::Write;
@@ -145,7 +146,7 @@ impl AtomicFile {
     /// assert_eq!(std::fs::read(&target)?, b"1st last");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn writer_at(&self, offset: u64) -> impl Write + '_ {
+    pub fn writer_at(&self, offset: u64) -> impl Write + Seek + '_ {
         writer_at(self.as_file(), offset)
     }
 

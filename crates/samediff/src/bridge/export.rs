@@ -37,12 +37,12 @@ pub fn write_classic(
     let path = path.as_ref();
     let write = || {
         let (mut bytes, payloads) = lay_out(tag)?;
-        let mut file = AtomicFile::create(path, options.force)?;
+        let file = AtomicFile::create(path, options.force)?;
         let total = payloads.last().map_or(bytes.len() as u64, |last| {
             last.start + last.array.data_len()
         });
         let meter = options.progress.meter(total);
-        let mut output = BufWriter::with_capacity(1 << 20, file.as_file_mut());
+        let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
         output.write_all(&bytes)?;
         let mut at = bytes.len() as u64;
         bytes.clear();

@@ -144,9 +144,9 @@ pub fn write_safetensors(
     let write = || {
         let arrays = arrays(tag)?;
         let (header, total) = header(&arrays)?;
-        let mut file = AtomicFile::create(path, options.force)?;
+        let file = AtomicFile::create(path, options.force)?;
         let meter = options.progress.meter(total);
-        let mut output = BufWriter::with_capacity(1 << 20, file.as_file_mut());
+        let mut output = BufWriter::with_capacity(1 << 20, file.writer_at(0));
         output.write_all(&(header.len() as u64).to_le_bytes())?;
         output.write_all(&header)?;
         let mut buf = vec![0; 1 << 20];

@@ -1,8 +1,8 @@
 //! Writing a draft.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::Read;
+
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 use proto_splitter_core::atomic::AtomicFile;
@@ -80,8 +80,8 @@ impl Draft {
         let path = path.as_ref();
         let write = || {
             let plan = Plan::of(self)?;
-            let mut file = AtomicFile::create(path, options.force)?;
-            let written = self.execute(&plan, file.as_file_mut(), options)?;
+            let file = AtomicFile::create(path, options.force)?;
+            let written = self.execute(&plan, file.writer_at(0), options)?;
             file.commit()?;
             Ok(written)
         };
@@ -92,7 +92,12 @@ impl Draft {
         })
     }
 
-    fn execute(&self, plan: &Plan<'_>, file: &mut File, options: &WriteOptions) -> Result<Written> {
+    fn execute(
+        &self,
+        plan: &Plan<'_>,
+        file: impl Write + Seek,
+        options: &WriteOptions,
+    ) -> Result<Written> {
         let mut run = Run {
             draft: self,
             writer: ArchiveWriter::new(file, options.compression),
@@ -145,9 +150,9 @@ impl Draft {
 }
 
 /// A draft that is being written.
-struct Run<'d, 'f> {
+struct Run<'d, W: Write + Seek> {
     draft: &'d Draft,
-    writer: ArchiveWriter<'f>,
+    writer: ArchiveWriter<W>,
     meter: Meter,
     /// The files that may turn out to be the same as one.
     waiting: HashMap<FileIndex, Vec<FileIndex>>,
@@ -158,7 +163,7 @@ struct Run<'d, 'f> {
     arrays: u64,
 }
 
-impl Run<'_, '_> {
+impl<W: Write + Seek> Run<'_, W> {
     fn entry(&mut self, plan: &Plan<'_>, entry: &Entry<'_>) -> Result<()> {
         match entry {
             Entry::Content(name, content) => self.content(name, content, |_| Ok(())),

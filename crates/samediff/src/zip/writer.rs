@@ -1,6 +1,5 @@
 //! Writing an archive as a stream.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::Arc;
 
@@ -32,16 +31,16 @@ pub enum Compression {
 }
 
 /// An archive that is being written. The same entries give the same bytes.
-pub(crate) struct ArchiveWriter<'f> {
-    zip: ZipWriter<BufWriter<&'f mut File>>,
+pub(crate) struct ArchiveWriter<W: Write + Seek> {
+    zip: ZipWriter<BufWriter<W>>,
     compression: Compression,
     /// Archives that deflated entries are copied from, as `zip` reads them.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
     buf: Vec<u8>,
 }
 
-impl<'f> ArchiveWriter<'f> {
-    pub(crate) fn new(file: &'f mut File, compression: Compression) -> ArchiveWriter<'f> {
+impl<W: Write + Seek> ArchiveWriter<W> {
+    pub(crate) fn new(file: W, compression: Compression) -> Self {
         ArchiveWriter {
             zip: ZipWriter::new(BufWriter::with_capacity(STEP, file)),
             compression,
@@ -131,8 +130,8 @@ impl<'f> ArchiveWriter<'f> {
     /// Writes the directory, and says how many bytes there are now.
     pub(crate) fn finish(self) -> Result<u64> {
         let inner = self.zip.finish()?;
-        let file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
-        Ok(file.metadata()?.len())
+        let mut file = inner.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(file.stream_position()?)
     }
 }
 
