@@ -19,6 +19,10 @@ use crate::{Error, ErrorKind, Result};
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 pub(in crate::merge) const COPY_LEN: usize = 256 << 10;
 
+/// How much is written to a file at a time: threads that write to one file wait for each other, and
+/// do so at every write.
+const WRITE_LEN: usize = 1 << 20;
+
 /// Chunks up to this size are read at once, whole: they stay in the cache until they are where they
 /// belong.
 pub(in crate::merge) const WHOLE_UP_TO: u64 = 1 << 20;
@@ -82,10 +86,10 @@ impl Place for FileAt<'_> {
         filling: &mut Filling<'_>,
     ) -> io::Result<()> {
         let mut buffer = std::mem::take(&mut filling.buffer);
-        buffer.resize(COPY_LEN, 0);
+        buffer.resize(WRITE_LEN, 0);
         let mut left = len;
         while left > 0 {
-            let step = usize::try_from(left).unwrap_or(usize::MAX).min(COPY_LEN);
+            let step = usize::try_from(left).unwrap_or(usize::MAX).min(WRITE_LEN);
             source.read_exact(&mut buffer[..step])?;
             self.write_all(&buffer[..step])?;
             filling.filled(&buffer[..step])?;
