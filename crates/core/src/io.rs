@@ -15,7 +15,7 @@ pub mod threads;
 
 pub(crate) use atomic_file::AtomicFile;
 pub(crate) use crc_combine::combine;
-pub(crate) use file_at::FileAt;
+pub(crate) use file_at::{FileAt, WRITE_LEN};
 pub(crate) use file_pool::{FilePool, PooledFile};
 pub(crate) use open::open_file;
 pub(crate) use stamp::Stamp;

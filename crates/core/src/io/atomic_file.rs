@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
 use super::file_at::FileAt;
+#[doc(hidden)]
+pub use super::file_at::WRITE_LEN;
 pub use super::synced::{sync_folder, warn_unless_synced};
 use super::target::{already_exists, check_name, check_replaceable, folder, written_through};
 pub use super::target::{at_target, check_folder, check_space, names_folder, same_file};
@@ -129,8 +131,8 @@ impl AtomicFile {
         self.temporary.as_file_mut()
     }
 
-    /// Writes from this offset of the file on, which goes to the disk meanwhile. Several threads may
-    /// write to places of one file. The end of the file is not known to it, to seek from.
+    /// Writes from this offset of the file on. What is written goes to the disk meanwhile. Several
+    /// threads may write to places of one file.
     ///
     /// ```
     /// use std::io::Write;

@@ -9,6 +9,10 @@ use std::num::NonZeroU64;
 #[cfg(target_os = "linux")]
 const SENT_FROM: u64 = 8 << 20;
 
+/// How much is best written at a time: 1 MiB. Threads that write to one file wait for each other at
+/// every write.
+pub const WRITE_LEN: usize = 1 << 20;
+
 /// A place in a file: each has an offset of its own, so several write to one file. The file is
 /// synced in the end, so what is written need not wait for that.
 #[derive(Debug)]
@@ -72,7 +76,7 @@ impl Seek for FileAt<'_> {
         let target = match to {
             SeekFrom::Start(offset) => Some(offset),
             SeekFrom::Current(distance) => self.offset.checked_add_signed(distance),
-            SeekFrom::End(_) => None,
+            SeekFrom::End(distance) => self.file.metadata()?.len().checked_add_signed(distance),
         };
         self.offset = target.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.offset)

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use proto_splitter_core::atomic::{AtomicFile, at_target};
+use proto_splitter_core::atomic::{AtomicFile, WRITE_LEN, at_target};
 use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result, threads};
@@ -12,7 +12,7 @@ use record_file::ReadAt;
 
 use super::plan::{Bytes, ExternalPlan, Leaving};
 use super::{ExternalOptions, MAX_MODEL_SIZE};
-use crate::elements::{self, COPY_LEN};
+use crate::elements;
 use crate::source::OnnxSource;
 use crate::tensors::other_length;
 
@@ -259,7 +259,7 @@ fn copy_to(reader: &dyn ReadAt, piece: &Piece, file: &AtomicFile, meter: &Meter)
     let mut done = 0;
     while done < piece.len {
         let left = usize::try_from(piece.len - done).unwrap_or(usize::MAX);
-        buffer.resize(left.min(COPY_LEN), 0);
+        buffer.resize(left.min(WRITE_LEN), 0);
         reader.read_exact_at(piece.from + done, &mut buffer)?;
         sink.write_all(&buffer)
             .map_err(|error| at_target(error.into(), file.target()))?;

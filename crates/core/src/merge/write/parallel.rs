@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::direct_read::{WholeChunk, WholeChunks};
-use crate::io::FileAt;
+use crate::io::{FileAt, WRITE_LEN};
 use crate::io::combine;
 use crate::io::threads;
 use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
@@ -18,10 +18,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// How much is copied at a time: small enough to stay in the cache between the hash and the copy.
 pub(in crate::merge) const COPY_LEN: usize = 256 << 10;
-
-/// How much is written to a file at a time: threads that write to one file wait for each other, and
-/// do so at every write.
-const WRITE_LEN: usize = 1 << 20;
 
 /// Chunks up to this size are read at once, whole: they stay in the cache until they are where they
 /// belong.
