@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use super::direct_read::{WholeChunk, WholeChunks};
-use crate::io::{FileAt, WRITE_LEN};
 use crate::io::combine;
 use crate::io::threads;
+use crate::io::{FileAt, WRITE_LEN};
 use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
 use crate::progress::Meter;
