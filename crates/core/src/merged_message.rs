@@ -59,7 +59,7 @@ pub struct MergedMessage<S = File> {
 
 /// Where a chunk's bytes are to be had.
 enum Access {
-    /// In the record file: its record chunk, and where the record begins in that.
+    /// In the record file: its record chunk, and where the record begins in that one's data.
     Stored(Chunk, u64),
     Held(Bytes),
     /// In the temporary file, from here on.
@@ -196,8 +196,8 @@ impl<S: ReadAt> MergedMessage<S> {
     fn read_chunk(&self, chunk: usize, offset: u64, buf: &mut [u8]) -> Result<usize> {
         match self.access(chunk)? {
             Access::Stored(stored, start) => {
-                let (position, left) = position_in(stored.begin().0, start + offset);
-                let n = buf.len().min(left);
+                let (position, left) = stored.data_position(start + offset);
+                let n = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 let source = self.file.record_file().get_ref();
                 source.read_exact_at(position, &mut buf[..n])?;
                 Ok(n)
@@ -246,7 +246,7 @@ impl<S: ReadAt> MergedMessage<S> {
             let front = header.data_size.checked_sub(header.decoded_data_size);
             if let (true, Some(front)) = (plain, front) {
                 io::copy(&mut self.file.stream(chunk)?, &mut io::sink())?;
-                return Ok(Access::Stored(stored.chunk, HEADER_LEN + front));
+                return Ok(Access::Stored(stored.chunk, front));
             }
         }
         let size = self.file.size(chunk);
@@ -269,24 +269,6 @@ impl<S: ReadAt> MergedMessage<S> {
         unpacked.spilled += written;
         Ok(Access::Spilled(start))
     }
-}
-
-const HEADER_LEN: u64 = 40;
-const BLOCK: u64 = 1 << 16;
-const BLOCK_HEADER: u64 = 24;
-
-/// Where in the file byte `offset` of the chunk that begins at `begin` is, header included, and how
-/// many follow it in its block. Block headers lie between the bytes of a chunk, and before those of
-/// one that begins with a block.
-fn position_in(begin: u64, offset: u64) -> (u64, usize) {
-    let usable = BLOCK - BLOCK_HEADER;
-    let within = (begin % BLOCK).max(BLOCK_HEADER) - BLOCK_HEADER + offset;
-    let block = begin - begin % BLOCK + within / usable * BLOCK;
-    let left = usable - within % usable;
-    (
-        block + BLOCK_HEADER + within % usable,
-        usize::try_from(left).unwrap_or(usize::MAX),
-    )
 }
 
 impl<S: ReadAt> ReadAt for MergedMessage<S> {

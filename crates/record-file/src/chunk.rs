@@ -1,5 +1,7 @@
 //! The header of a chunk.
-use crate::block::{BlockHeader, payload_end, round_to_chunk_boundary, words};
+use crate::block::{
+    BLOCK, BlockHeader, payload_end, payload_position, round_to_chunk_boundary, words,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::hash;
 use crate::position::ChunkOffset;
@@ -202,6 +204,37 @@ impl Chunk {
     #[must_use]
     pub fn end(&self) -> ChunkOffset {
         ChunkOffset(self.end)
+    }
+
+    /// Where in the file byte `offset` of the chunk's data is, and how many bytes lie there in a
+    /// row: up to the next block's header, which may be behind the data's end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use record_file::{Compression, ReaderOptions, RecordFile, RecordWriter, WriterOptions};
+    ///
+    /// let options = WriterOptions::new().compression(Compression::None);
+    /// let mut writer = RecordWriter::new(Vec::new(), options)?;
+    /// let record = vec![7; 100_000];
+    /// writer.write_record(&record)?;
+    /// let bytes = writer.finish()?;
+    ///
+    /// let file = RecordFile::open(&bytes, ReaderOptions::new())?;
+    /// let position = file.last_record()?.expect("it has one");
+    /// let stored = file.stored(position)?;
+    /// // The record's bytes are the last of the chunk's data.
+    /// let offset = stored.chunk.header.data_size - record.len() as u64;
+    /// let (position, in_a_row) = stored.chunk.data_position(offset);
+    /// let (begin, end) = (position as usize, (position + in_a_row) as usize);
+    /// assert_eq!(bytes[begin..end], record[..end - begin]);
+    /// assert_eq!(end % 65_536, 0);
+    /// # Ok::<(), record_file::Error>(())
+    /// ```
+    #[must_use]
+    pub fn data_position(&self, offset: u64) -> (u64, u64) {
+        let position = payload_position(self.begin, CHUNK_HEADER.saturating_add(offset));
+        (position, BLOCK - position % BLOCK)
     }
 }
 
