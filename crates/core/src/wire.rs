@@ -6,6 +6,7 @@ mod input;
 mod kind;
 mod tag;
 mod varint;
+mod zigzag;
 
 pub use cursor::{Field, WireCursor};
 pub(crate) use input::at_hand;
@@ -13,6 +14,7 @@ pub use input::{Input, SourceInput, StreamInput};
 pub(crate) use kind::wire_type;
 pub use tag::{FieldNumber, WireType, tag};
 pub use varint::{MAX_VARINT_LEN, decode_varint, encode_varint, put_varint, varint_len};
+pub use zigzag::{unzigzag, zigzag};
 
 #[cfg(test)]
 mod tests;

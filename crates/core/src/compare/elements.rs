@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use crate::Result;
 use crate::path::FieldRef;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag};
 
 /// Where the occurrences of a field are: stretches of the message that have nothing else.
 #[derive(Clone, Debug, Default)]
@@ -188,14 +188,13 @@ pub(super) fn number<I: Input>(
     reason = "the bits of a number of 32 bits, and of one with a sign"
 )]
 pub(super) fn shown(bits: u64, kind: &Kind) -> String {
-    let zigzag = |bits: u64| (bits >> 1) as i64 ^ -((bits & 1) as i64);
     match kind {
         Kind::Double => format!("{:?}", f64::from_bits(bits)),
         Kind::Float => format!("{:?}", f32::from_bits(bits as u32)),
         Kind::Bool => (bits != 0).to_string(),
         Kind::Int32 | Kind::Sfixed32 => (bits as u32 as i32).to_string(),
         Kind::Int64 | Kind::Sfixed64 => (bits as i64).to_string(),
-        Kind::Sint32 | Kind::Sint64 => zigzag(bits).to_string(),
+        Kind::Sint32 | Kind::Sint64 => unzigzag(bits).to_string(),
         Kind::Enum(values) => {
             let number = bits as u32 as i32;
             let name = values.get_value(number);

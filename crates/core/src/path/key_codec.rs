@@ -3,7 +3,9 @@
 use prost_reflect::Kind;
 
 use super::map_key::MapKey;
-use crate::wire::{Field, FieldNumber, WireCursor, WireType, decode_varint, put_varint, tag};
+use crate::wire::{
+    Field, FieldNumber, WireCursor, WireType, decode_varint, put_varint, tag, unzigzag, zigzag,
+};
 use crate::{Error, Result};
 
 /// How a map's keys are written.
@@ -87,15 +89,12 @@ impl KeyCodec {
     )]
     pub(crate) fn canonical(self, wire: u64) -> u64 {
         let sign_extended = |value: i32| i64::from(value).cast_unsigned();
-        let unzigzag = |value: u64| (value >> 1) ^ (value & 1).wrapping_neg();
         match self {
             KeyCodec::Bool => u64::from(wire != 0),
             KeyCodec::Int32 | KeyCodec::Sfixed32 => sign_extended((wire as u32).cast_signed()),
             KeyCodec::Uint32 | KeyCodec::Fixed32 => u64::from(wire as u32),
-            KeyCodec::Sint32 => {
-                sign_extended((unzigzag(u64::from(wire as u32)) as u32).cast_signed())
-            }
-            KeyCodec::Sint64 => unzigzag(wire),
+            KeyCodec::Sint32 => sign_extended(unzigzag(u64::from(wire as u32)) as i32),
+            KeyCodec::Sint64 => unzigzag(wire).cast_unsigned(),
             _ => wire,
         }
     }
@@ -136,7 +135,6 @@ impl KeyCodec {
     pub(crate) fn encode(self, key: &MapKey) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, tag(FieldNumber(1), self.wire()));
-        let zigzag = |value: u64| (value << 1) ^ (value.cast_signed() >> 63).cast_unsigned();
         match (self, canonical_key(key)) {
             (_, CanonicalKey::String(text)) => {
                 put_varint(&mut out, text.len() as u64);
@@ -149,7 +147,7 @@ impl KeyCodec {
                 out.extend_from_slice(&value.to_le_bytes());
             }
             (KeyCodec::Sint32 | KeyCodec::Sint64, CanonicalKey::Number(value)) => {
-                put_varint(&mut out, zigzag(value));
+                put_varint(&mut out, zigzag(value.cast_signed()));
             }
             (_, CanonicalKey::Number(value)) => put_varint(&mut out, value),
         }

@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use super::field_ref::FieldRef;
 use super::key_codec::{EntryKey, KeyCodec, KeyForm};
 use super::map_key::MapKey;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, unzigzag};
 use crate::{Error, ErrorKind, Result};
 
 /// The most bytes a string key may have for its entry to be named by a path.
@@ -73,9 +73,7 @@ fn decode_key(kind: &Kind, wire_type: WireType, bytes: &[u8]) -> Option<MapKey> 
             Some(MapKey::I64(i64::from_le_bytes(varint()?.to_le_bytes())))
         }
         (Kind::Sint32 | Kind::Sint64, WireType::Varint) => {
-            let zigzag = varint()?;
-            let half = i64::from_le_bytes((zigzag >> 1).to_le_bytes());
-            let value = half ^ -i64::from(zigzag & 1 == 1);
+            let value = unzigzag(varint()?);
             Some(match kind {
                 Kind::Sint32 => MapKey::I32(i32::try_from(value).ok()?),
                 _ => MapKey::I64(value),

@@ -5,7 +5,7 @@ use prost_reflect::Kind;
 
 use super::field_path::{FieldPath, Select, Step};
 use super::map_key::MapKey;
-use crate::wire::FieldNumber;
+use crate::wire::{FieldNumber, zigzag};
 use crate::{Error, ErrorKind, Result};
 
 /// A path whose steps may pick elements by more than an index or key.
@@ -235,10 +235,6 @@ pub(super) fn expected(text: &str, quoted: bool, kind: &Kind, implicit: bool) ->
         Kind::Double => bits(text.parse::<f64>().ok()?.to_bits()),
         Kind::Message(_) => None,
     }
-}
-
-fn zigzag(value: i64) -> u64 {
-    u64::from_ne_bytes(((value << 1) ^ (value >> 63)).to_ne_bytes())
 }
 
 #[cfg(test)]

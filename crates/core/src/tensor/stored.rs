@@ -9,7 +9,7 @@ use record_file::ReadAt;
 use super::{ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule};
 use crate::path::{FieldPath, Step};
 use crate::view::MessageView;
-use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint};
+use crate::wire::{Input, MAX_VARINT_LEN, WireCursor, WireType, decode_varint, unzigzag};
 use crate::{Error, ErrorKind, Result};
 
 /// The most bytes of a shape: more than any tensor's.
@@ -343,7 +343,7 @@ impl<I: Input> OneByOne<'_, I> {
     fn number(&mut self, bytes: &[u8], fills_up: bool) -> Result<()> {
         let value = match (self.form.wire, decode_varint(bytes)) {
             (WireType::Varint, Some((value, _))) if self.form.is_zigzag => {
-                (value >> 1) ^ (value & 1).wrapping_neg()
+                unzigzag(value).cast_unsigned()
             }
             (WireType::Varint, Some((value, _))) => value,
             (WireType::Varint, None) => 0,

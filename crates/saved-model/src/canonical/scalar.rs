@@ -1,7 +1,7 @@
 //! Numbers on the wire, and what C++ makes of them.
 
 use prost_reflect::Kind;
-use proto_splitter_core::wire::WireType;
+use proto_splitter_core::wire::{WireType, unzigzag};
 
 /// A number's encoding, as far as it matters to how it is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,7 @@ impl Scalar {
             Scalar::Int32 | Scalar::Int64 | Scalar::Fixed64 { signed: true } => {
                 Key::Signed(bits.cast_signed())
             }
-            Scalar::Low32 { zigzag: true } | Scalar::Sint64 => {
-                Key::Signed((bits >> 1).cast_signed() ^ -(bits & 1).cast_signed())
-            }
+            Scalar::Low32 { zigzag: true } | Scalar::Sint64 => Key::Signed(unzigzag(bits)),
             Scalar::Fixed32 { signed: true } => Key::Signed(low_32(bits).cast_signed().into()),
             _ => Key::Unsigned(bits),
         }

@@ -3,7 +3,7 @@
 use prost_reflect::Kind;
 
 use crate::wire::wire_type;
-use crate::wire::{FieldNumber, put_varint, tag};
+use crate::wire::{FieldNumber, put_varint, tag, zigzag};
 use crate::{Error, ErrorKind, Result};
 
 /// The longest text that is read: a number, or the name of an enum's value.
@@ -30,7 +30,6 @@ pub(in crate::merge) fn field_from_text(
             Err(_) => nonsense(kind, &format!("{text:?}")),
         }
     }
-    let zigzag = |value: i64| ((value << 1) ^ (value >> 63)).cast_unsigned();
     match kind {
         Kind::Bool => put_varint(&mut out, u64::from(parse::<bool>(kind, text)?)),
         Kind::Int32 => put_varint(

@@ -1,0 +1,27 @@
+//! Zigzag: how `sint32` and `sint64` have a sign, so that small negative numbers are short.
+
+/// The varint that a signed number is written as.
+///
+/// ```
+/// use proto_splitter_core::wire::zigzag;
+/// assert_eq!([0, -1, 1, -2].map(zigzag), [0, 1, 2, 3]);
+/// assert_eq!(zigzag(i64::MIN), u64::MAX);
+/// ```
+#[must_use]
+pub const fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)).cast_unsigned()
+}
+
+/// The signed number that a varint stands for.
+///
+/// ```
+/// use proto_splitter_core::wire::{unzigzag, zigzag};
+/// assert_eq!([0, 1, 2, 3].map(unzigzag), [0, -1, 1, -2]);
+/// for value in [i64::MIN, -300, 0, i64::MAX] {
+///     assert_eq!(unzigzag(zigzag(value)), value);
+/// }
+/// ```
+#[must_use]
+pub const fn unzigzag(varint: u64) -> i64 {
+    (varint >> 1).cast_signed() ^ -(varint & 1).cast_signed()
+}
