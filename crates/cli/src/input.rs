@@ -16,9 +16,10 @@ use crate::failure::Failure;
 use crate::remote;
 
 pub(crate) use crate::display_name::shown;
+pub(crate) use proto_splitter::container::{
+    CHUNKED_EXTENSION as CHUNKED, PLAIN_EXTENSION as PLAIN, with_extension,
+};
 
-pub(crate) const CHUNKED: &str = "cpb";
-pub(crate) const PLAIN: &str = "pb";
 /// Names standard input, or standard output.
 pub(crate) const STANDARD: &str = "-";
 
@@ -300,14 +301,6 @@ pub(crate) fn check_named(output: &Path) -> Result<(), Failure> {
 fn with_prefix(prefix: &Path) -> Option<PathBuf> {
     let files = [CHUNKED, PLAIN].map(|extension| with_extension(prefix, extension));
     files.into_iter().find(|file| file.is_file())
-}
-
-/// The prefix, a dot, and the extension. A dot in the prefix stays.
-pub(crate) fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
-    let mut name = prefix.as_os_str().to_owned();
-    name.push(".");
-    name.push(extension);
-    name.into()
 }
 
 /// The prefix that an output was named by, with or without one of the extensions that a prefix

@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use proto_splitter::container::ChunkedFile;
+use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, with_extension};
 use proto_splitter::merge::Limits;
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter_object_store::{
@@ -27,9 +27,6 @@ use arguments::{Arguments, arguments};
 
 /// What is open already, by its URL: opening takes a request, and commands look several times.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Arc<ObjectReader>>>> = LazyLock::new(Mutex::default);
-
-/// What a prefix is continued by: readers prefer the first.
-const ENDINGS: [&str; 2] = [".cpb", ".pb"];
 
 /// Whether an argument is the URL of an object.
 pub(crate) fn is_url(named: &Path) -> bool {
@@ -152,11 +149,9 @@ impl Staged {
     ) -> Result<PathBuf, Failure> {
         let failed = |error: io::Error| Failure::usage(error.to_string());
         let mut tried = vec![named.to_owned()];
-        tried.extend(ENDINGS.map(|ending| {
-            let mut name = named.as_os_str().to_owned();
-            name.push(ending);
-            PathBuf::from(name)
-        }));
+        tried.extend(
+            [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(named, extension)),
+        );
         for named in &tried {
             let reader = match opened(named) {
                 Ok(reader) => reader,

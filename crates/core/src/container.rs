@@ -40,4 +40,5 @@ pub use trailer::{ChunkPlace, MAX_JOIN_VERSION, Trailer, TrailerUse};
 
 pub use crate::chunked_file::ChunkedFile;
 pub use crate::io::detect::is_chunked;
+pub use crate::io::file_names::{CHUNKED_EXTENSION, PLAIN_EXTENSION, with_extension};
 pub use crate::merge::{ChunkSummary, SharedWith};

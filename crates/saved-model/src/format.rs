@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prost_reflect::DescriptorPool;
+use proto_splitter_core::container::{CHUNKED_EXTENSION, PLAIN_EXTENSION};
 use proto_splitter_core::formats::{
     Candidate, CandidateKind, Confidence, Format, OpenOptions, Opened,
 };
@@ -90,5 +91,5 @@ impl Format for SavedModelFormat {
 
 /// What the model's file is called in its folder, in the order in which readers prefer them.
 fn files() -> [String; 2] {
-    [format!("{MODEL_STEM}.cpb"), format!("{MODEL_STEM}.pb")]
+    [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| format!("{MODEL_STEM}.{extension}"))
 }

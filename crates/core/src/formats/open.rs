@@ -5,7 +5,7 @@ use std::path::Path;
 use super::opened::Opened;
 use super::registry::Registry;
 use super::{Candidate, CandidateKind, Format, OpenOptions};
-use crate::container::{ChunkedFile, is_chunked};
+use crate::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, is_chunked};
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
@@ -23,9 +23,9 @@ impl Registry {
         let path = path.as_ref();
         let candidate = Candidate::new(path)?;
         if candidate.kind() == CandidateKind::Prefix
-            && let Some(file) = [".cpb", ".pb"]
-                .iter()
-                .find_map(|end| candidate.continued(end))
+            && let Some(file) = [CHUNKED_EXTENSION, PLAIN_EXTENSION]
+                .into_iter()
+                .find_map(|extension| candidate.continued(&format!(".{extension}")))
         {
             return self.open(&file, options);
         }

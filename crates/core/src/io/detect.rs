@@ -4,6 +4,7 @@ use std::path::Path;
 
 use record_file::is_record_file;
 
+use super::file_names::CHUNKED_EXTENSION;
 use super::open::open_file;
 use crate::{Error, Result};
 
@@ -29,7 +30,10 @@ use crate::{Error, Result};
 /// ```
 pub fn is_chunked(path: impl AsRef<Path>) -> Result<bool> {
     let path = path.as_ref();
-    if path.extension().is_some_and(|extension| extension == "cpb") {
+    if path
+        .extension()
+        .is_some_and(|extension| extension == CHUNKED_EXTENSION)
+    {
         return Ok(true);
     }
     let file = open_file(path)?;

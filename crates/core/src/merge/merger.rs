@@ -14,7 +14,10 @@ use super::options::MergeOptions;
 use crate::container::{Limits, Trailer, TrailerUse};
 use crate::error::undecodable;
 use crate::io::detect::is_chunked;
-use crate::io::{AtomicFile, at_target, check_space, open_file, same_file};
+use crate::io::{
+    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_space, open_file, same_file,
+    with_extension,
+};
 use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::buffer::reserve;
 use crate::merge::write::chunk_cache::with_plan;
@@ -370,16 +373,12 @@ impl Found {
 fn find(prefix: &Path) -> Result<Found> {
     let is_named = prefix
         .extension()
-        .is_some_and(|extension| extension == "cpb" || extension == "pb");
+        .is_some_and(|extension| extension == CHUNKED_EXTENSION || extension == PLAIN_EXTENSION);
     if is_named && prefix.is_file() {
         return Found::exactly(prefix);
     }
-    let with = |extension: &str| {
-        let mut name = prefix.as_os_str().to_owned();
-        name.push(extension);
-        PathBuf::from(name)
-    };
-    let (chunked, plain) = (with(".cpb"), with(".pb"));
+    let [chunked, plain] =
+        [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(prefix, extension));
     if chunked.is_file() {
         return Ok(Found::Chunked(chunked));
     }

@@ -11,7 +11,7 @@ use record_file::{Compression, RecordWriter, WriterOptions};
 use super::identity::absolute;
 use super::report::{PartReport, of_all_parts};
 use super::splitting::{CommittedSplit, check_count, place_main};
-use super::store::{FolderStore, PartStore};
+use super::store::{self, FolderStore, PartStore};
 use crate::container::{ChunkKind, Limits, Profile, Trailer, TrailerUse, describe_type};
 use crate::io::{AtomicFile, FileAt, written_through};
 use crate::path::FieldPath;
@@ -419,9 +419,7 @@ fn field(path: &FieldPath) -> ChunkedField {
 
 /// The main file of this prefix.
 fn main_of(prefix: &Path) -> Result<PathBuf> {
-    let mut main = prefix.as_os_str().to_owned();
-    main.push(".cpb");
-    Ok(written_through(Path::new(&main))?)
+    Ok(written_through(&store::main_of(prefix))?)
 }
 
 /// What tells reports of this message from others.

@@ -17,7 +17,7 @@ use super::shares::{check_ends, share_of_items, shares};
 use super::split_message::{chunk_of, decoded};
 use super::store::{PartStore, main_of};
 use crate::container::{Limits, Profile, Trailer, TrailerUse, describe_type};
-use crate::io::{AtomicFile, check_absent, same_file, written_through};
+use crate::io::{AtomicFile, PLAIN_EXTENSION, check_absent, same_file, written_through};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{Plan, SplitPlan as PlanMessage, SplitReport};
@@ -73,9 +73,7 @@ pub(super) fn plan<P: ComposableSplitter + ?Sized>(
     let Some(path) = source.path() else {
         return refuse("only a message in a file can be split in parts");
     };
-    let mut main = prefix.as_os_str().to_owned();
-    main.push(".cpb");
-    let main = written_through(Path::new(&main))?;
+    let main = written_through(&main_of(prefix))?;
     check_absent(&main, options.force)?;
     let input = identify(path)?;
     let plan = splitter.plan(source, options)?;
@@ -384,7 +382,7 @@ pub(super) fn place_main(
         done.was_there = true;
         return Ok(done);
     }
-    let sibling = main.with_extension("pb");
+    let sibling = main.with_extension(PLAIN_EXTENSION);
     let is_source = |path: &Path| source.is_some_and(|source| same_file(source, path));
     let force = options.force;
     let commit = Commit {

@@ -8,7 +8,7 @@ use record_file::{ReadAt, ReaderOptions, RecordFile};
 
 use crate::container::DEFAULT_MAX_TRAILER_SIZE;
 use crate::io::synced::warn_unless_synced;
-use crate::io::{AtomicFile, folder};
+use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder, with_extension};
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::{Error, ErrorKind, Result};
 
@@ -122,6 +122,6 @@ pub(super) fn check_content<S: ReadAt>(content: S, meant: &ExternalFile) -> Resu
 }
 
 /// The path of the main file of this prefix.
-pub(super) fn main_of(prefix: &str) -> PathBuf {
-    Path::new(&format!("{prefix}.cpb")).to_owned()
+pub(super) fn main_of(prefix: impl AsRef<Path>) -> PathBuf {
+    with_extension(prefix.as_ref(), CHUNKED_EXTENSION)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use prost_reflect::DynamicMessage;
-use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION};
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
 use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
@@ -41,8 +41,8 @@ impl ModelForm {
     /// The extension of the file's name.
     pub fn extension(self) -> &'static str {
         match self {
-            ModelForm::Chunked => "cpb",
-            ModelForm::Plain => "pb",
+            ModelForm::Chunked => CHUNKED_EXTENSION,
+            ModelForm::Plain => PLAIN_EXTENSION,
             ModelForm::Text => "pbtxt",
         }
     }

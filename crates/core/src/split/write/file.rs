@@ -1,6 +1,6 @@
 //! Executing a plan to a file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, io};
 
 use record_file::Compression;
@@ -10,7 +10,10 @@ use super::commit::{Commit, Sibling};
 use super::multi_file::{parts_beside, stem_beside};
 use super::records::write_records;
 use super::written::{Written, WrittenFile};
-use crate::io::{AtomicFile, at_target, check_absent, check_space, same_file, written_through};
+use crate::io::{
+    AtomicFile, CHUNKED_EXTENSION, PLAIN_EXTENSION, at_target, check_absent, check_space,
+    same_file, with_extension, written_through,
+};
 use crate::split::options::SplitOptions;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::split::read::source::Source;
@@ -23,7 +26,8 @@ pub(in crate::split) fn write(
     prefix: &Path,
     options: &SplitOptions,
 ) -> Result<Written> {
-    let [chunked, plain] = ["cpb", "pb"].map(|extension| with_extension(prefix, extension));
+    let [chunked, plain] =
+        [CHUNKED_EXTENSION, PLAIN_EXTENSION].map(|extension| with_extension(prefix, extension));
     let (path, sibling) = if plan.is_split() {
         (&chunked, &plain)
     } else {
@@ -107,11 +111,4 @@ pub(in crate::split) fn write(
     written.removed = removed.sibling;
     written.removed_files = removed.parts;
     Ok(written)
-}
-
-fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
-    let mut path = prefix.as_os_str().to_owned();
-    path.push(".");
-    path.push(extension);
-    path.into()
 }

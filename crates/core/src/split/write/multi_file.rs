@@ -9,7 +9,7 @@ use prost::Message;
 use record_file::{Compression, RecordWriter};
 
 use super::written::WrittenFile;
-use crate::io::{AtomicFile, folder};
+use crate::io::{AtomicFile, CHUNKED_EXTENSION, folder};
 use crate::proto::ChunkInfo;
 use crate::proto::chunk_metadata::ExternalFile;
 use crate::split::file_sizes::{most_of_trailer, most_stored};
@@ -36,7 +36,7 @@ pub(in crate::split) fn fit_in_one(
 /// an earlier split needs: that knows it by its size and its last record, too.
 fn part_name(stem: &str, count: usize, size: u64, trailer: &[u8]) -> String {
     let crc32c = crc32c::crc32c_append(crc32c::crc32c(trailer), &size.to_le_bytes());
-    format!("{stem}.{:05}-{crc32c:08x}.cpb", count + 1)
+    format!("{stem}.{:05}-{crc32c:08x}.{CHUNKED_EXTENSION}", count + 1)
 }
 
 /// The files beside `main` that a split to it in several has chunks in, as far as their names tell,
@@ -72,7 +72,7 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
         let tag = name
             .to_str()
             .and_then(|name| name.strip_prefix(stem)?.strip_prefix('.'))
-            .and_then(|name| name.strip_suffix(".cpb")?.split_once('-'));
+            .and_then(|name| without_extension(name)?.split_once('-'));
         let is_part = tag.is_some_and(|(number, crc)| {
             let digits = |text: &str, radix| text.chars().all(|c| c.is_digit(radix));
             number.len() >= 5 && digits(number, 10) && crc.len() == 8 && digits(crc, 16)
@@ -88,7 +88,11 @@ pub fn parts_beside(main: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
 /// What the names of the files beside `main` begin with. Without `.cpb` there are none: it would be
 /// what those beside another main file begin with.
 fn stem(main: &Path) -> Option<&str> {
-    main.file_name()?.to_str()?.strip_suffix(".cpb")
+    without_extension(main.file_name()?.to_str()?)
+}
+
+fn without_extension(name: &str) -> Option<&str> {
+    name.strip_suffix(CHUNKED_EXTENSION)?.strip_suffix('.')
 }
 
 /// What the names of the files beside `main` begin with.

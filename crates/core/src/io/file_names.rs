@@ -1,0 +1,26 @@
+//! What a message's files are called.
+
+use std::path::{Path, PathBuf};
+
+/// The extension of a chunked file's name: readers prefer it to [`PLAIN_EXTENSION`].
+pub const CHUNKED_EXTENSION: &str = "cpb";
+
+/// The extension that a file of a message has that isn't in chunks.
+pub const PLAIN_EXTENSION: &str = "pb";
+
+/// A prefix, a dot and an extension. Unlike [`Path::with_extension`], it keeps a dot in the prefix.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use proto_splitter_core::container::{CHUNKED_EXTENSION, with_extension};
+/// let path = with_extension("models/large.v2".as_ref(), CHUNKED_EXTENSION);
+/// assert_eq!(path, Path::new("models/large.v2.cpb"));
+/// ```
+#[must_use]
+pub fn with_extension(prefix: &Path, extension: &str) -> PathBuf {
+    let mut path = prefix.as_os_str().to_owned();
+    path.push(".");
+    path.push(extension);
+    path.into()
+}
