@@ -249,7 +249,7 @@ pub(crate) fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) ->
         shared_with_more: shared.len().saturating_sub(MOST_LISTED),
         compression: summary.compression.to_string(),
         file: summary.file,
-        position: summary.position,
+        position: summary.position.numeric(),
         crc32c: summary.crc32c.map(hex),
     }
 }

@@ -115,7 +115,7 @@ impl Report {
             stored_size: Some(chunk.stored_size),
             compression: Some(chunk.compression.to_string()),
             file: Some(chunk.file).filter(|&file| file > 0),
-            position: Some(chunk.position),
+            position: Some(chunk.position.numeric()),
         });
         Report {
             output: Some(shown(&written.path)),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use record_file::{CompressionKind, ReadAt};
+use record_file::{CompressionKind, ReadAt, RecordPosition};
 
 use super::chunk_store::ChunkStore;
 use super::record_store::RecordStore;
@@ -33,7 +33,7 @@ pub struct ChunkSummary {
     /// trailer does.
     pub file: usize,
     /// The position of its record in that file.
-    pub position: u64,
+    pub position: RecordPosition,
     /// The crc32c of its bytes, if the trailer says it.
     pub crc32c: Option<u32>,
 }
@@ -95,7 +95,7 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
             shared_with: std::mem::take(&mut shared[index]),
             compression: stored.compression,
             file: record.file,
-            position: record.position.numeric(),
+            position: record.position,
             crc32c: info.crc32c,
         });
     }

@@ -240,7 +240,7 @@ pub(in crate::split) fn describe(
                 stored_size,
                 compression,
                 file: record.file as usize,
-                position: record.position.numeric(),
+                position: record.position,
                 same_as: record.same_as.map(|other| other as u64),
             })
         })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use record_file::CompressionKind;
+use record_file::{CompressionKind, RecordPosition};
 
 use crate::container::ChunkKind;
 use crate::path::FieldPath;
@@ -65,7 +65,7 @@ pub struct WrittenChunk {
     /// [`Written::files`].
     pub file: usize,
     /// The position of its record in that file.
-    pub position: u64,
+    pub position: RecordPosition,
     /// An earlier chunk with the same bytes, whose record it shares.
     pub same_as: Option<u64>,
 }
