@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python wheel, installs it alone, and runs its types, stubs, import time and tests against it; then shim.py against
-# TensorFlow 2.21 and onnx_session.py against onnxruntime, which get all arguments. Needs Rust, python3 (3.11 or later), and g++
-# for ../setup.sh.
+# Builds the Python wheel, packs what is published beside it, installs it alone, and runs its types, stubs, import time and tests
+# against it; then shim.py against TensorFlow 2.21 and onnx_session.py against onnxruntime, which get all arguments. Needs Rust,
+# python3 (3.11 or later), and g++ for ../setup.sh.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -18,6 +18,8 @@ wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 "$venv/bin/maturin" build --quiet --release --out "$wheels" --interpreter "$venv/bin/python"
 "$venv/bin/twine" check --strict "$wheels"/*.whl
+# What is published beside the wheel; the state of this folder, not of a commit.
+PATH=$venv/bin:$PATH "$top/.ci/package" "$wheels/published" --no-verify --allow-dirty
 size=$(stat -c %s "$wheels"/*.whl)
 echo "the wheel has $size bytes"
 [ "$size" -lt 15000000 ] || { echo "the wheel is over 15 MB"; exit 1; }
