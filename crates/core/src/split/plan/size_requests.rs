@@ -16,6 +16,8 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug)]
 struct Fit {
     message: Located,
+    /// Whether a path can lead to it.
+    addressable: bool,
     rules: SizeRules,
 }
 
@@ -29,6 +31,7 @@ impl Fits {
     pub(in crate::split) fn add(&mut self, message: &SourceView<'_>, rules: &SizeRules) {
         self.fits.push(Fit {
             message: message.located(),
+            addressable: message.addressable,
             rules: rules.clone(),
         });
     }
@@ -111,15 +114,20 @@ impl Fit {
             }
             return Ok(None);
         }
-        let [chain] = self.message.chains.as_slice() else {
+        let chain = match self.message.chains.as_slice() {
+            [chain] if self.addressable => Ok(chain),
+            [_] => Err("no path leads to"),
+            _ => Err("is written in several pieces"),
+        };
+        let chain = chain.map_err(|why| {
             let message = format!(
-                "{} bytes of a message that is written in several pieces and can't be cut, over the maximum chunk size of {} bytes",
+                "{} bytes of a message that {why} and can't be cut, over the maximum chunk size of {} bytes",
                 self.message.size(),
                 options.effective_max_chunk_size()
             );
             let path = self.message.path.display(Some(source.descriptor()));
-            return Err(Error::new(ErrorKind::Uncuttable, message).at_path(path));
-        };
+            Error::new(ErrorKind::Uncuttable, message).at_path(path)
+        })?;
         let engine = Engine::new(source, options, &self.rules, marks);
         engine.fit(chain, descriptor, &self.message.path).map(Some)
     }

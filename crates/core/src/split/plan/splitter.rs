@@ -180,7 +180,9 @@ impl<'a> SplitContext<'a> {
             }
         };
         if !value.addressable {
-            return uncuttable("the value is superseded, or its key can't stand in a path");
+            return uncuttable(
+                "the value is superseded, or its key can't stand in a path, or comes earlier with a value that isn't valid",
+            );
         }
         self.decisions.marks.cut(chain, &value.path(), kind);
         Ok(())

@@ -2,6 +2,7 @@
 //! used.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use prost_reflect::MessageDescriptor;
 
@@ -11,7 +12,17 @@ use crate::Result;
 use crate::container::key_is_addressable;
 use crate::path::{MapKey, Step, parse_entry};
 use crate::split::read::source_view::occurrence;
+use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, FieldNumber, WireCursor};
+
+/// What is known of the entries that have some key.
+enum LastEntry {
+    NoneYet,
+    /// Which occurrence the last one is, and where its value is: empty if it has none.
+    At(u64, Range<u64>),
+    /// No path can lead to it for what is before it.
+    Hidden,
+}
 
 impl Engine<'_> {
     /// The members of a group as children, with what is inside them already reduced.
@@ -23,7 +34,7 @@ impl Engine<'_> {
     ) -> Result<Vec<Child>> {
         let group = &node.groups[at];
         let keys = match &group.class {
-            Class::Map { entry, .. } => self.last_keys(group, entry, &held)?,
+            Class::Map { entry, value } => self.last_keys(group, entry, value.as_ref(), &held)?,
             _ => HashMap::new(),
         };
         let siblings = match &group.class {
@@ -175,20 +186,19 @@ impl Engine<'_> {
     }
 
     /// For the keys of the members that are held: the last occurrence that has it, which is the one
-    /// that counts.
+    /// that counts. `message` is the type of the values, if they are messages.
     fn last_keys(
         &self,
         group: &Group,
         entry: &MessageDescriptor,
+        message: Option<&MessageDescriptor>,
         held: &[(u64, Field)],
     ) -> Result<HashMap<MapKey, u64>> {
         let mut cursor = WireCursor::new(self.source.input());
-        // Each key with its last occurrence, and whether that one is empty; none once an empty one
-        // was superseded, since there would be two placeholders.
-        let mut last: HashMap<MapKey, Option<(u64, bool)>> = HashMap::new();
+        let mut last: HashMap<MapKey, LastEntry> = HashMap::new();
         for (_, field) in held {
             if let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? {
-                last.insert(parsed.key, Some((u64::MAX, false)));
+                last.insert(parsed.key, LastEntry::NoneYet);
             }
         }
         let mut ordinal = 0;
@@ -200,16 +210,27 @@ impl Engine<'_> {
                 let Some(parsed) = parse_entry(&mut cursor, field.value, entry)? else {
                     return Ok(HashMap::new());
                 };
-                if let Some(place) = last.get_mut(&parsed.key) {
-                    let empty = parsed.value.is_none_or(|value| value.value.is_empty());
-                    *place = place.filter(|(_, empty)| !empty).map(|_| (ordinal, empty));
+                if let Some(known) = last.get_mut(&parsed.key) {
+                    let value = parsed.value.map_or(0..0, |value| value.value);
+                    let passable = match known {
+                        LastEntry::NoneYet => true,
+                        LastEntry::At(_, earlier) => {
+                            is_passable(self.source, earlier.clone(), message)?
+                        }
+                        LastEntry::Hidden => false,
+                    };
+                    *known = match passable {
+                        true => LastEntry::At(ordinal, value),
+                        false => LastEntry::Hidden,
+                    };
                 }
                 ordinal += 1;
             }
         }
-        let named = last
-            .into_iter()
-            .filter_map(|(key, last)| Some((key, last?.0)));
+        let named = last.into_iter().filter_map(|(key, last)| match last {
+            LastEntry::At(ordinal, _) => Some((key, ordinal)),
+            LastEntry::NoneYet | LastEntry::Hidden => None,
+        });
         Ok(named.collect())
     }
 

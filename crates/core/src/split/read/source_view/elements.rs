@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
-use prost_reflect::MessageDescriptor;
+use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::{Like, Pieces, SourceView};
 use crate::Result;
 use crate::container::key_is_addressable;
 use crate::path::{FieldRef, MapEntry, MapKey, Step, parse_entry};
+use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
 
 /// The appearances of a field in a message, with the piece of the message that each is in.
@@ -134,11 +136,11 @@ pub struct Entries<'a> {
 /// A key that may occur more than once.
 #[derive(Debug)]
 struct Repeated {
-    /// The place of the last entry that has it, and whether its value is empty.
+    /// The place of the last entry that has it, and where its value is; empty if it has none.
     last: u64,
-    is_empty: bool,
-    /// Whether no entry before that had an empty value.
-    none_was_empty: bool,
+    value: Range<u64>,
+    /// Whether paths can lead to it past the values of the others.
+    addressable: bool,
 }
 
 impl<'a> Entries<'a> {
@@ -175,21 +177,28 @@ impl<'a> Entries<'a> {
     /// Which entry is the last of each key that occurs more than once.
     fn find_repeated(&mut self, field: &FieldRef) -> Result<()> {
         self.occurrences = Occurrences::new(self.occurrences.message, field);
+        let message = match self.entry.map_entry_value_field().kind() {
+            Kind::Message(message) => Some(message),
+            _ => None,
+        };
         let mut place = 0;
         while let Some((_, _, parsed)) = self.parse()? {
             if self.doubted.contains(&self.hasher.hash_one(&parsed.key)) {
-                let is_empty = parsed.value.is_none_or(|field| field.value.is_empty());
-                let known = self.repeated.entry(parsed.key);
-                known
-                    .and_modify(|earlier| {
-                        earlier.none_was_empty &= !earlier.is_empty;
-                        (earlier.last, earlier.is_empty) = (place, is_empty);
-                    })
-                    .or_insert(Repeated {
-                        last: place,
-                        is_empty,
-                        none_was_empty: true,
-                    });
+                let value = parsed.value.map_or(0..0, |field| field.value);
+                let addressable = match self.repeated.get(&parsed.key) {
+                    None => true,
+                    Some(earlier) => {
+                        let source = self.occurrences.message.source;
+                        earlier.addressable
+                            && is_passable(source, earlier.value.clone(), message.as_ref())?
+                    }
+                };
+                let repeated = Repeated {
+                    last: place,
+                    value,
+                    addressable,
+                };
+                self.repeated.insert(parsed.key, repeated);
             }
             place += 1;
         }
@@ -223,9 +232,8 @@ impl<'a> Entries<'a> {
             }
             let message = self.occurrences.message;
             let kind = self.entry.map_entry_key_field().kind();
-            // Were an earlier value empty, there would be two placeholders.
             let addressable = key_is_addressable(&key, &kind, message.profile)
-                && repeated.is_none_or(|repeated| repeated.none_was_empty);
+                && repeated.is_none_or(|repeated| repeated.addressable);
             let step = Step::key(entry.number.0, key.clone());
             let pieces = Pieces::Entry(piece, entry, value);
             return Ok(Some((
