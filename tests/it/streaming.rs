@@ -89,9 +89,9 @@ fn reads_of_large_constants(how: &str, times: u64) {
     let large = others * times + equal / 2 * times + equal * 2;
     let read: u64 = reads.take().iter().map(|read| read.end - read.start).sum();
     let rest = size - others - equal;
-    // All but the constants is read to plan, to hash and to write. Where a slice begins, some of it is read
-    // again to count the elements in front, which the trailer tells.
-    let bounds = large..large + 5 * rest;
+    // All but the constants is read to plan, to hash and to write, and some of it again to find where slices
+    // end.
+    let bounds = large..large + 4 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
 

@@ -32,6 +32,16 @@ struct Filling {
     kept_raw: u64,
     /// How many members were looked at one by one.
     looked_at: u64,
+    counted: Counted,
+}
+
+/// A place in the source up to which the members are counted.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    /// Which occurrence the next member is.
+    ordinal: u64,
+    /// Where it starts, or the one before it ends.
+    position: u64,
 }
 
 impl Filling {
@@ -45,6 +55,7 @@ impl Filling {
             kept: 0,
             kept_raw: 0,
             looked_at: 0,
+            counted: Counted::default(),
         }
     }
 
@@ -101,8 +112,13 @@ impl Engine<'_> {
                 if filling.looked_at == 0 || child.is_some() || numbers {
                     cursor.set_range(position..run.end);
                     let Some(field) = cursor.next()? else { break };
+                    let ordinal = child.map_or(filling.looked_at, |child| child.ordinal);
                     self.pack_one(node, group, child, &field, &mut filling)?;
                     position = field.end;
+                    filling.counted = Counted {
+                        ordinal: ordinal + 1,
+                        position,
+                    };
                 } else {
                     let next = children.peek().map_or(run.end, |child| child.outer_start());
                     let members = position..next.min(run.end);
@@ -133,10 +149,14 @@ impl Engine<'_> {
         filling: &mut Filling,
     ) -> Result<u64> {
         let room = members.start.saturating_add(filling.room());
-        let mut end = if members.end <= room {
-            members.end
+        // What is taken as a whole is counted once it matters.
+        if members.end > room {
+            filling.counted = self.last_boundary(group, members.clone(), room, filling.counted)?;
+        }
+        let mut end = if members.end > room {
+            filling.counted.position
         } else {
-            self.last_boundary(group, members.clone(), room)?
+            members.end
         };
         if end == members.start && filling.is_empty_slice() {
             let mut cursor = WireCursor::new(self.source.input());
@@ -146,6 +166,8 @@ impl Engine<'_> {
                     return Err(self.too_large(node, group, None, &field));
                 }
                 end = field.end;
+                filling.counted.ordinal += 1;
+                filling.counted.position = end;
             }
         }
         let size = end - members.start;
@@ -154,7 +176,7 @@ impl Engine<'_> {
             filling.kept_raw += size;
         }
         if end < members.end {
-            let next = self.ordinal_at(group, end)?;
+            let next = filling.counted.ordinal;
             if filling.in_parent {
                 filling.kept = next;
             }
@@ -298,30 +320,50 @@ impl Engine<'_> {
     }
 
     /// Where the last member of `members` ends that ends at or before `limit`; their start if none
-    /// does.
-    fn last_boundary(&self, group: &Group, members: Range<u64>, limit: u64) -> Result<u64> {
-        let stop = group.stops.before(limit).map_or(0, |(_, start)| start);
-        let mut boundary = stop.max(members.start);
+    /// does. What was counted before isn't counted again.
+    fn last_boundary(
+        &self,
+        group: &Group,
+        members: Range<u64>,
+        limit: u64,
+        counted: Counted,
+    ) -> Result<Counted> {
+        let mut boundary = match group.stops.before(limit) {
+            Some((ordinal, position)) if position > members.start => Counted { ordinal, position },
+            _ => Counted {
+                ordinal: self.ordinal_at(group, members.start, counted)?,
+                position: members.start,
+            },
+        };
         let mut cursor = WireCursor::new(self.source.input());
-        cursor.set_range(boundary..members.end);
+        cursor.set_range(boundary.position..members.end);
         while let Some(field) = cursor.next()? {
             if field.end > limit {
                 break;
             }
-            boundary = field.end;
+            boundary.position = field.end;
+            boundary.ordinal += 1;
         }
         Ok(boundary)
     }
 
-    /// Which occurrence the member that starts at `position` is.
-    fn ordinal_at(&self, group: &Group, position: u64) -> Result<u64> {
-        let Some((mut ordinal, stop)) = group.stops.before(position) else {
-            return Ok(0);
-        };
+    /// Which occurrence the member that starts at `position` is, counted from the last place where
+    /// that is known.
+    fn ordinal_at(&self, group: &Group, position: u64, counted: Counted) -> Result<u64> {
+        let stop = group.stops.before(position);
+        let (mut ordinal, from) = stop
+            .filter(|(_, start)| *start >= counted.position)
+            .unwrap_or((counted.ordinal, counted.position));
+        if from == position {
+            return Ok(ordinal);
+        }
         let mut cursor = WireCursor::new(self.source.input());
-        let from = group.runs.partition_point(|run| run.end <= stop);
-        for run in &group.runs[from..] {
-            cursor.set_range(run.start.max(stop)..run.end);
+        let first = group.runs.partition_point(|run| run.end <= from);
+        for run in &group.runs[first..] {
+            if run.start >= position {
+                break;
+            }
+            cursor.set_range(run.start.max(from)..run.end);
             while let Some(field) = cursor.next()? {
                 if field.start >= position {
                     return Ok(ordinal);
@@ -339,7 +381,7 @@ impl Engine<'_> {
             }) if inner.size > self.max() => self.uncuttable(inner),
             Some(child) => self.uncuttable_value(&child.path, child.content, child.outer()),
             None => {
-                let ordinal = match self.ordinal_at(group, field.start) {
+                let ordinal = match self.ordinal_at(group, field.start, Counted::default()) {
                     Ok(ordinal) => ordinal,
                     Err(error) => return error,
                 };
