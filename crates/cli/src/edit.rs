@@ -19,13 +19,14 @@ use crate::Exit;
 use crate::args::{EditArgs, EditingArgs, InsertArgs, RemoveArgs, StripArgs};
 use crate::failure::Failure;
 use crate::get;
-use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown, with_extension};
+use crate::input::{self, CHUNKED, Form, Input, PLAIN, prefix_of, shown};
 use crate::merge;
 use crate::new_value;
 use crate::output::{Output, one_line};
 use crate::rewrite;
 use crate::size;
 use crate::source::{Source, check_apart};
+use crate::split::note_removed;
 
 /// How much is gathered for a write to a file.
 const GATHER: usize = 256 << 10;
@@ -51,8 +52,8 @@ struct Made {
     path: PathBuf,
     bytes: u64,
     chunks: Option<usize>,
-    /// What was in the way and was removed, as was asked for.
-    removed: Vec<PathBuf>,
+    /// Files of an earlier split that were removed, as was asked for.
+    removed: Vec<String>,
 }
 
 pub(crate) fn run_remove(args: &RemoveArgs, output: &mut Output<'_>) -> Result<Exit, Failure> {
@@ -229,12 +230,7 @@ impl<'a> Job<'a> {
             files,
         } = self.message()?;
         let read = files.iter().chain(&self.values);
-        check_apart(read.clone(), &self.args.output)?;
-        if let (Form::Chunked, None) = (form, &self.input.folder) {
-            // With --force a .pb of the same prefix goes.
-            let beside = with_extension(&prefix_of(&self.args.output), PLAIN);
-            check_apart(read, &beside)?;
-        }
+        check_apart(read, &self.args.output)?;
         let changed = changes
             .apply(message, &self.reading)
             .map_err(|error| self.failed(error.path().unwrap_or_default(), &error))?;
@@ -271,10 +267,7 @@ impl<'a> Job<'a> {
             make,
             output,
         )?;
-        for removed in &made.removed {
-            let removed = shown(removed);
-            output.note(format_args!("removed {removed}, which was in the way"));
-        }
+        note_removed(&made.removed, output);
         let report = Report {
             output: shown(folder.as_deref().unwrap_or(&made.path)),
             input: shown(&self.input.file),
@@ -332,9 +325,9 @@ fn chunked(
     let message = Message::from_rope(Arc::clone(&changed.message), descriptor.clone());
     let splitter = ALL.splitter(descriptor.full_name());
     let written = splitter.write_with(message, prefix_of(target), options)?;
-    let removed = written.removed.into_iter().chain(written.removed_files);
+    let removed = written.removed_files.iter();
     Ok(Made {
-        removed: removed.collect(),
+        removed: removed.map(shown).collect(),
         path: written.path,
         bytes: written.output_size,
         chunks: Some(written.chunks.len()),

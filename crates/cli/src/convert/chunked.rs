@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::input::{CHUNKED, prefix_of, shown};
 use crate::output::Output;
 use crate::source;
+use crate::split::note_removed;
 
 /// What the form is called.
 pub(super) const FORM: &str = "cpb";
@@ -70,6 +71,8 @@ pub(super) fn run(
     let written = splitter
         .write_with(message, prefix_of(target), &options)
         .map_err(|error| Failure::of(&args.input, &error))?;
+    let removed: Vec<String> = written.removed_files.iter().map(shown).collect();
+    note_removed(&removed, output);
     let report = Report {
         format: opened.format().map_or("message", |format| format.name()),
         to: FORM,

@@ -196,3 +196,17 @@ fn a_model_of_any_format_becomes_a_file_in_chunks_and_the_same_files_again() {
     assert_eq!(wrong.exit, Exit::Usage);
     assert!(!target.exists());
 }
+
+#[test]
+fn a_message_beside_the_file_in_chunks_that_was_asked_for_stays_as_it_is() {
+    let dir = Dir::new();
+    let model = fixture("../paddle/infer_fc/model.pdmodel");
+    let (beside, chunked) = (dir.path("m.pb"), dir.path("m.cpb"));
+    fs::write(&beside, "of somebody else").unwrap();
+    run([&"convert", &model, &"-o", &chunked]).ok();
+    run([&"convert", &model, &"-o", &chunked]).failed(Exit::Usage);
+    run([&"convert", &model, &"-o", &chunked, &"--force"]).ok();
+    run([&"verify", &chunked]).ok();
+    assert_eq!(fs::read(&beside).unwrap(), b"of somebody else");
+    assert_eq!(dir.files().len(), 2);
+}

@@ -201,7 +201,7 @@ impl SplitOptions {
     }
 
     /// Whether a message in which nothing has to be cut is written as a file of one chunk, a
-    /// `.cpb` (no: as it is, a `.pb`).
+    /// `.cpb` (no: as it is, a `.pb`). A `.pb` beside it is not in the way then, and stays.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;

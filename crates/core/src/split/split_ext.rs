@@ -74,12 +74,13 @@ pub trait SplitExt: ComposableSplitter {
     /// Splits the message to `PREFIX.cpb`, or writes it to `PREFIX.pb` if nothing was cut.
     ///
     /// The file appears complete or not at all. If the source itself is `PREFIX.pb` and nothing was
-    /// cut, nothing is written; it is never removed.
+    /// cut, nothing is written; it is never removed. Nor is any `PREFIX.pb` if the file is to be
+    /// [in chunks always](SplitOptions::always_chunked).
     ///
     /// # Errors
     ///
     /// As [`plan`](Self::plan); [`AlreadyExists`](crate::ErrorKind::AlreadyExists) if either file
-    /// is there, is not the source, and replacing it wasn't asked for;
+    /// is there, is not the source, would be replaced, and that wasn't asked for;
     /// [`NoFolder`](crate::ErrorKind::NoFolder) if their folder isn't there;
     /// [`SourceChanged`](crate::ErrorKind::SourceChanged) if the source's file is no longer what it
     /// was; [`LimitExceeded`](crate::ErrorKind::LimitExceeded) if the trailer is larger than

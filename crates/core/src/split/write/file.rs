@@ -57,7 +57,10 @@ pub(in crate::split) fn write(
         return Ok(written);
     }
     check_absent(path, force)?;
-    if !written.source_stays {
+    // Readers take the file in chunks. Whether the other one is an older form of the message isn't
+    // known where a file in chunks was asked for, whatever it was.
+    let sibling_goes = !written.source_stays && !options.always_chunked;
+    if sibling_goes {
         check_absent(sibling, force)?;
         if sibling.is_dir() {
             let message = format!("{} is a folder", sibling.display());
@@ -103,7 +106,7 @@ pub(in crate::split) fn write(
         main: file,
         parts,
         chunked: &main,
-        sibling: Some(sibling).filter(|_| !written.source_stays),
+        sibling: Some(sibling).filter(|_| sibling_goes),
         force,
         progress: &options.progress,
     };
