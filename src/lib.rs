@@ -97,7 +97,8 @@ pub mod formats;
 pub use formats::{OpenOptions, Opened};
 
 /// Opens any input: a file in chunks or a plain message, a folder, or whatever else a
-/// [format](formats::ALL) knows. A path without a file is the prefix of a `.cpb` or `.pb`.
+/// [format](formats::ALL) knows. A path without a file is the prefix of a `.cpb` or `.pb`. A
+/// [`MessageView`](view::MessageView) of either form is had by [`view`](Opened::view).
 ///
 /// ```
 /// let folder = tempfile::tempdir()?;
@@ -111,6 +112,7 @@ pub use formats::{OpenOptions, Opened};
 /// # Errors
 ///
 /// As [`Registry::open`](formats::Registry::open).
+#[doc(alias = "MessageView::open")]
 pub fn open(path: impl AsRef<std::path::Path>) -> Result<Opened> {
     open_with(path, &OpenOptions::new())
 }

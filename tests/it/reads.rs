@@ -243,3 +243,21 @@ fn a_split_reads_every_byte_of_the_source_about_once() {
         assert!(read < size + extra, "{compression}: {read} of {size}");
     }
 }
+
+#[test]
+fn a_view_is_had_of_a_prefix_in_either_form() {
+    let folder = tempfile::tempdir().unwrap();
+    let path: FieldPath = "2[0].2.1[3].1".parse().unwrap();
+    for (name, max, is_split) in [("chunks", 1 << 20, true), ("whole", 1 << 30, false)] {
+        let prefix = folder.path().join(name);
+        let source = Source::from_bytes(with_constants(), descriptor());
+        let options = SplitOptions::new().max_chunk_size(max);
+        let written = SavedModelSplitter
+            .write_with(source, &prefix, &options)
+            .unwrap();
+        assert_eq!(written.is_split, is_split);
+        let opened = proto_splitter::open(&prefix).unwrap();
+        let view = opened.view().unwrap();
+        assert_eq!(&view.get(&path).unwrap()[..], b"layer_3/add_3", "{name}");
+    }
+}

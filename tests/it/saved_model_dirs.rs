@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use prost_reflect::DynamicMessage;
+use proto_splitter::container::{ChunkKind, ChunkedFile};
 use proto_splitter::directory::{FingerprintOutcome, MAX_PLAIN_SIZE, rebuild};
 use proto_splitter::merge::Merger;
-use proto_splitter::record_file::Compression;
+use proto_splitter::record_file::{Compression, ReadAt};
 use proto_splitter::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::{
     Error, ErrorKind, ModelForm, SAVED_MODEL, SaveOptions, SavedModelDir, TargetForm, fingerprint,
@@ -556,4 +557,40 @@ fn a_folder_without_a_model_says_what_is_missing() {
             .contains("no saved_model.cpb, no saved_model.pb"),
         "{error}"
     );
+}
+
+#[test]
+fn stored_chunks_are_checked_on_each_read_of_a_model_in_chunks() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = SavedModelDir::open(model("functions_consts")).unwrap();
+    let split = small_chunks(2000).compression(Compression::None.into());
+    let stored = SaveOptions::new().split(split);
+    let saved = dir
+        .save_as(folder.path(), TargetForm::Chunked, &stored)
+        .unwrap();
+    let whole = fs::read(model("functions_consts").join("saved_model.pb")).unwrap();
+    let file = fs::read(&saved.model_path).unwrap();
+    let chunked = ChunkedFile::open(&saved.model_path).unwrap();
+    let values = chunked.summaries().unwrap().into_iter();
+    let values = values.filter(|chunk| chunk.kind == ChunkKind::Bytes);
+    let largest = values.max_by_key(|chunk| chunk.size).unwrap();
+    let position = chunked.position(largest.index).unwrap();
+    let stored = chunked.record_file().stored(position).unwrap().chunk;
+    let middle = stored.begin().0 + stored.header.data_size / 2;
+    let mut bytes = file;
+    bytes[usize::try_from(middle).unwrap()] ^= 1;
+    fs::write(&saved.model_path, bytes).unwrap();
+
+    let damaged = SavedModelDir::open(folder.path()).unwrap();
+    let reader = damaged.reader();
+    for _ in 0..2 {
+        let mut read = vec![0; whole.len()];
+        let error = Error::from(reader.read_exact_at(0, &mut read).unwrap_err());
+        assert_eq!(error.kind(), ErrorKind::Record, "{error}");
+        let source = damaged.source().unwrap();
+        let mut sink = Vec::new();
+        let options = SplitOptions::new().always_chunked(true);
+        let split = SizeSplitter.write_to_with(source, &mut sink, &options);
+        assert_eq!(split.unwrap_err().kind(), ErrorKind::Record);
+    }
 }
