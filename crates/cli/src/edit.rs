@@ -327,7 +327,7 @@ fn chunked(
     let written = splitter.write_with(message, prefix_of(target), options)?;
     let removed = written.removed_files.iter();
     Ok(Made {
-        removed: removed.map(shown).collect(),
+        removed: removed.map(|file| shown(file)).collect(),
         path: written.path,
         bytes: written.output_size,
         chunks: Some(written.chunks.len()),

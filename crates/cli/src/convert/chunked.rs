@@ -71,7 +71,11 @@ pub(super) fn run(
     let written = splitter
         .write_with(message, prefix_of(target), &options)
         .map_err(|error| Failure::of(&args.input, &error))?;
-    let removed: Vec<String> = written.removed_files.iter().map(shown).collect();
+    let removed: Vec<String> = written
+        .removed_files
+        .iter()
+        .map(|file| shown(file))
+        .collect();
     note_removed(&removed, output);
     let report = Report {
         format: opened.format().map_or("message", |format| format.name()),

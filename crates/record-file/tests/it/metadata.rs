@@ -195,3 +195,21 @@ fn the_first_record_stands_behind_the_metadata() {
     let file = RecordFile::open(writer.finish().unwrap(), ReaderOptions::new()).unwrap();
     assert_eq!(file.read_record(begin).unwrap(), b"a"[..]);
 }
+
+#[test]
+fn a_reader_is_an_iterator_and_knows_its_count_where_the_file_does() {
+    let metadata = RecordsMetadata {
+        num_records: Some(3),
+        ..RecordsMetadata::default()
+    };
+    let says = WriterOptions::new().serialized_metadata(metadata.serialize());
+    for (options, count) in [(says, Some(3)), (WriterOptions::new(), None)] {
+        let file = write(options, &[b"a", b"b", b"c"]);
+        let mut reader = RecordReader::new(file, ReaderOptions::new());
+        assert_eq!(reader.record_count().unwrap(), count);
+        let first = (&mut reader).into_iter().next().unwrap().unwrap();
+        assert_eq!(first, "a");
+        let rest: Vec<_> = reader.into_iter().map(Result::unwrap).collect();
+        assert_eq!(rest, ["b", "c"]);
+    }
+}
