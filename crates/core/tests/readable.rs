@@ -157,7 +157,7 @@ fn what_splitters_cut_below_a_key_that_comes_twice_is_merged_again() {
 
 /// A map in a map's value in a map's value and so on, each with a large value of its own.
 fn nested(depth: usize) -> Vec<u8> {
-    let large = |byte: usize| len(8, vec![byte as u8; 600]);
+    let large = |at: usize| len(8, at.to_le_bytes().repeat(75));
     (0..depth).fold(large(depth), |inner, at| {
         cat([entry(13, "k", len(2, inner)), large(at)])
     })
