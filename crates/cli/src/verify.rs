@@ -218,7 +218,7 @@ impl Original {
         let Some(named) = named else {
             return Ok(None);
         };
-        let kept = match input::is_stream(named) {
+        let kept = match input::is_stream(named) || named.is_dir() {
             true => Some(input::find(named)?),
             false => None,
         };

@@ -136,6 +136,20 @@ fn what_differs_is_named_by_its_path() {
 }
 
 #[test]
+fn the_original_may_be_named_by_the_folder_of_its_model() {
+    let dir = Dir::new();
+    let file = split(&dir, "keras_mlp");
+    let report = run([
+        &"verify",
+        &file,
+        &"--against",
+        &fixture("keras_mlp"),
+        &"--json",
+    ]);
+    assert_eq!(report.json()["against"]["result"], "byte-exact");
+}
+
+#[test]
 fn without_a_type_messages_are_compared_as_they_are_written() {
     let dir = Dir::new();
     let file = foreign("graphdef_dtypes.const.none.cpb");
