@@ -563,7 +563,7 @@ fn a_folder_without_a_model_says_what_is_missing() {
 fn stored_chunks_are_checked_on_each_read_of_a_model_in_chunks() {
     let folder = tempfile::tempdir().unwrap();
     let dir = SavedModelDir::open(model("functions_consts")).unwrap();
-    let split = small_chunks(2000).compression(Compression::None.into());
+    let split = small_chunks(2000).compression(Compression::None);
     let stored = SaveOptions::new().split(split);
     let saved = dir
         .save_as(folder.path(), TargetForm::Chunked, &stored)
