@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -307,41 +307,73 @@ fn reading() -> Outcome<()> {
         let seconds = seconds.map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
         Ok(vec![Duration::from_secs_f64(seconds)])
     };
+    let mut buffers = vec![vec![1; usize::try_from(bytes)?]; usize::try_from(READ)?];
+    let to_buffers = || -> Outcome<Vec<Duration>> {
+        let start = Instant::now();
+        read_to(&PaddleModel::open(folder.path())?, &mut buffers)?;
+        Ok(vec![start.elapsed()])
+    };
     let times = in_turns(
-        3,
+        5,
         &mut [
             Contestant::timed(["Paddle 3.3.1"], paddle),
             Contestant::timed(["read"], ours),
+            Contestant::timed(["read to buffers"], to_buffers),
         ],
     )?;
-    let what = format!("read {READ} tensors of {} MiB in all", READ * bytes / MIB);
-    line(&what, &times[1], &times[0], "");
+    for (row, to) in [
+        (&times[1], "fresh memory"),
+        (&times[2], "the caller's buffers"),
+    ] {
+        let size = READ * bytes / MIB;
+        let what = format!("read {READ} tensors of {size} MiB in all to {to}");
+        line(&what, row, &times[0], "");
+    }
     Ok(())
 }
 
-/// All data, read on as many threads as there are cores.
+/// All data in fresh memory, read on as many threads as there are cores.
 fn read_all(model: &PaddleModel) -> Outcome<Vec<Bytes>> {
     let all: Vec<_> = model.parameters().collect();
-    let next = AtomicUsize::new(0);
-    let threads = std::thread::available_parallelism()?.get();
-    let work = || -> Result<Vec<(usize, Bytes)>> {
-        let mut read = Vec::new();
+    let read = all
+        .into_iter()
+        .map(|(file, parameter)| move || parameter.stream().to_bytes(file.bytes()));
+    on_threads(read.collect())
+}
+
+/// All data in buffers that are there already.
+fn read_to(model: &PaddleModel, buffers: &mut [Vec<u8>]) -> Outcome<()> {
+    let read = model
+        .parameters()
+        .zip(buffers)
+        .map(|((file, parameter), buffer)| {
+            move || parameter.stream().read_data(file.bytes(), buffer)
+        });
+    on_threads(read.collect()).map(drop)
+}
+
+/// Does all jobs on as many threads as there are cores. Gives the results in the jobs' order.
+fn on_threads<T: Send>(jobs: Vec<impl FnOnce() -> Result<T> + Send>) -> Outcome<Vec<T>> {
+    let queue = Mutex::new(jobs.into_iter().enumerate());
+    let work = || -> Result<Vec<(usize, T)>> {
+        let mut done = Vec::new();
         loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((file, parameter)) = all.get(at) else {
-                return Ok(read);
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((at, job)) = next else {
+                return Ok(done);
             };
-            read.push((at, parameter.stream().to_bytes(file.bytes())?));
+            done.push((at, job()?));
         }
     };
-    let mut read = Vec::new();
+    let mut done = Vec::new();
     std::thread::scope(|scope| -> Outcome<()> {
+        let threads = std::thread::available_parallelism()?.get();
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         for worker in workers {
-            read.extend(worker.join().map_err(|_| "a thread panicked")??);
+            done.extend(worker.join().map_err(|_| "a thread panicked")??);
         }
         Ok(())
     })?;
-    read.sort_by_key(|(at, _)| *at);
-    Ok(read.into_iter().map(|(_, data)| data).collect())
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }

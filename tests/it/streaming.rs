@@ -91,7 +91,7 @@ fn reads_of_large_constants(how: &str, times: u64) {
     let rest = size - others - equal;
     // All but the constants is read to plan, to hash and to write, and some of it again to find where slices
     // end.
-    let bounds = large..large + 5 * rest;
+    let bounds = large..large + 4 * rest;
     assert!(bounds.contains(&read), "{how}: {read}, not in {bounds:?}");
 }
 
