@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -171,31 +172,48 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
 
         Args:
             name: Its name.
-            out: A C-contiguous, writable array of the same bytes.
+            out: A C-contiguous, writable array of the tensor's type and shape, which is returned.
+                What is in it isn't to be used if reading fails.
 
         Raises:
             KeyError: If there is no such tensor.
             TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
-            ValueError: If ``out`` has another number of bytes.
+            ValueError: If ``out`` has another type or shape, or can't be written in one piece.
             ChecksumError: If it is damaged.
         """
         import numpy as np
 
         row = self._rows[name]
-        kind = _dtype(row["dtype"])
+        kind, shape = _dtype(row["dtype"]), tuple(row["shape"])
+        if out is not None:
+            _check(name, out, kind, shape)
         if row["packed"]:
             raw = np.empty(row["bytes"], np.uint8)
             self._native.tensor_into(name, raw, None)
-            return _unpacked(raw, kind, row)
-        if not row["little_endian"]:
-            kind = kind.newbyteorder(">")
-        array = np.empty(tuple(row["shape"]), kind) if out is None else out
+            unpacked = _unpacked(raw, kind, row)
+            if out is None:
+                return unpacked
+            out[...] = unpacked
+            return out
+        array = np.empty(shape, kind) if out is None else out
         if array.nbytes != row["bytes"]:
             raise ValueError(f"{name}: {row['bytes']} bytes, for an array of {array.nbytes}")
         if array.nbytes:
-            flat = array.reshape(-1).view(np.uint8) if array.ndim == 0 else array.view(np.uint8)
-            self._native.tensor_into(name, flat, None)
+            self._native.tensor_into(name, np.asarray(array).reshape(-1).view(np.uint8), None)
+        if row["little_endian"] != (sys.byteorder == "little"):
+            array.byteswap(inplace=True)
         return array
+
+
+def _check(
+    name: str, out: np.ndarray[Any, Any], kind: np.dtype[Any], shape: tuple[int, ...]
+) -> None:
+    """Refuses an array that a tensor of this type and shape can't be read into."""
+    if out.dtype != kind or out.shape != shape:
+        given = f"{out.dtype} of the shape {out.shape}"
+        raise ValueError(f"{name}: expected an array of {kind} of the shape {shape}, found {given}")
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise ValueError(f"{name}: expected an array that is C-contiguous and writable")
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -220,15 +238,23 @@ def _dtype(name: str) -> np.dtype[Any]:
 def _unpacked(
     raw: np.ndarray[Any, Any], kind: np.dtype[Any], row: dict[str, Any]
 ) -> np.ndarray[Any, Any]:
-    """Elements of 4 or 2 bits, of which the first of a byte is in its low bits."""
+    """Elements of 6, 4 or 2 bits, of which the first of a byte is in its low bits."""
     import numpy as np
 
     count = 1
     for length in row["shape"]:
         count *= length
-    bits = 2 if row["dtype"].endswith("2") else 4
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    codes = ((raw[:, None] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+    bits = 6 if "float6" in row["dtype"] else 2 if row["dtype"].endswith("2") else 4
+    codes: np.ndarray[Any, Any]
+    if bits == 6:
+        # Four of them are in three bytes.
+        threes = np.zeros((-(-raw.size // 3), 4), np.uint8)
+        threes[:, :3] = np.pad(raw, (0, -raw.size % 3)).reshape(-1, 3)
+        words, shifts = threes.view("<u4"), np.arange(0, 24, 6, dtype=np.uint32)
+        codes = ((words >> shifts) & 63).astype(np.uint8).reshape(-1)[:count]
+    else:
+        places = np.arange(0, 8, bits, dtype=np.uint8)
+        codes = ((raw[:, None] >> places) & ((1 << bits) - 1)).reshape(-1)[:count]
     if row["dtype"].startswith("int"):
         sign = 1 << (bits - 1)
         signed = (codes.astype(np.int8) ^ sign) - sign

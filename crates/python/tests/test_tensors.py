@@ -1,0 +1,135 @@
+"""Tensors by name, whatever holds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import proto_splitter as ps
+import pytest
+from proto_splitter._handle import Tensors
+
+Array = np.ndarray[Any, Any]
+
+
+def varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def field(number: int, content: bytes | int) -> bytes:
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def packed(values: Array, bits: int) -> bytes:
+    """Elements of less than a byte, the first in the lowest bits."""
+    whole = sum((int(value) & ((1 << bits) - 1)) << at * bits for at, value in enumerate(values))
+    return whole.to_bytes(math.ceil(len(values) * bits / 8), "little")
+
+
+#: Values of a type, and the number and the bytes of them in an ONNX model.
+VALUES: dict[str, tuple[Array, int, bytes]] = {}
+
+
+def _value(name: str, number: int, values: Array, raw: bytes | None = None) -> None:
+    VALUES[name] = (values, number, values.tobytes() if raw is None else raw)
+
+
+_value("float32", 1, np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3))
+_value("bfloat16", 16, np.array([1, -2, 0.5], ml_dtypes.bfloat16))
+_value("scalar", 11, np.array(0.25))
+_value("empty", 7, np.empty((0, 3), np.int64))
+_value("bool", 9, np.array([True, False]))
+_few = np.array([-8, 7, -1, 0, 3])
+_value("int4", 22, _few.astype(ml_dtypes.int4), packed(_few, 4))
+_value("uint2", 25, (_few & 3).astype(ml_dtypes.uint2), packed(_few, 2))
+_codes = np.array([0, 1, 33, 63, 31, 8, 62], np.uint8)
+_value("float6", 27, _codes.view(ml_dtypes.float6_e2m3fn), packed(_codes, 6))
+_value("float4", 23, (_codes & 15).view(ml_dtypes.float4_e2m1fn), packed(_codes, 4))
+
+
+def model() -> bytes:
+    """An onnx.ModelProto with a tensor of each type."""
+    graph = b""
+    for name, (values, number, raw) in VALUES.items():
+        sizes = b"".join(field(1, size) for size in values.shape)
+        graph += field(5, sizes + field(2, number) + field(8, name.encode()) + field(9, raw))
+    return field(1, 8) + field(7, graph)
+
+
+@pytest.fixture
+def tensors(tmp_path: Path) -> Iterator[Tensors]:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model())
+    with ps.open(path) as file:
+        yield file.tensors
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_tensor_is_read_into_an_array_as_into_a_new_one(tensors: Tensors, name: str) -> None:
+    values = VALUES[name][0]
+    out = np.ones_like(values)
+    assert tensors.read(name, out) is out
+    for read in (out, tensors[name]):
+        assert (read.dtype, read.shape) == (values.dtype, values.shape)
+        assert read.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "expected"),
+    [
+        ("float32", np.empty((2, 3), np.int32), r"of float32 of the shape \(2, 3\)"),
+        ("float32", np.empty((3, 2), np.float32), r"float32 of the shape \(2, 3\), found"),
+        ("float32", np.empty(6, np.float32), r"found float32 of the shape \(6,\)"),
+        ("float32", np.empty((2, 3), ">f4"), "found >f4"),
+        ("float32", np.empty((3, 2), np.float32).T, "C-contiguous"),
+        ("float32", np.broadcast_to(np.float32(0), (2, 3)), "C-contiguous"),
+        ("float32", np.frombuffer(bytes(24), np.float32).reshape(2, 3), "writable"),
+        ("bfloat16", np.empty(3, np.float16), "bfloat16 of the shape"),
+        ("int4", np.empty(5, np.int8), "int4 of the shape"),
+        ("int4", np.empty(6, ml_dtypes.int4), r"\(5,\)"),
+        ("empty", np.empty((3, 0), np.int64), r"\(0, 3\)"),
+    ],
+)
+def test_an_array_of_another_type_or_shape_is_refused(
+    tensors: Tensors, name: str, out: Array, expected: str
+) -> None:
+    before = out.tobytes()
+    with pytest.raises(ValueError, match=f"^{name}: expected an array.*{expected}"):
+        tensors.read(name, out)
+    assert out.tobytes() == before
+
+
+class BigEndian:
+    """What a file with the highest bytes first gives."""
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+        self.raw = values.byteswap().tobytes()
+
+    def tensors(self) -> list[dict[str, Any]]:
+        values = self.values
+        row = {"name": "t", "dtype": values.dtype.name, "shape": list(values.shape)}
+        return [row | {"bytes": values.nbytes, "packed": False, "little_endian": False}]
+
+    def tensor_into(self, name: str, buffer: Any, progress: object) -> None:
+        memoryview(buffer)[:] = self.raw
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.int64, ml_dtypes.bfloat16])
+def test_bytes_of_the_other_order_are_swapped(dtype: Any) -> None:
+    values = np.array([1, 2, 3], dtype)
+    native: Any = BigEndian(values)
+    out = np.zeros(3, dtype)
+    for read in (Tensors(native)["t"], Tensors(native).read("t", out), out):
+        assert read.dtype == values.dtype
+        assert np.array_equal(read, values)
