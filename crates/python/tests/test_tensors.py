@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import proto_splitter as ps
 import pytest
 from proto_splitter._handle import Tensors
+from test_readme import graph
 
 Array = np.ndarray[Any, Any]
 
@@ -133,3 +135,29 @@ def test_bytes_of_the_other_order_are_swapped(dtype: Any) -> None:
     for read in (Tensors(native)["t"], Tensors(native).read("t", out), out):
         assert read.dtype == values.dtype
         assert np.array_equal(read, values)
+
+
+@pytest.mark.parametrize("form", ["plain", "chunks"])
+def test_inputs_that_are_no_paths_say_that_they_give_no_tensors(tmp_path: Path, form: str) -> None:
+    file = tmp_path / "graph.pb"
+    file.write_bytes(graph(np.arange(400, dtype=np.float32).reshape(4, 100)))
+    kind = "tensorflow.GraphDef"
+    if form == "chunks":
+        file = Path(ps.split(file, tmp_path / "split", kind, max_chunk_size=100).path)
+    data = file.read_bytes()
+    with ps.open(file, kind) as opened:
+        assert list(opened.tensors) == ["weights"]
+    for source in (data, bytearray(data), io.BytesIO(data), f"file://{file}"):
+        with ps.open(source, kind) as opened:
+            assert opened.get("node[0].name") == "weights"
+            with pytest.raises(ValueError, match="open that by its path"):
+                print(opened.tensors)
+
+
+def test_tensors_are_listed_once_for_an_open_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model())
+    with ps.open(path) as file:
+        assert file.tensors is file.tensors
+    with pytest.raises(ValueError, match="closed"):
+        print(file.tensors)

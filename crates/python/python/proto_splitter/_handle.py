@@ -37,9 +37,11 @@ class File:
     ``with`` statement, or call :meth:`close`. Threads can share one.
     """
 
-    def __init__(self, native: _core.Handle, name: str) -> None:
+    def __init__(self, native: _core.Handle, name: str, *, is_path: bool = True) -> None:
         self._native = native
         self._name = name
+        self._is_path = is_path
+        self._tensors: Tensors | None = None
 
     def __enter__(self) -> File:
         return self
@@ -52,6 +54,7 @@ class File:
 
     def close(self) -> None:
         """Closes the file. Later calls raise ``ValueError``."""
+        self._tensors = None
         self._native.close()
 
     @property
@@ -110,8 +113,20 @@ class File:
 
     @property
     def tensors(self) -> Tensors:
-        """The tensors by name: a mapping that reads a tensor when it is looked up."""
-        return Tensors(self._native)
+        """The tensors by name: a mapping that reads a tensor when it is looked up.
+
+        Raises:
+            ValueError: If the input was opened from bytes, a file-like object or a URL: tensors
+                are found in files and folders only.
+        """
+        if not self._is_path:
+            raise ValueError(
+                f"{self._name}: tensors by name are found in files and folders only: save the "
+                "input to a file and open that by its path, or read the values with get"
+            )
+        if self._tensors is None:
+            self._tensors = Tensors(self._native)
+        return self._tensors
 
 
 class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
@@ -286,5 +301,6 @@ def open(
     """
     given = _input(source)
     name = given if isinstance(given, str) else type(given).__name__
-    return File(_core.Handle(given, message, schema, threads), name)
+    native = _core.Handle(given, message, schema, threads)
+    return File(native, name, is_path=isinstance(given, str))
 
