@@ -95,8 +95,10 @@ mod registry;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
+use record_file::ReadAt;
 
 pub use archive::{Archive, Checks, Entry, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
@@ -108,7 +110,7 @@ pub use registry::Registry;
 use crate::size_tree::NameRule;
 use crate::split::ComposableSplitter;
 use crate::tensor::{TensorInfo, TensorRule};
-use crate::{Error, ErrorKind, MergedMessage, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// What is particular to one format.
 ///
@@ -189,14 +191,15 @@ pub trait Format: Debug + Send + Sync {
         &[]
     }
 
-    /// The tensors of a message in chunks, where what they are called doesn't follow from
+    /// The tensors of a message that is in chunks, or that is [read by
+    /// position](Registry::open_reader), where what they are called doesn't follow from
     /// [`tensor_rules`](Self::tensor_rules). Each is [located](TensorInfo::located) in the message.
     /// `None`, as by default: the rules find them and name them.
     ///
     /// # Errors
     ///
     /// If what they say of themselves can't be read.
-    fn tensors_in_chunks(&self, message: MergedMessage) -> Result<Option<Vec<TensorInfo>>> {
+    fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<TensorInfo>>> {
         drop(message);
         Ok(None)
     }

@@ -17,7 +17,8 @@ use proto_splitter_core::split::ComposableSplitter;
 use proto_splitter_core::tensor::{
     DType, ElementRule, Location, ShapeRule, TensorInfo, TensorReader, TensorRule,
 };
-use proto_splitter_core::{Error, ErrorKind, MergedMessage, Result};
+use proto_splitter_core::{Error, ErrorKind, Result};
+use record_file::ReadAt;
 
 use crate::external::{ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, Written, write_one_piece};
 use crate::proto::descriptor_pool;
@@ -117,9 +118,9 @@ impl Format for OnnxFormat {
         &[TENSOR]
     }
 
-    fn tensors_in_chunks(&self, message: MergedMessage) -> Result<Option<Vec<TensorInfo>>> {
-        let size = message.total_size();
-        let all = ModelTensors::read(Arc::new(message), size, &OnnxOptions::new())?;
+    fn tensors_in_message(&self, message: Arc<dyn ReadAt>) -> Result<Option<Vec<TensorInfo>>> {
+        let size = message.size()?;
+        let all = ModelTensors::read(message, size, &OnnxOptions::new())?;
         let model = model_descriptor();
         let named = all.iter().zip(unique_names(&all));
         let tensors = named.map(|(tensor, name)| {

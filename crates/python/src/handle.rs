@@ -1,6 +1,7 @@
 //! An input that is open, for Python: values, fields and tensors of it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{self, OpenOptions, Opened};
@@ -9,7 +10,7 @@ use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
 use proto_splitter::record_file::{ReadAt, is_record_file};
-use proto_splitter::tensor::ByteOrder;
+use proto_splitter::tensor::{ByteOrder, TensorInfo};
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::decode_varint;
 use proto_splitter::{Error, ErrorKind, Result};
@@ -25,10 +26,57 @@ use crate::work::{detached, threads};
 
 /// What is open.
 enum Open {
-    /// A file or a folder, of any format.
+    /// A file or a folder, of any format; or a message that is read as it is.
     Path(Opened),
     /// Chunks that are read from bytes or a file-like object.
-    Chunks(Box<ChunkedFile<Arc<dyn ReadAt>>>, MergeOptions),
+    Chunks(Box<Chunks>),
+}
+
+struct Chunks {
+    source: Arc<dyn ReadAt>,
+    file: ChunkedFile<Arc<dyn ReadAt>>,
+    options: MergeOptions,
+    /// The message, merged, that tensors are read from; from when it is first asked for.
+    merged: OnceLock<Opened>,
+}
+
+impl Chunks {
+    fn merged(&self) -> Result<&Opened> {
+        if let Some(merged) = self.merged.get() {
+            return Ok(merged);
+        }
+        let options = OpenOptions::new()
+            .descriptor(self.options.descriptor.clone())
+            .threads(self.options.threads);
+        let merged = formats::ALL.open_reader(Arc::clone(&self.source), &options)?;
+        Ok(self.merged.get_or_init(|| merged))
+    }
+}
+
+/// The tensors of an input, as they were listed.
+struct Listed {
+    tensors: Vec<TensorInfo>,
+    places: HashMap<String, usize>,
+}
+
+impl Listed {
+    fn of(opened: &Opened) -> Result<Listed> {
+        if opened.archive().is_none() && opened.descriptor().is_none() {
+            let message = "tensors are found by the type of the message, which is not known: give \
+                           it as message, or open a file of another format by its path";
+            return Err(Error::new(ErrorKind::SchemaNeeded, message));
+        }
+        let tensors = opened.tensors()?;
+        let mut places = HashMap::with_capacity(tensors.len());
+        for (place, tensor) in tensors.iter().enumerate() {
+            places.entry(tensor.name.clone()).or_insert(place);
+        }
+        Ok(Listed { tensors, places })
+    }
+
+    fn named(&self, name: &str) -> Option<&TensorInfo> {
+        self.tensors.get(*self.places.get(name)?)
+    }
 }
 
 /// An open input. Methods can be called from any thread.
@@ -36,6 +84,8 @@ enum Open {
 pub(crate) struct Handle {
     open: std::sync::RwLock<Option<Arc<Open>>>,
     name: Option<String>,
+    /// From when they are first asked for.
+    listed: OnceLock<Listed>,
 }
 
 /// Runs a body with a view of the message, of whichever type that is.
@@ -43,8 +93,8 @@ macro_rules! with_view {
     ($open:expr, |$view:ident| $body:expr) => {
         match $open {
             Open::Path(opened) => opened.view().and_then(|$view| $body),
-            Open::Chunks(file, options) => {
-                let $view = file.view(options.clone());
+            Open::Chunks(chunks) => {
+                let $view = chunks.file.view(chunks.options.clone());
                 $body
             }
         }
@@ -77,6 +127,7 @@ impl Handle {
         Ok(Handle {
             open: std::sync::RwLock::new(Some(Arc::new(open))),
             name,
+            listed: OnceLock::new(),
         })
     }
 
@@ -94,7 +145,11 @@ impl Handle {
     fn format(&self) -> PyResult<Option<&'static str>> {
         Ok(match &*self.open()? {
             Open::Path(opened) => opened.format().map(|format| format.name()),
-            Open::Chunks(..) => None,
+            Open::Chunks(chunks) => {
+                let descriptor = chunks.options.descriptor.as_ref();
+                let format = descriptor.and_then(|of| formats::ALL.of_type(of.full_name()));
+                format.map(|format| format.name())
+            }
         })
     }
 
@@ -152,12 +207,9 @@ impl Handle {
     /// All tensors: name, dtype, shape, bytes, byte order, and whether elements are packed.
     fn tensors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let open = self.open()?;
-        let tensors = detached(py, self.name.as_deref(), None, |_| match &*open {
-            Open::Path(opened) => opened.tensors(),
-            Open::Chunks(..) => Ok(Vec::new()),
-        })?;
+        let listed = detached(py, self.name.as_deref(), None, |_| self.listed(&open))?;
         let list = PyList::empty(py);
-        for tensor in tensors {
+        for tensor in &listed.tensors {
             let row = PyDict::new(py);
             row.set_item("name", &tensor.name)?;
             row.set_item("dtype", tensor.dtype.name())?;
@@ -185,11 +237,12 @@ impl Handle {
             self.name.as_deref(),
             progress.as_ref(),
             |progress: Progress| {
-                let Open::Path(opened) = &*open else {
-                    let message = "tensors by name are read from files only";
-                    return Err(Error::new(ErrorKind::InvalidConfig, message));
+                let opened = with_tensors(&open)?;
+                let reader = match self.listed(&open)?.named(name) {
+                    Some(info) => opened.read_tensor(info)?,
+                    // What goes by a path, or isn't there.
+                    None => opened.tensor(name)?,
                 };
-                let reader = opened.tensor(name)?;
                 let meter = progress.meter(reader.info().bytes);
                 reader.write_to(&mut target.reporting(meter))
             },
@@ -206,6 +259,22 @@ impl Handle {
         let closed = || PyValueError::new_err("I/O operation on closed file");
         open.clone().ok_or_else(closed)
     }
+
+    fn listed(&self, open: &Open) -> Result<&Listed> {
+        if let Some(listed) = self.listed.get() {
+            return Ok(listed);
+        }
+        let listed = Listed::of(with_tensors(open)?)?;
+        Ok(self.listed.get_or_init(|| listed))
+    }
+}
+
+/// What tensors are read from.
+fn with_tensors(open: &Open) -> Result<&Opened> {
+    match open {
+        Open::Path(opened) => Ok(opened),
+        Open::Chunks(chunks) => chunks.merged(),
+    }
 }
 
 fn open_reader(
@@ -214,9 +283,10 @@ fn open_reader(
     n_threads: Option<std::num::NonZeroUsize>,
 ) -> Result<Open> {
     if !is_record_file(&reader).map_err(Error::from)? {
-        let options = OpenOptions::new().threads(n_threads);
-        return Opened::of_reader(reader, descriptor, &options).map(Open::Path);
+        let options = OpenOptions::new().descriptor(descriptor).threads(n_threads);
+        return formats::ALL.open_reader(reader, &options).map(Open::Path);
     }
+    let source = Arc::clone(&reader);
     let file = ChunkedFile::from_source(reader, &Limits::new())?;
     let said = || formats::ALL.message(file.trailer().message_type()?);
     let descriptor = match descriptor.or_else(said) {
@@ -226,13 +296,18 @@ fn open_reader(
     let options = MergeOptions::new()
         .descriptor(descriptor)
         .threads(n_threads);
-    Ok(Open::Chunks(Box::new(file), options))
+    Ok(Open::Chunks(Box::new(Chunks {
+        source,
+        file,
+        options,
+        merged: OnceLock::new(),
+    })))
 }
 
 fn descriptor(open: &Open) -> Option<&MessageDescriptor> {
     match open {
         Open::Path(opened) => opened.descriptor(),
-        Open::Chunks(_, options) => options.descriptor.as_ref(),
+        Open::Chunks(chunks) => chunks.options.descriptor.as_ref(),
     }
 }
 

@@ -137,27 +137,89 @@ def test_bytes_of_the_other_order_are_swapped(dtype: Any) -> None:
         assert np.array_equal(read, values)
 
 
-@pytest.mark.parametrize("form", ["plain", "chunks"])
-def test_inputs_that_are_no_paths_say_that_they_give_no_tensors(tmp_path: Path, form: str) -> None:
-    file = tmp_path / "graph.pb"
-    file.write_bytes(graph(np.arange(400, dtype=np.float32).reshape(4, 100)))
-    kind = "tensorflow.GraphDef"
-    if form == "chunks":
-        file = Path(ps.split(file, tmp_path / "split", kind, max_chunk_size=100).path)
+def sources(file: Path) -> Iterator[tuple[str, Any]]:
+    """A file, as everything that can be opened."""
     data = file.read_bytes()
-    with ps.open(file, kind) as opened:
-        assert list(opened.tensors) == ["weights"]
-    for source in (data, bytearray(data), io.BytesIO(data), f"file://{file}"):
-        with ps.open(source, kind) as opened:
-            assert opened.get("node[0].name") == "weights"
-            with pytest.raises(ValueError, match="open that by its path"):
-                print(opened.tensors)
+    yield "path", file
+    yield "bytes", data
+    yield "bytearray", bytearray(data)
+    yield "BytesIO", io.BytesIO(data)
+    yield "URL", f"file://{file}"
 
 
-def test_tensors_are_listed_once_for_an_open_file(tmp_path: Path) -> None:
-    path = tmp_path / "model.onnx"
-    path.write_bytes(model())
-    with ps.open(path) as file:
+def contents(tensors: Tensors) -> dict[str, tuple[np.dtype[Any], tuple[int, ...], bytes]]:
+    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in tensors.items()}
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize(
+    ("message", "data"),
+    [
+        ("onnx.ModelProto", model()),
+        ("tensorflow.GraphDef", graph(np.arange(400, dtype=np.float32).reshape(4, 100))),
+    ],
+)
+def test_the_same_tensors_come_from_every_kind_of_input(
+    tmp_path: Path, message: str, data: bytes, compression: str
+) -> None:
+    plain = tmp_path / "model.pb"
+    plain.write_bytes(data)
+    done = ps.split(plain, tmp_path / "split", message, max_chunk_size=100, compression=compression)
+    assert done.is_split
+    with ps.open(plain, message) as file:
+        expected = contents(file.tensors)
+        assert expected
+        known = file.format
+    for form in (plain, Path(done.path)):
+        for name, source in sources(form):
+            with ps.open(source, message if form == plain else None) as file:
+                assert contents(file.tensors) == expected, (form, name)
+                assert (file.format, file.message_type) == (known, message), (form, name)
+
+
+def test_tensors_of_a_message_of_no_known_type_are_not_passed_over(tmp_path: Path) -> None:
+    plain = tmp_path / "message"
+    plain.write_bytes(model())
+    for name, source in sources(plain):
+        with ps.open(source) as file, pytest.raises(ps.SchemaError, match="give it as message"):
+            print(name, file.tensors)
+
+
+def test_a_damaged_chunk_gives_no_tensor(tmp_path: Path) -> None:
+    weights = np.arange(40_000, dtype=np.float32)
+    done = ps.split(graph(weights), tmp_path / "graph", "tensorflow.GraphDef", max_chunk_size=5000)
+    data = bytearray(Path(done.path).read_bytes())
+    data[len(data) // 2] ^= 1
+    Path(done.path).write_bytes(data)
+    for _, source in sources(Path(done.path)):
+        with ps.open(source) as file, pytest.raises(ps.ChecksumError):
+            print(file.tensors["weights"])
+
+
+class Counted(io.BytesIO):
+    """A file that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+def test_tensors_are_listed_once() -> None:
+    many = b"".join(
+        field(5, field(1, 1 << 21) + field(2, 2) + field(8, b"t%d" % at) + field(9, bytes(1 << 21)))
+        for at in range(20)
+    )
+    source = Counted(field(7, many))
+    with ps.open(source, "onnx.ModelProto") as file:
+        assert len(file.tensors) == 20
+        listing = source.reads
+        for _ in range(5):
+            assert file.tensors["t0"].nbytes == 1 << 21
+        assert listing >= 20
+        # Each is a few reads of the first tensor, and none of the others.
+        assert source.reads - listing < 20
         assert file.tensors is file.tensors
     with pytest.raises(ValueError, match="closed"):
-        print(file.tensors)
+        len(file.tensors)

@@ -1,11 +1,15 @@
 //! Opening an input of any of the formats.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::opened::Opened;
+use record_file::{ReadAt, is_record_file};
+
+use super::opened::{Opened, type_of};
 use super::registry::Registry;
 use super::{Candidate, CandidateKind, Format, OpenOptions};
 use crate::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION, is_chunked};
+use crate::merged_message::MergedMessage;
 use crate::{Error, ErrorKind, Result};
 
 impl Registry {
@@ -74,6 +78,43 @@ impl Registry {
         }
         let opened = format.open(path.as_ref(), options)?;
         Ok(opened.found_by(*self, Some(format)))
+    }
+
+    /// Opens a message that is no file: in chunks, or as it is. Its format is the one whose inputs
+    /// are of its type, which the options say, or what is in chunks. Nothing is recognised.
+    ///
+    /// A chunk is read through once, with its checksums, before any of it is given.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// # use proto_splitter_core::formats::{OpenOptions, Registry};
+    /// # use prost::Message;
+    /// # use prost_reflect::ReflectMessage;
+    /// # use prost_reflect::prost_types::FileDescriptorProto;
+    ///
+    /// # let message = FileDescriptorProto { name: Some("a.proto".into()), ..Default::default() };
+    /// let options = OpenOptions::new().descriptor(message.descriptor());
+    /// let bytes = Arc::new(message.encode_to_vec());
+    /// let opened = Registry::new(&[]).open_reader(bytes, &options)?;
+    /// assert_eq!(opened.get("name")?, "a.proto");
+    /// # Ok::<(), proto_splitter_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::InvalidConfig`] if the options name a
+    /// file that goes with it; what is wrong with it if it is in chunks.
+    pub fn open_reader(&self, bytes: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<Opened> {
+        if options.companion.is_some() {
+            return Err(alone("a message that is no file"));
+        }
+        if !is_record_file(&bytes)? {
+            return Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None));
+        }
+        let file = ChunkedFile::from_source(bytes, &options.limits)?;
+        let descriptor = type_of(&file, |name| self.message(name), options)?;
+        let merged = Arc::new(MergedMessage::new(file, descriptor.clone())?);
+        Ok(Opened::of_reader(merged, descriptor, options)?.found_by(*self, None))
     }
 
     fn open_chunked(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {

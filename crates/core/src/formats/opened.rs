@@ -163,22 +163,15 @@ impl Opened {
         self
     }
 
-    /// A message in chunks. `known` tells the type of a name that the file says.
+    /// A message in chunks, which is a file. `known` tells the type of a name that the file says.
     pub(super) fn of_chunked(
         file: ChunkedFile,
         path: &Path,
         known: impl FnOnce(&str) -> Option<MessageDescriptor>,
         options: &OpenOptions,
     ) -> Result<Opened> {
-        let name = file.trailer().message_type();
-        let given = || options.schemas.as_ref()?.get_message_by_name(name?);
-        let asked = options.descriptor.clone().or_else(given);
-        let descriptor = match asked.or_else(|| known(name.unwrap_or_default())) {
-            Some(known) => Some(known),
-            None => file
-                .descriptor()
-                .map_err(|error| error.context(path.display()))?,
-        };
+        let descriptor =
+            type_of(&file, known, options).map_err(|error| error.context(path.display()))?;
         let mut files = vec![path.to_owned()];
         files.extend(file.store().paths().iter().skip(1).cloned());
         Ok(Opened {
@@ -204,6 +197,22 @@ impl Opened {
         self.format = format.or_else(of_type);
         self.registry = registry;
         self
+    }
+}
+
+/// The type of a message in chunks: what the options say comes before what `known` makes of the name
+/// that the file says, and that before the schema in the file.
+pub(super) fn type_of<S: ReadAt>(
+    file: &ChunkedFile<S>,
+    known: impl FnOnce(&str) -> Option<MessageDescriptor>,
+    options: &OpenOptions,
+) -> Result<Option<MessageDescriptor>> {
+    let name = file.trailer().message_type();
+    let given = || options.schemas.as_ref()?.get_message_by_name(name?);
+    let asked = options.descriptor.clone().or_else(given);
+    match asked.or_else(|| known(name.unwrap_or_default())) {
+        Some(known) => Ok(Some(known)),
+        None => file.descriptor(),
     }
 }
 
@@ -341,8 +350,8 @@ impl Opened {
         if let Some(archive) = &self.archive {
             return archive.tensors();
         }
-        if let (Some(format), Some(merged)) = (self.format, self.merged()?)
-            && let Some(tensors) = format.tensors_in_chunks(merged)?
+        if let (Some(format), Some(whole)) = (self.format, self.whole()?)
+            && let Some(tensors) = format.tensors_in_message(whole)?
         {
             return Ok(tensors);
         }
@@ -497,6 +506,15 @@ impl Opened {
             Some(path) => Source::open(path, descriptor),
             None => Ok(Source::from_reader(Arc::clone(bytes), *size, descriptor)),
         }
+    }
+
+    /// The bytes of the message, by position; none if there is no message.
+    fn whole(&self) -> Result<Option<Arc<dyn ReadAt>>> {
+        if let Some((bytes, _)) = self.plain() {
+            return Ok(Some(Arc::clone(bytes)));
+        }
+        let merged = self.merged()?;
+        Ok(merged.map(|merged| Arc::new(merged) as Arc<dyn ReadAt>))
     }
 
     fn message(&self) -> Result<&Message> {

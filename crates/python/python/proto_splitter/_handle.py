@@ -37,10 +37,9 @@ class File:
     ``with`` statement, or call :meth:`close`. Threads can share one.
     """
 
-    def __init__(self, native: _core.Handle, name: str, *, is_path: bool = True) -> None:
+    def __init__(self, native: _core.Handle, name: str) -> None:
         self._native = native
         self._name = name
-        self._is_path = is_path
         self._tensors: Tensors | None = None
 
     def __enter__(self) -> File:
@@ -115,15 +114,12 @@ class File:
     def tensors(self) -> Tensors:
         """The tensors by name: a mapping that reads a tensor when it is looked up.
 
+        They are listed once. Bytes and file-like objects are a message, whose type :func:`open`
+        must know; formats that aren't messages are opened by their paths.
+
         Raises:
-            ValueError: If the input was opened from bytes, a file-like object or a URL: tensors
-                are found in files and folders only.
+            SchemaError: If no type is known for the message.
         """
-        if not self._is_path:
-            raise ValueError(
-                f"{self._name}: tensors by name are found in files and folders only: save the "
-                "input to a file and open that by its path, or read the values with get"
-            )
         if self._tensors is None:
             self._tensors = Tensors(self._native)
         return self._tensors
@@ -301,6 +297,5 @@ def open(
     """
     given = _input(source)
     name = given if isinstance(given, str) else type(given).__name__
-    native = _core.Handle(given, message, schema, threads)
-    return File(native, name, is_path=isinstance(given, str))
+    return File(_core.Handle(given, message, schema, threads), name)
 
