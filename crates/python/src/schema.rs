@@ -1,5 +1,6 @@
 //! Message types, by name and schema.
 
+use proto_splitter::formats;
 use proto_splitter::prost_reflect::{DescriptorPool, MessageDescriptor};
 use proto_splitter::proto::saved_model::descriptor_pool;
 use pyo3::prelude::*;
@@ -25,7 +26,8 @@ pub(crate) fn message_type(
     let found = given
         .as_ref()
         .and_then(|pool| pool.get_message_by_name(name))
-        .or_else(|| descriptor_pool().get_message_by_name(name));
+        .or_else(|| descriptor_pool().get_message_by_name(name))
+        .or_else(|| formats::ALL.message(name));
     found.ok_or_else(|| {
         let message =
             format!("no message type {name:?}: give its schema, a serialized FileDescriptorSet");
