@@ -5,10 +5,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use proto_splitter_core::wire::{Field, WireType};
+use proto_splitter_core::wire::{Field, Input, WireCursor, WireType};
 use proto_splitter_core::{Error, ErrorKind, Result};
-
-use crate::walk::Cursor;
 
 /// The most entries that `external_data` may have. Five keys are known.
 pub const MAX_ENTRIES: usize = 64;
@@ -22,7 +20,11 @@ pub(crate) struct Entries(Vec<(String, String)>);
 
 impl Entries {
     /// Reads one `StringStringEntryProto`: key 1, value 2.
-    pub(crate) fn add(&mut self, cursor: &mut Cursor<'_>, entry: &Field) -> Result<()> {
+    pub(crate) fn add<I: Input>(
+        &mut self,
+        cursor: &mut WireCursor<I>,
+        entry: &Field,
+    ) -> Result<()> {
         if self.0.len() >= MAX_ENTRIES {
             let message = format!("more than {MAX_ENTRIES} entries of external_data");
             return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(entry.start));

@@ -21,6 +21,10 @@ pub const MAX_RANK: usize = 256;
 /// The most bytes of a tensor's name.
 pub const MAX_TENSOR_NAME: u64 = 64 << 10;
 
+/// A tensor of up to this size is fetched at once, and not field by field: 1 KiB. There can be small
+/// ones by the hundred thousand.
+const FETCHED_WHOLE: u64 = 1 << 10;
+
 /// The numbers of `TensorProto`'s fields that are looked at.
 pub(crate) mod field {
     pub(crate) const DIMS: u32 = 1;
@@ -57,6 +61,29 @@ pub(crate) struct Tensor {
     pub(crate) entries: Entries,
 }
 
+/// Part of a model that is at hand, with the positions that it has in the model.
+struct Window<'a> {
+    start: u64,
+    bytes: &'a [u8],
+}
+
+impl Input for Window<'_> {
+    #[inline]
+    fn size(&self) -> u64 {
+        self.start.saturating_add(self.bytes.len() as u64)
+    }
+
+    #[inline]
+    fn fetch(&mut self, position: u64, _want: usize) -> Result<&[u8]> {
+        let skip = position
+            .checked_sub(self.start)
+            .and_then(|skip| usize::try_from(skip).ok());
+        Ok(skip
+            .and_then(|skip| self.bytes.get(skip..))
+            .unwrap_or_default())
+    }
+}
+
 /// Where the elements of a tensor are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
@@ -81,6 +108,18 @@ impl Tensor {
             range: range.clone(),
             ..Tensor::default()
         };
+        if range.end - range.start > FETCHED_WHOLE {
+            return tensor.read(cursor, range);
+        }
+        let window = Window {
+            start: range.start,
+            bytes: cursor.bytes(range.clone())?,
+        };
+        tensor.read(&mut WireCursor::new(window), range)
+    }
+
+    fn read<I: Input>(&mut self, cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<()> {
+        let tensor = self;
         cursor.set_range(range.clone());
         while let Some(found) = cursor.next()? {
             match (found.number.0, found.wire_type) {
@@ -107,7 +146,7 @@ impl Tensor {
         Ok(())
     }
 
-    fn add_dims(&mut self, cursor: &mut Cursor<'_>, found: &Field) -> Result<()> {
+    fn add_dims<I: Input>(&mut self, cursor: &mut WireCursor<I>, found: &Field) -> Result<()> {
         let most = MAX_RANK as u64 * 10;
         if found.value.end - found.value.start > most || self.dims.len() >= MAX_RANK {
             let message = format!("more than {MAX_RANK} dimensions");
@@ -190,7 +229,7 @@ impl Tensor {
     }
 }
 
-fn read_name(cursor: &mut Cursor<'_>, found: &Field, name: &mut String) -> Result<()> {
+fn read_name<I: Input>(cursor: &mut WireCursor<I>, found: &Field, name: &mut String) -> Result<()> {
     if found.value.end - found.value.start > MAX_TENSOR_NAME {
         let message = format!("a tensor's name of more than {MAX_TENSOR_NAME} bytes");
         return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(found.start));

@@ -110,8 +110,8 @@ pub(crate) struct Frame {
     op: Option<Range<u64>>,
     output: Option<Range<u64>>,
     domain: Option<Range<u64>>,
-    /// How many there were of each repeated field so far, by label.
-    counts: [(&'static str, u32); MOST_WAYS],
+    /// How many there were of each repeated field so far, by number.
+    counts: [(u32, u32); MOST_WAYS],
 }
 
 impl Frame {
@@ -124,20 +124,20 @@ impl Frame {
             op: None,
             output: None,
             domain: None,
-            counts: [("", 0); MOST_WAYS],
+            counts: [(0, 0); MOST_WAYS],
         }
     }
 
     /// The index of the next element of a repeated field.
-    fn count(&mut self, label: &'static str, repeated: bool) -> Option<u32> {
+    fn count(&mut self, number: u32, repeated: bool) -> Option<u32> {
         if !repeated {
             return None;
         }
         let slot = self
             .counts
             .iter_mut()
-            .find(|(counted, _)| counted.is_empty() || *counted == label)?;
-        slot.0 = label;
+            .find(|(counted, _)| *counted == 0 || *counted == number)?;
+        slot.0 = number;
         let index = slot.1;
         slot.1 = slot.1.saturating_add(1);
         Some(index)
@@ -359,12 +359,12 @@ impl Walker<'_, '_> {
                     frame.output.get_or_insert(field.value);
                 }
                 Some(Way::Down(kind, label, repeated)) => {
-                    let index = frame.count(label, repeated);
+                    let index = frame.count(field.number.0, repeated);
                     self.down(&field, Frame::new(kind, label, index))?;
                     self.cursor.set_range(field.end..range.end);
                 }
                 Some(Way::Tensor(role, label, repeated)) => {
-                    let index = frame.count(label, repeated);
+                    let index = frame.count(field.number.0, repeated);
                     self.tensor(&field, role, label, index)?;
                     self.cursor.set_range(field.end..range.end);
                 }
@@ -411,10 +411,12 @@ impl Walker<'_, '_> {
         label: &'static str,
         index: Option<u32>,
     ) -> Result<()> {
-        let kinds = self.frames.iter().map(|frame| frame.kind);
-        let is_default = kinds.eq([Kind::Model, Kind::Function, Kind::Attribute]);
+        let is_default = || {
+            let kinds = self.frames.iter().map(|frame| frame.kind);
+            kinds.eq([Kind::Model, Kind::Function, Kind::Attribute])
+        };
         let role = match role {
-            TensorRole::Attribute if is_default => TensorRole::Default,
+            TensorRole::Attribute if is_default() => TensorRole::Default,
             role => role,
         };
         let place = Place {
