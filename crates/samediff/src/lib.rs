@@ -45,7 +45,10 @@ pub use error::{Error, ErrorKind, Result};
 pub use format::{IMPORTED_TAG, SafetensorsFormat, SameDiffFormat};
 pub use graph::{Arguments, Graph, Operation, Variable};
 pub use layout::Role;
-pub use limits::{DEFAULT_MAX_ENTRIES, DEFAULT_MAX_GRAPH_SIZE, DEFAULT_MAX_TEXT_SIZE, Limits};
+pub use limits::{
+    DEFAULT_MAX_ENTRIES, DEFAULT_MAX_GRAPH_SIZE, DEFAULT_MAX_INFLATED_SIZE, DEFAULT_MAX_LINE_SIZE,
+    DEFAULT_MAX_LIST_MEMORY, DEFAULT_MAX_TEXT_SIZE, Limits,
+};
 pub use model::{ArrayFile, Arrays, CheckOptions, Model, ModelOptions, Report, TagView};
 pub use tag::{MAX_TAG_LEN, Tag};
 pub use text::FileRef;

@@ -3,13 +3,22 @@
 /// The default of [`Limits::max_entries`]: 10 million.
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;
 
-/// The default of [`Limits::max_text_size`]: 256 MiB.
-pub const DEFAULT_MAX_TEXT_SIZE: u64 = 256 << 20;
+/// The default of [`Limits::max_text_size`]: 128 MiB.
+pub const DEFAULT_MAX_TEXT_SIZE: u64 = 128 << 20;
+
+/// The default of [`Limits::max_line_size`]: 1 MiB.
+pub const DEFAULT_MAX_LINE_SIZE: u64 = 1 << 20;
+
+/// The default of [`Limits::max_list_memory`]: 512 MiB.
+pub const DEFAULT_MAX_LIST_MEMORY: u64 = 512 << 20;
 
 /// The default of [`Limits::max_graph_size`]: 512 MiB.
 pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 
-/// What a reader holds in memory at the most, since a file is not trusted.
+/// The default of [`Limits::max_inflated_size`]: 16 GiB.
+pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
+
+/// What a reader holds in memory and on the disk at the most, since a file is not trusted.
 ///
 /// ```
 /// use proto_splitter_samediff::{Limits, Model, ModelOptions};
@@ -22,7 +31,10 @@ pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 pub struct Limits {
     max_entries: u64,
     max_text_size: u64,
+    max_line_size: u64,
+    max_list_memory: u64,
     max_graph_size: u64,
+    max_inflated_size: u64,
 }
 
 impl Default for Limits {
@@ -38,7 +50,10 @@ impl Limits {
         Limits {
             max_entries: DEFAULT_MAX_ENTRIES,
             max_text_size: DEFAULT_MAX_TEXT_SIZE,
+            max_line_size: DEFAULT_MAX_LINE_SIZE,
+            max_list_memory: DEFAULT_MAX_LIST_MEMORY,
             max_graph_size: DEFAULT_MAX_GRAPH_SIZE,
+            max_inflated_size: DEFAULT_MAX_INFLATED_SIZE,
         }
     }
 
@@ -56,10 +71,34 @@ impl Limits {
         self
     }
 
+    /// The most bytes that a line of a text file may have ([`DEFAULT_MAX_LINE_SIZE`]).
+    #[must_use]
+    pub const fn max_line_size(mut self, bytes: u64) -> Self {
+        self.max_line_size = bytes;
+        self
+    }
+
+    /// The most bytes of memory that the lines of a text file may take
+    /// ([`DEFAULT_MAX_LIST_MEMORY`]): a reference of two characters takes some 60 bytes.
+    #[must_use]
+    pub const fn max_list_memory(mut self, bytes: u64) -> Self {
+        self.max_list_memory = bytes;
+        self
+    }
+
     /// The most bytes that a graph without its arrays may have ([`DEFAULT_MAX_GRAPH_SIZE`]).
     #[must_use]
     pub const fn max_graph_size(mut self, bytes: u64) -> Self {
         self.max_graph_size = bytes;
+        self
+    }
+
+    /// The most bytes that temporary files may have at a time, to which deflated arrays of one archive
+    /// are inflated ([`DEFAULT_MAX_INFLATED_SIZE`]). Only those are that are read by position, or whose
+    /// table is behind their data.
+    #[must_use]
+    pub const fn max_inflated_size(mut self, bytes: u64) -> Self {
+        self.max_inflated_size = bytes;
         self
     }
 
@@ -73,5 +112,17 @@ impl Limits {
 
     pub(crate) const fn get_max_graph_size(&self) -> u64 {
         self.max_graph_size
+    }
+
+    pub(crate) const fn get_max_line_size(&self) -> u64 {
+        self.max_line_size
+    }
+
+    pub(crate) const fn get_max_list_memory(&self) -> u64 {
+        self.max_list_memory
+    }
+
+    pub(crate) const fn get_max_inflated_size(&self) -> u64 {
+        self.max_inflated_size
     }
 }

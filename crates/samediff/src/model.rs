@@ -11,6 +11,7 @@ use std::sync::Arc;
 use record_file::ReadAt;
 
 pub use arrays::{ArrayFile, Arrays};
+pub(crate) use check::check_fits;
 pub use check::{CheckOptions, Report};
 
 use crate::layout::{self, Role};
@@ -125,7 +126,8 @@ impl Model {
             return Err(Error::new(ErrorKind::MissingEntry, message).in_entry(layout::TAGS));
         };
         let bytes = archive.read(index, limits.get_max_text_size())?;
-        let tags = text::parse_tags(&bytes).map_err(|error| error.in_entry(layout::TAGS))?;
+        let tags =
+            text::parse_tags(&bytes, &limits).map_err(|error| error.in_entry(layout::TAGS))?;
         let tags = find_folders(&archive, tags)?;
         let folds = tags.iter().map(|folder| folder.tag.folded().to_owned());
         let folders = tags.iter().map(|folder| folder.name.clone());

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::fmt;
 
 use crate::layout::Role;
+use crate::limits::Limits;
 use crate::{Error, ErrorKind, Result, Tag};
 
 /// Where an array's file is: in the tag's own folder, or in another's.
@@ -93,8 +94,39 @@ pub(crate) struct Line {
     pub(crate) refs: Vec<FileRef>,
 }
 
+/// What is kept of a name or a reference besides its letters: 48 bytes.
+const KEPT: u64 = 48;
+
+/// How much memory the lines of a file may still take.
+struct Memory {
+    left: u64,
+    limit: u64,
+}
+
+impl Memory {
+    fn new(limits: &Limits) -> Memory {
+        let limit = limits.get_max_list_memory();
+        Memory { left: limit, limit }
+    }
+
+    /// Accounts for a text that is kept, so many times.
+    fn keep(&mut self, text: &str, times: u64) -> Result<()> {
+        let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => {
+                let message = format!("the lines take more than {} bytes of memory", self.limit);
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+        }
+    }
+}
+
 /// The lines of a text file, with their numbers.
-fn lines(bytes: &[u8]) -> Result<impl Iterator<Item = (u64, &str)>> {
+fn lines<'b>(bytes: &'b [u8], limits: &Limits) -> Result<impl Iterator<Item = (u64, &'b str)>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = u64::try_from(error.valid_up_to()).unwrap_or(u64::MAX);
         Error::new(ErrorKind::InvalidText, "the text is not utf-8").at_offset(at)
@@ -106,6 +138,11 @@ fn lines(bytes: &[u8]) -> Result<impl Iterator<Item = (u64, &str)>> {
     // Without a line there is no blank one either.
     let all = if text.is_empty() { 0 } else { usize::MAX };
     for (number, line) in lines.clone().take(all) {
+        if line.len() as u64 > limits.get_max_line_size() {
+            let most = limits.get_max_line_size();
+            let message = format!("a line of {} bytes, and the limit is {most}", line.len());
+            return Err(Error::new(ErrorKind::LimitExceeded, message).on_line(number));
+        }
         let wrong = if line.is_empty() {
             "a blank line between others"
         } else if line.contains('\0') {
@@ -119,10 +156,15 @@ fn lines(bytes: &[u8]) -> Result<impl Iterator<Item = (u64, &str)>> {
 }
 
 /// Reads `tags.txt`.
-pub(crate) fn parse_tags(bytes: &[u8]) -> Result<Vec<Tag>> {
+pub(crate) fn parse_tags(bytes: &[u8], limits: &Limits) -> Result<Vec<Tag>> {
+    let mut memory = Memory::new(limits);
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
-    for (number, line) in lines(bytes)? {
+    for (number, line) in lines(bytes, limits)? {
+        // As it is, as it is compared, and that in two sets.
+        memory
+            .keep(line, 4)
+            .map_err(|error| error.on_line(number))?;
         let tag: Tag = line.parse().map_err(|error: Error| error.on_line(number))?;
         if !seen.insert(tag.folded().to_owned()) {
             let message = format!("tag {line:?} is there already, maybe in another case");
@@ -137,11 +179,12 @@ pub(crate) fn parse_tags(bytes: &[u8]) -> Result<Vec<Tag>> {
 }
 
 /// Reads `params.txt` or `updater.txt`.
-pub(crate) fn parse_lines(role: Role, bytes: &[u8]) -> Result<Vec<Line>> {
+pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &Limits) -> Result<Vec<Line>> {
+    let mut memory = Memory::new(limits);
     let mut parsed = Vec::new();
     let mut seen = HashSet::new();
-    for (number, line) in lines(bytes)? {
-        let line = parse_line(role, line).map_err(|error| error.on_line(number))?;
+    for (number, line) in lines(bytes, limits)? {
+        let line = parse_line(role, line, &mut memory).map_err(|error| error.on_line(number))?;
         if !seen.insert(line.name.clone()) {
             let message = format!("{:?} has a line already", line.name);
             return Err(Error::new(ErrorKind::DuplicateLine, message).on_line(number));
@@ -151,7 +194,7 @@ pub(crate) fn parse_lines(role: Role, bytes: &[u8]) -> Result<Vec<Line>> {
     Ok(parsed)
 }
 
-fn parse_line(role: Role, line: &str) -> Result<Line> {
+fn parse_line(role: Role, line: &str, memory: &mut Memory) -> Result<Line> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidLine, message));
     let mut tokens = line.split(' ');
     let name = tokens.next().unwrap_or_default();
@@ -170,7 +213,13 @@ fn parse_line(role: Role, line: &str) -> Result<Line> {
         }
         _ => {}
     }
-    let refs = tokens.into_iter().map(str::parse).collect::<Result<_>>()?;
+    // In the list, and in the two sets that find it there.
+    memory.keep(name, 3)?;
+    let mut refs = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        memory.keep(token, 1)?;
+        refs.push(token.parse()?);
+    }
     Ok(Line {
         name: name.to_owned(),
         refs,
@@ -215,7 +264,7 @@ mod tests {
     use super::*;
 
     fn params(text: &str) -> Result<Vec<Line>> {
-        parse_lines(Role::Parameter, text.as_bytes())
+        parse_lines(Role::Parameter, text.as_bytes(), &Limits::new())
     }
 
     #[test]
@@ -239,9 +288,12 @@ mod tests {
         let text = "scope/w:0 7\nbeta 0/8\n";
         assert_eq!(print_lines(&params(text).unwrap()).unwrap(), text);
         let text = "scope/w:0 7 8\nb first/8 first/9 3\n";
-        let lines = parse_lines(Role::UpdaterState, text.as_bytes()).unwrap();
+        let lines = parse_lines(Role::UpdaterState, text.as_bytes(), &Limits::new()).unwrap();
         assert_eq!(print_lines(&lines).unwrap(), text);
-        assert_eq!(print_tags(&parse_tags(b"A\nb").unwrap()), "A\nb\n");
+        assert_eq!(
+            print_tags(&parse_tags(b"A\nb", &Limits::new()).unwrap()),
+            "A\nb\n"
+        );
     }
 
     #[test]
@@ -272,9 +324,30 @@ mod tests {
             params("a 0\nb \u{2028}").unwrap_err().kind(),
             InvalidReference
         );
-        let error = parse_lines(Role::Parameter, b"a 0\n\xff").unwrap_err();
+        let error = parse_lines(Role::Parameter, b"a 0\n\xff", &Limits::new()).unwrap_err();
         assert_eq!((error.kind(), error.offset()), (InvalidText, Some(4)));
-        assert_eq!(parse_tags(b"a\nA").unwrap_err().kind(), DuplicateTag);
-        assert_eq!(parse_tags(b"\n").unwrap_err().kind(), InvalidText);
+        let tags = |text: &[u8]| parse_tags(text, &Limits::new()).unwrap_err().kind();
+        assert_eq!(tags(b"a\nA"), DuplicateTag);
+        assert_eq!(tags(b"\n"), InvalidText);
+    }
+
+    #[test]
+    fn lines_are_bounded_in_their_length_and_in_what_they_take_in_memory() {
+        let kind_and_line = |error: Error| (error.kind(), error.line());
+        let short = Limits::new().max_line_size(8);
+        for (text, line) in [("a 0\nbeta 0/88", 2), ("abcdefghi", 1)] {
+            let error = parse_lines(Role::Parameter, text.as_bytes(), &short).unwrap_err();
+            assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(line)));
+            let error = parse_tags(text.as_bytes(), &short).unwrap_err();
+            assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(line)));
+        }
+        let states = format!("w{}\nv 0", " 0".repeat(10_000));
+        let parse = |limits: &Limits| parse_lines(Role::UpdaterState, states.as_bytes(), limits);
+        assert_eq!(parse(&Limits::new()).unwrap()[0].refs.len(), 10_000);
+        let little = Limits::new().max_list_memory(10_000 * KEPT);
+        let error = parse(&little).unwrap_err();
+        assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(1)));
+        let error = parse_tags(b"a\nb", &Limits::new().max_list_memory(5 * KEPT)).unwrap_err();
+        assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(2)));
     }
 }

@@ -103,13 +103,23 @@ impl Array {
 
     /// Opens the array of an entry, by its beginning.
     pub(crate) fn open(archive: &Archive, index: EntryIndex) -> Result<Array> {
-        let open = || match archive.stored(index)? {
-            Some(section) => {
-                let (info, span) = parse(&section)?;
-                let data = Data::Positioned(span, Arc::new(section));
-                Ok(Array { info, data })
+        let open = || {
+            let len = archive.record(index).len;
+            if len > MAX_BUFFER_LEN {
+                let message = format!(
+                    "an array in a flatbuffer of {len} bytes, which ends at 2 GiB: its writer has to cut it into several \
+                     variables"
+                );
+                return Err(Error::new(ErrorKind::ArrayTooLarge, message));
             }
-            None => Array::open_deflated(archive, index),
+            match archive.stored(index)? {
+                Some(section) => {
+                    let (info, span) = parse(&section)?;
+                    let data = Data::Positioned(span, Arc::new(section));
+                    Ok(Array { info, data })
+                }
+                None => Array::open_deflated(archive, index),
+            }
         };
         open().map_err(|error: Error| error.in_entry(&archive.record(index).name))
     }

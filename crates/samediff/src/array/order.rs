@@ -81,6 +81,11 @@ pub(super) struct Transposed {
 impl Transposed {
     /// The data at `offset`, of a shape that has at least two dimensions that aren't one.
     pub(super) fn new(source: Arc<dyn ReadAt>, offset: u64, shape: &[u64], width: usize) -> Self {
+        // Others than nothing were multiplied when the shape was checked.
+        let count = match shape.contains(&0) {
+            true => 0,
+            false => shape.iter().product(),
+        };
         let mut dims = shape.iter().copied().filter(|&dim| dim != 1);
         Transposed {
             source,
@@ -88,7 +93,7 @@ impl Transposed {
             first: dims.next().unwrap_or(1),
             others: dims.collect(),
             width,
-            count: shape.iter().product(),
+            count,
             next: 0,
             block: Vec::new(),
             at: 0,

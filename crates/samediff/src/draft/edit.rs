@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use super::{Content, Draft, DraftFile, DraftTag, FileIndex, Item, TagContent};
 use crate::layout::Role;
+use crate::model::check_fits;
+use crate::tag::fold;
 use crate::text::check_name;
-use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, graph};
+use crate::{Array, ArrayInfo, Error, ErrorKind, Graph, Result, Tag, VarType, graph};
 
 impl Draft {
     /// Adds a tag as the newest.
@@ -18,6 +20,7 @@ impl Draft {
     /// [`ErrorKind::DuplicateTag`] if the tag is there already; [`ErrorKind::MissingParameter`] if a
     /// variable or constant has no values, [`ErrorKind::UnexpectedParameter`] if something else has
     /// some; [`ErrorKind::NameNotRepresentable`] if a name with values has whitespace in it;
+    /// [`ErrorKind::ArrayMismatch`] if an array is of another type or shape than the graph says;
     /// [`ErrorKind::ArrayTooLarge`] if an array doesn't fit a file; what is wrong with the graph.
     pub fn add_tag(&mut self, tag: Tag, content: TagContent) -> Result<()> {
         self.check_new(&tag)?;
@@ -33,6 +36,7 @@ impl Draft {
             .map(|(name, array)| (name, vec![array]))
             .collect();
         let parameters = in_order(&graph, parameters)?;
+        check_arrays(&graph, &parameters, states.as_deref().unwrap_or_default())?;
         let bytes = graph::to_bytes(&graph)?;
         let parameters = self.add_arrays(Role::Parameter, parameters)?;
         let states = match states {
@@ -117,6 +121,21 @@ impl Draft {
     pub(super) fn check_new(&self, tag: &Tag) -> Result<()> {
         if self.tags.iter().any(|other| other.tag == *tag) {
             let message = format!("the tag {:?} is there already", tag.as_str());
+            return Err(Error::new(ErrorKind::DuplicateTag, message));
+        }
+        self.check_strange(tag)
+    }
+
+    /// Fails if the model has a folder of this name that isn't a tag's: the tag's would be another
+    /// one, and readers take no two.
+    fn check_strange(&self, tag: &Tag) -> Result<()> {
+        let folder = |name: &str| name.split_once('/').map(|(folder, _)| fold(folder));
+        let mut strange = self.others.iter().filter_map(|(name, _)| folder(name));
+        if strange.any(|folder| folder == tag.folded()) {
+            let message = format!(
+                "there is a folder {:?} already, which is of no tag in tags.txt",
+                tag.as_str()
+            );
             return Err(Error::new(ErrorKind::DuplicateTag, message));
         }
         Ok(())
@@ -222,6 +241,9 @@ impl Draft {
     pub fn merge(&mut self, mut other: Draft) -> Result<()> {
         for tag in &other.tags {
             self.check_new(&tag.tag)?;
+        }
+        for tag in &self.tags {
+            other.check_strange(&tag.tag)?;
         }
         for (name, _) in &other.others {
             if self.others.iter().any(|(own, _)| own == name) {
@@ -343,6 +365,34 @@ impl Print {
             _ => None,
         }
     }
+}
+
+/// Fails unless the arrays can be values of the graph's variables, and states are of what is
+/// trained.
+fn check_arrays(
+    graph: &Graph,
+    parameters: &[(String, Vec<Array>)],
+    states: &[(String, Vec<Array>)],
+) -> Result<()> {
+    let by_name = graph.by_name();
+    let variable = |name: &str| by_name.get(name).map(|&place| &graph.variables[place]);
+    for (name, arrays) in parameters {
+        if let Some(variable) = variable(name) {
+            arrays
+                .iter()
+                .try_for_each(|array| check_fits(variable, array.info()))?;
+        }
+    }
+    for (name, _) in states {
+        if let Some(variable) = variable(name).filter(|one| one.kind != VarType::Variable) {
+            let message = format!(
+                "{name:?} is of the kind {}, which is not trained and has no states",
+                variable.kind
+            );
+            return Err(Error::new(ErrorKind::UnexpectedParameter, message));
+        }
+    }
+    Ok(())
 }
 
 /// Puts the arrays of a graph in the order of its variables, and fails unless just those that have

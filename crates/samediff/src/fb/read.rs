@@ -62,6 +62,8 @@ impl Reader<'_, '_> {
             }
             let value = self.field(at + u64::from(offset), field.kind);
             let value = value.map_err(|error| error.in_field(table.name, field.name))?;
+            self.budget
+                .spend(std::mem::size_of::<(usize, Value)>() as u64)?;
             object.set(slot, value);
         }
         Ok(object)

@@ -41,7 +41,7 @@ impl<'m> Arrays<'m> {
                     let bytes = model
                         .archive
                         .read(index, model.limits.get_max_text_size())?;
-                    parse_lines(role, &bytes)?
+                    parse_lines(role, &bytes, &model.limits)?
                 }
                 None => Vec::new(),
             };

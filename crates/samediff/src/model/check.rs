@@ -350,7 +350,7 @@ fn is_known(path: &str) -> bool {
 }
 
 /// Fails unless an array can be the value of a variable.
-fn check_fits(variable: &Variable, info: &ArrayInfo) -> Result<()> {
+pub(crate) fn check_fits(variable: &Variable, info: &ArrayInfo) -> Result<()> {
     let wanted = variable.dtype.filter(|_| info.element_count() > 0);
     if let Some(dtype) = wanted.filter(|&dtype| dtype != info.dtype()) {
         let message = format!(

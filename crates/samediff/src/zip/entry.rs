@@ -8,7 +8,7 @@ use record_file::ReadAt;
 
 use super::directory::{Directory, EntryIndex, LOCAL_LEN, Method, Record, damaged, u16_at, u32_at};
 use super::section::Section;
-use super::spool::spool;
+use super::spool::{Room, spool};
 use crate::limits::Limits;
 use crate::{Error, ErrorKind, Result};
 
@@ -25,6 +25,7 @@ const PREFIX_LEN: u64 = 64 << 10;
 pub(crate) struct Archive {
     source: Arc<dyn ReadAt>,
     directory: Arc<Directory>,
+    room: Room,
 }
 
 impl std::fmt::Debug for Archive {
@@ -42,6 +43,7 @@ impl Archive {
         Ok(Archive {
             source,
             directory: Arc::new(directory),
+            room: Room::new(limits.get_max_inflated_size()),
         })
     }
 
@@ -131,10 +133,12 @@ impl Archive {
 
     /// The bytes of any entry by position: of a deflated one, they are inflated first.
     pub(crate) fn positioned(&self, index: EntryIndex) -> Result<Arc<dyn ReadAt>> {
-        match self.stored(index)? {
-            Some(section) => Ok(Arc::new(section)),
-            None => spool(self.stream(index)?, self.record(index).len),
+        if let Some(section) = self.stored(index)? {
+            return Ok(Arc::new(section));
         }
+        let record = self.record(index);
+        spool(self.stream(index)?, record.len, &self.room)
+            .map_err(|error| error.in_entry(&record.name))
     }
 
     /// The first bytes of an entry by position.

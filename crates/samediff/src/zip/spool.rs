@@ -3,22 +3,86 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use proto_splitter_core::atomic::check_space;
 use record_file::ReadAt;
 
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// What is kept in memory; more goes to a temporary file: 1 MiB.
 const IN_MEMORY: u64 = 1 << 20;
 
+/// How much temporary files may have at a time.
+#[derive(Clone)]
+pub(super) struct Room {
+    left: Arc<AtomicU64>,
+}
+
+impl Room {
+    pub(super) fn new(bytes: u64) -> Room {
+        Room {
+            left: Arc::new(AtomicU64::new(bytes)),
+        }
+    }
+
+    fn take(&self, bytes: u64) -> Result<Taken> {
+        let take = |left: u64| left.checked_sub(bytes);
+        match self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+        {
+            Ok(_) => Ok(Taken {
+                room: self.clone(),
+                bytes,
+            }),
+            Err(left) => {
+                let message =
+                    format!("{bytes} bytes to inflate, where {left} more are allowed at a time");
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+        }
+    }
+}
+
+/// Room that is given back.
+struct Taken {
+    room: Room,
+    bytes: u64,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.room.left.fetch_add(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A temporary file.
+struct Spooled {
+    file: File,
+    _room: Taken,
+}
+
+impl ReadAt for Spooled {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(offset, buf)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+}
+
 /// Reads a stream to its end, which comes after `len` bytes at the most.
-pub(super) fn spool(mut stream: impl Read, len: u64) -> Result<Arc<dyn ReadAt>> {
+pub(super) fn spool(mut stream: impl Read, len: u64, room: &Room) -> Result<Arc<dyn ReadAt>> {
     if len <= IN_MEMORY {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes)?;
         return Ok(Arc::new(bytes));
     }
+    let taken = room.take(len)?;
+    check_space(&std::env::temp_dir().join("inflated"), len)?;
     let mut file: File = tempfile::tempfile()?;
     io::copy(&mut stream, &mut file)?;
-    Ok(Arc::new(file))
+    Ok(Arc::new(Spooled { file, _room: taken }))
 }

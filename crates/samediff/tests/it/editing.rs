@@ -4,9 +4,11 @@ use std::fs;
 use std::io::Read;
 
 use proto_splitter_samediff::{
-    CheckOptions, Compression, Draft, ErrorKind, Model, TagContent, WriteOptions,
+    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, ErrorKind, Model, TagContent,
+    WriteOptions,
 };
 
+use crate::entries::{Entries, open};
 use crate::support::{content, entries, floats, graph, text, values, write, written};
 
 fn tags(names: &[(&str, TagContent)]) -> Draft {
@@ -408,4 +410,61 @@ fn entries_that_the_format_does_not_know_are_kept() {
     let clean = folder.path().join("clean.zip");
     write(&draft, &clean);
     assert!(!entries(&clean).contains(&"b/params/99.fb".to_owned()));
+}
+
+#[test]
+fn arrays_that_the_graph_does_not_allow_are_refused_before_they_are_written() {
+    let graph = || TagContent::new(graph());
+    let good = || graph().parameter("layer/b:0", floats(&[3], 1.0));
+    let whole = || good().parameter("layer/w", floats(&[2, 3], 1.0));
+    let doubles = {
+        let info = ArrayInfo::new(DType::Double, [2, 3]).unwrap();
+        Array::from_bytes(info, vec![0; 48]).unwrap()
+    };
+    let table = [
+        (
+            good().parameter("layer/w", floats(&[3, 2], 1.0)),
+            ErrorKind::ArrayMismatch,
+        ),
+        (
+            good().parameter("layer/w", doubles),
+            ErrorKind::ArrayMismatch,
+        ),
+        (
+            whole().updater_states("layer/b:0", [floats(&[3], 0.0)]),
+            ErrorKind::UnexpectedParameter,
+        ),
+        (
+            whole().updater_states("in", [floats(&[1, 2], 0.0)]),
+            ErrorKind::UnexpectedParameter,
+        ),
+    ];
+    for (content, kind) in table {
+        let error = Draft::new()
+            .add_tag("t".parse().unwrap(), content)
+            .unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    assert!(Draft::new().add_tag("t".parse().unwrap(), whole()).is_ok());
+}
+
+#[test]
+fn no_tag_gets_the_name_of_a_folder_that_is_of_none() {
+    let mut stray = Entries::good();
+    stray.put("C/graph.fb", *b"not a tag's");
+    let stray = || Draft::open(&open(stray.archive()).unwrap()).unwrap();
+    let add =
+        |draft: &mut Draft, name: &str| draft.add_tag(name.parse().unwrap(), content(1.0, 2.0));
+    let error = add(&mut stray(), "c").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateTag, "{error}");
+    let error = stray().rename_tag("a", "c".parse().unwrap()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateTag, "{error}");
+    let other = || tags(&[("c", content(1.0, 2.0))]);
+    let error = stray().merge(other()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateTag, "{error}");
+    let mut lone = stray();
+    lone.extract_tag("a").unwrap();
+    let error = other().merge(lone).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateTag, "{error}");
+    assert!(add(&mut stray(), "d").is_ok());
 }

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use proto_splitter_samediff::{CheckOptions, ErrorKind, Limits, Model, ModelOptions};
+use proto_splitter_samediff::{
+    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, ErrorKind, Graph, Limits, Model,
+    ModelOptions, Order, TagContent, VarType, Variable, WriteOptions,
+};
 
 use crate::entries::{Entries, first_error, open};
+use crate::support::values;
 
 /// An archive laid by hand, in which nothing has to be true.
 struct Raw {
@@ -249,6 +253,64 @@ fn a_deflate_bomb_is_not_inflated() {
     lying.len = Some(200);
     let error = Model::from_source(Arc::new(archive(&[lying])), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DamagedArchive, "{error}");
+}
+
+#[test]
+fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
+    let shape = [1024, 512];
+    let info = ArrayInfo::new(DType::Float, shape).unwrap();
+    let stored = Array::from_bytes(info.with_order(Order::F), vec![0; 2 << 20]).unwrap();
+    let mut graph = Graph::default();
+    for name in ["a", "b"] {
+        let variable = Variable::new(name, VarType::Variable, DType::Float, [1024, 512]);
+        graph.variables.push(variable);
+    }
+    let content = TagContent::new(graph)
+        .parameter("a", stored.clone())
+        .parameter("b", stored);
+    let mut draft = Draft::new();
+    draft.add_tag("t".parse().unwrap(), content).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zip");
+    let options = WriteOptions::new().compression(Compression::Deflated);
+    draft.write(&path, &options).unwrap();
+
+    let open = |limit: u64| {
+        let limits = Limits::new().max_inflated_size(limit);
+        Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap()
+    };
+    // Each array has room by itself, and gives it back.
+    let model = open(3 << 20);
+    for _ in 0..3 {
+        for name in ["a", "b"] {
+            let array = model.default_tag().parameter(name).unwrap();
+            assert_eq!(values(&array), vec![0; 2 << 20]);
+        }
+    }
+    let [a, b] = ["a", "b"].map(|name| model.default_tag().parameter(name).unwrap());
+    let held = a.values().unwrap();
+    let error = b.values().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    drop(held);
+    assert!(b.values().is_ok());
+
+    let error = open(1 << 20)
+        .default_tag()
+        .parameter("a")
+        .unwrap()
+        .values()
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(error.to_string().contains("t/params/0.fb"), "{error}");
+}
+
+#[test]
+fn an_empty_array_of_an_absurd_shape_has_no_elements_in_any_order() {
+    for order in [Order::C, Order::F] {
+        let info = ArrayInfo::new(DType::Float, [1 << 40, 1 << 40, 0]).unwrap();
+        let array = Array::from_bytes(info.with_order(order), Vec::new()).unwrap();
+        assert_eq!(values(&array), Vec::<u8>::new());
+    }
 }
 
 #[test]
