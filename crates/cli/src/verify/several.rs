@@ -36,6 +36,9 @@ struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     against: Option<Against>,
     problems: Vec<String>,
+    /// What is odd, but harms nobody.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 pub(super) fn run(
@@ -63,6 +66,7 @@ pub(super) fn run(
         Ok(found) => {
             report.checksums = Some(found.checks == Checks::Checksums);
             (report.tensors, report.bytes) = (Some(found.tensors), Some(found.bytes));
+            report.warnings = found.warnings;
         }
         Err(error) => failures.push(Failure::of(input.path(), &error)),
     }
@@ -77,6 +81,9 @@ pub(super) fn run(
     match report.ok {
         true => output.done(args.json, &report, |report, _| report.text())?,
         false => output.report(args.json, &report, |report, _| report.text())?,
+    }
+    for warning in &report.warnings {
+        output.note(format_args!("{}: {warning}", report.file));
     }
     failures
         .iter()

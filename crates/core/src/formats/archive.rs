@@ -134,7 +134,7 @@ pub enum Checks {
 }
 
 /// What was read and found to be sound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {
     /// How many tensors.
@@ -143,6 +143,8 @@ pub struct Verified {
     pub bytes: u64,
     /// What they were checked by.
     pub checks: Checks,
+    /// What is odd, but harms nobody.
+    pub warnings: Vec<String>,
 }
 
 impl Verified {
@@ -152,7 +154,15 @@ impl Verified {
             tensors,
             bytes,
             checks,
+            warnings: Vec::new(),
         }
+    }
+
+    /// The same, with what is odd, but harms nobody.
+    #[must_use]
+    pub fn warnings(mut self, warnings: Vec<String>) -> Verified {
+        self.warnings = warnings;
+        self
     }
 }
 

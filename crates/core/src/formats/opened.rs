@@ -429,7 +429,10 @@ impl Opened {
                     return Ok(Verified::new(0, *size, Checks::Structure));
                 };
                 let found = archive.verify(&self.options.progress)?;
-                Ok(Verified::new(found.tensors, *size, found.checks))
+                Ok(Verified {
+                    bytes: *size,
+                    ..found
+                })
             }
         }
     }

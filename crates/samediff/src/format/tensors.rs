@@ -11,26 +11,32 @@ use crate::{
     Array, ArrayFile, ArrayInfo, CheckOptions, DType, Model, Role, TagContent, TagView, layout,
 };
 
-/// The arrays of a model by name.
+/// The arrays of a model by name. Those of a file are opened when they are asked for.
 #[derive(Debug)]
 pub(super) struct Tensors {
     /// Nothing of an import.
     model: Option<Model>,
     /// The tag that a name without one is of.
     default: Option<String>,
-    arrays: Vec<(TensorInfo, Array)>,
+    arrays: Vec<(String, Held)>,
+    /// How many of them each tag of a model has.
+    counts: Vec<usize>,
     /// Places in `arrays`.
     by_name: HashMap<String, usize>,
-    entries: Vec<Entry>,
+}
+
+/// Where an array is.
+#[derive(Clone, Debug)]
+enum Held {
+    InModel(ArrayFile),
+    Imported(Array),
 }
 
 impl Tensors {
     pub(super) fn of_model(model: Model) -> Result<Tensors> {
-        let mut arrays = Vec::new();
-        let mut known: HashMap<ArrayFile, Array> = HashMap::new();
-        let mut owners = Owners::default();
+        let (mut arrays, mut counts) = (Vec::new(), Vec::new());
         for tag in model.tags() {
-            owners.add_others(&model, tag);
+            let before = arrays.len();
             for role in [Role::Parameter, Role::UpdaterState] {
                 let list = match role {
                     Role::Parameter => tag.parameters()?,
@@ -38,24 +44,18 @@ impl Tensors {
                 };
                 for (name, files) in list.iter() {
                     for (index, file) in files.iter().enumerate() {
-                        let array = match known.get(file) {
-                            Some(array) => array.clone(),
-                            None => list.open(file)?,
-                        };
-                        known.insert(*file, array.clone());
                         let name = tensor_name(tag.name().as_str(), role, name, index);
-                        let entry = list.entry_name(file);
-                        owners.add(*file, &name, entry, &array);
-                        let location = Location::entry(entry, array.offset_in_entry());
-                        let info = tensor_info(name, &array).located(location);
-                        arrays.push((info, array));
+                        arrays.push((name, Held::InModel(*file)));
                     }
                 }
             }
+            counts.push(arrays.len() - before);
         }
         let default = model.default_tag().name().to_string();
-        let entries = owners.entries();
-        Ok(Tensors::new(Some(model), Some(default), arrays, entries))
+        Ok(Tensors {
+            counts,
+            ..Tensors::new(Some(model), Some(default), arrays)
+        })
     }
 
     /// The arrays of an import; without a tag, they are called by their names alone.
@@ -66,29 +66,42 @@ impl Tensors {
                 Some(tag) => tensor_name(tag, Role::Parameter, name, 0),
                 None => name.to_owned(),
             };
-            (tensor_info(name, array), array.clone())
+            (name, Held::Imported(array.clone()))
         });
-        let arrays: Vec<_> = arrays.collect();
-        let entries = arrays
-            .iter()
-            .map(|(info, _)| Entry::of_tensor(info))
-            .collect();
-        Tensors::new(None, tag.map(str::to_owned), arrays, entries)
+        Tensors::new(None, tag.map(str::to_owned), arrays.collect())
     }
 
-    fn new(
-        model: Option<Model>,
-        default: Option<String>,
-        arrays: Vec<(TensorInfo, Array)>,
-        entries: Vec<Entry>,
-    ) -> Tensors {
-        let names = arrays.iter().map(|(info, _)| info.name.clone());
+    fn new(model: Option<Model>, default: Option<String>, arrays: Vec<(String, Held)>) -> Tensors {
+        let names = arrays.iter().map(|(name, _)| name.clone());
         Tensors {
             by_name: names.zip(0..).collect(),
             model,
             default,
             arrays,
-            entries,
+            counts: Vec::new(),
+        }
+    }
+
+    fn array(&self, held: &Held) -> Result<Array> {
+        match (held, &self.model) {
+            (Held::InModel(file), Some(model)) => Ok(model.open_file(*file)?),
+            (Held::Imported(array), _) => Ok(array.clone()),
+            (Held::InModel(_), None) => {
+                let message = "an array of a model that isn't open";
+                Err(Error::new(ErrorKind::InvalidConfig, message))
+            }
+        }
+    }
+
+    /// What is said of an array by this name.
+    fn info(&self, name: &str, held: &Held, array: &Array) -> TensorInfo {
+        let info = tensor_info(name.to_owned(), array);
+        match (held, &self.model) {
+            (Held::InModel(file), Some(model)) => info.located(Location::entry(
+                &*model.archive().record(file.index()).name,
+                array.offset_in_entry(),
+            )),
+            _ => info,
         }
     }
 
@@ -112,7 +125,23 @@ impl Tensors {
 
 impl Archive for Tensors {
     fn tensors(&self) -> Result<Vec<TensorInfo>> {
-        Ok(self.arrays.iter().map(|(info, _)| info.clone()).collect())
+        let mut known: HashMap<ArrayFile, Array> = HashMap::new();
+        let mut all = Vec::with_capacity(self.arrays.len());
+        for (name, held) in &self.arrays {
+            let shared = match held {
+                Held::InModel(file) => known.get(file).cloned(),
+                Held::Imported(_) => None,
+            };
+            let array = match shared {
+                Some(array) => array,
+                None => self.array(held)?,
+            };
+            all.push(self.info(name, held, &array));
+            if let Held::InModel(file) = held {
+                known.insert(*file, array);
+            }
+        }
+        Ok(all)
     }
 
     fn read(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
@@ -120,8 +149,10 @@ impl Archive for Tensors {
             let message = format!("there is no tensor {:?}", info.name);
             return Err(Error::new(ErrorKind::InvalidPath, message));
         };
-        let (info, array) = &self.arrays[place];
-        Ok(TensorReader::new(info.clone(), move |sink| {
+        let (name, held) = &self.arrays[place];
+        let array = self.array(held)?;
+        let info = self.info(name, held, &array);
+        Ok(TensorReader::new(info, move |sink| {
             let mut values = array.values()?;
             std::io::copy(&mut values, sink).map_err(crate::Error::from)?;
             Ok(())
@@ -129,12 +160,29 @@ impl Archive for Tensors {
     }
 
     fn find(&self, name: &str) -> Result<Option<TensorInfo>> {
-        let place = self.place(name);
-        Ok(place.map(|place| self.arrays[place].0.clone()))
+        let Some(place) = self.place(name) else {
+            return Ok(None);
+        };
+        let (name, held) = &self.arrays[place];
+        let array = self.array(held)?;
+        Ok(Some(self.info(name, held, &array)))
     }
 
     fn entries(&self) -> Result<Vec<Entry>> {
-        Ok(self.entries.clone())
+        let Some(model) = &self.model else {
+            return Ok(self.tensors()?.iter().map(Entry::of_tensor).collect());
+        };
+        let mut owners = Owners::default();
+        let mut arrays = self.arrays.iter();
+        for (tag, &count) in model.tags().zip(&self.counts) {
+            owners.add_others(model, tag);
+            for (name, held) in arrays.by_ref().take(count) {
+                if let Held::InModel(file) = held {
+                    owners.add(model, *file, name, || self.array(held));
+                }
+            }
+        }
+        Ok(owners.entries())
     }
 
     fn properties(&self) -> Result<Vec<(String, String)>> {
@@ -153,17 +201,27 @@ impl Archive for Tensors {
         let tensors = self.arrays.len() as u64;
         let Some(model) = &self.model else {
             let mut bytes = 0;
-            for (_, array) in &self.arrays {
+            for (_, held) in &self.arrays {
                 progress.check()?;
-                let mut values = array.bytes()?;
+                let mut values = self.array(held)?.bytes()?;
                 let read = std::io::copy(&mut values, &mut std::io::sink());
                 bytes += read.map_err(crate::Error::from)?;
             }
             return Ok(Verified::new(tensors, bytes, Checks::Structure));
         };
         let options = CheckOptions::new().progress(progress.clone());
-        let report = model.check(&options)?.into_result()?;
-        Ok(Verified::new(tensors, report.bytes, Checks::Checksums))
+        let report = model.check(&options)?;
+        let mut errors = report.errors.into_iter();
+        let Some(first) = errors.next() else {
+            let verified = Verified::new(tensors, report.bytes, Checks::Checksums);
+            return Ok(verified.warnings(report.warnings));
+        };
+        let first = Error::from(first);
+        if errors.len() == 0 {
+            return Err(first);
+        }
+        let all = errors.fold(first.to_string(), |all, error| format!("{all}; {error}"));
+        Err(Error::new(first.kind(), all))
     }
 }
 
@@ -176,15 +234,30 @@ struct Owners {
 }
 
 impl Owners {
-    fn add(&mut self, file: ArrayFile, name: &str, entry: &str, array: &Array) {
+    /// Adds an array. One that can't be read takes up space, too, and says why.
+    fn add(
+        &mut self,
+        model: &Model,
+        file: ArrayFile,
+        name: &str,
+        open: impl FnOnce() -> Result<Array>,
+    ) {
         if let Some((_, others)) = self.known.get_mut(&file) {
             others.push(name.to_owned());
             return;
         }
         self.known.insert(file, (self.entries.len(), Vec::new()));
-        let location = Location::entry(entry, array.offset_in_entry());
-        let info = tensor_info(name.to_owned(), array).located(location);
-        self.entries.push(Entry::of_tensor(&info));
+        let record = model.archive().record(file.index());
+        self.entries.push(match open() {
+            Ok(array) => {
+                let location = Location::entry(&*record.name, array.offset_in_entry());
+                Entry::of_tensor(&tensor_info(name.to_owned(), &array).located(location))
+            }
+            Err(error) => {
+                let location = Location::entry(&*record.name, 0);
+                Entry::new(name, record.len, location).detail(format!("damaged: {error}"))
+            }
+        });
     }
 
     /// Adds what a tag has besides arrays.

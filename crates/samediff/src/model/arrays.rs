@@ -96,8 +96,7 @@ impl<'m> Arrays<'m> {
     /// [`ErrorKind::InvalidArray`] or [`ErrorKind::UnsupportedArray`] if the file is not of an array
     /// that can be read; what is wrong with the archive.
     pub fn open(&self, file: &ArrayFile) -> Result<Array> {
-        let opened = Array::open(&self.model.archive, file.0);
-        opened.map_err(|error| self.model.named(error))
+        self.model.open_file(*file)
     }
 
     /// The name of the entry that a file is.
@@ -120,6 +119,13 @@ impl<'m> Arrays<'m> {
     /// The line that a name is on.
     pub(crate) fn line(&self, name: &str) -> Option<u64> {
         self.by_name.get(name).map(|&index| index as u64 + 1)
+    }
+}
+
+impl Model {
+    /// Opens an array, as [`Arrays::open`] does.
+    pub(crate) fn open_file(&self, file: ArrayFile) -> Result<Array> {
+        Array::open(&self.archive, file.0).map_err(|error| self.named(error))
     }
 }
 

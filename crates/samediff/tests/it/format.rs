@@ -10,6 +10,7 @@ use proto_splitter_samediff::{
     WriteOptions,
 };
 
+use crate::entries::Entries;
 use crate::support::{content, floats, graph, values, write};
 
 static FORMATS: Registry = Registry::new(&[&SameDiffFormat, &SafetensorsFormat]);
@@ -228,4 +229,53 @@ fn texts_are_listed_and_have_no_place_in_safetensors() {
         "{error}"
     );
     assert!(!out.exists());
+}
+
+#[test]
+fn a_damaged_array_is_in_the_way_of_itself_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.zip");
+    let mut entries = Entries::good();
+    for name in ["a/params/0.fb", "b/params/0.fb"] {
+        entries.get(name)[..4].copy_from_slice(&[0xff; 4]);
+    }
+    fs::write(&path, entries.archive()).unwrap();
+    let opened = open(&path);
+    let archive = opened.archive().unwrap();
+
+    let constant = archive.find("a/layer/b:0").unwrap().unwrap();
+    let mut bytes = Vec::new();
+    let reader = archive.read(&constant).unwrap();
+    reader.write_to(&mut bytes).unwrap();
+    assert_eq!(bytes, values(&floats(&[3], 2.0)));
+
+    assert!(archive.find("a/layer/w").is_err());
+    assert!(archive.tensors().is_err());
+    let damaged = archive.entries().unwrap().into_iter().filter(|entry| {
+        let detail = entry.detail.as_deref();
+        detail.is_some_and(|detail| detail.starts_with("damaged: "))
+    });
+    let damaged: Vec<String> = damaged.map(|entry| entry.name).collect();
+    assert_eq!(damaged, ["a/layer/w", "b/layer/w"]);
+
+    // A check finds both, and goes on.
+    let error = opened.verify().unwrap_err().to_string();
+    for name in ["a/params/0.fb", "b/params/0.fb"] {
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn a_check_warns_of_what_is_odd() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("odd.zip");
+    let mut entries = Entries::good();
+    entries.put("a/notes.txt", *b"whatever");
+    fs::write(&path, entries.archive()).unwrap();
+    let verified = open(&path).verify().unwrap();
+    assert_eq!(verified.checks, Checks::Checksums);
+    assert_eq!(
+        verified.warnings,
+        ["a/notes.txt: the format does not know this entry"]
+    );
 }
