@@ -212,7 +212,12 @@ impl Format for PaddleFormat {
         for file in &written.files {
             bytes += std::fs::metadata(file)?.len();
         }
-        let converted = Converted::new(written.files, bytes);
+        let mut converted = Converted::new(written.files, bytes);
+        for name in written.left_out {
+            converted = converted.note(format!(
+                "{name} is left out: it goes with a file of all parameters"
+            ));
+        }
         Ok(match arrangement {
             Arrangement::Combined(layout) if !layout.is_read_by_paddle() => {
                 converted.note(format!("Paddle itself doesn't read the layout {layout}"))

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, separate_path};
+pub(crate) use find::{OLD_PARAMETERS, OLD_PROGRAM, rivals, separate_path};
 pub use message::MODEL;
 pub(crate) use message::field;
 

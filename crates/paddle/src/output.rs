@@ -33,7 +33,8 @@ pub enum Arrangement {
     /// All in one file: `NAME.pdiparams` beside `NAME.pdmodel` or `NAME.json`, and `__params__`
     /// beside any other program.
     Combined(Layout),
-    /// A file for each, named by it, and the program as `__model__`.
+    /// A file for each, named by it, and the program as `__model__`. A `.pdiparams.info` is
+    /// [left out](WrittenModel::left_out).
     Separate(Layout),
 }
 
@@ -63,7 +64,13 @@ impl WriteOptions {
         self
     }
 
-    /// Whether files in a folder that is there already are replaced (no). Others stay.
+    /// Whether files in a folder that is there already are replaced (no).
+    ///
+    /// Files of the names that are written are replaced, the program last, once all of them are
+    /// complete. Others stay as they are. If one of those would be read as a part of the written
+    /// model, nothing is replaced, and an error names it: a `__params__` beside a `__model__`, or
+    /// beside a `.pdmodel` or a `.json` the `.pdiparams`, the `.pdiparams.info` or the program of
+    /// the other kind that has the same name in front.
     #[must_use]
     pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -86,6 +93,9 @@ pub struct WrittenModel {
     pub folder: PathBuf,
     /// All of them, the program first.
     pub files: Vec<PathBuf>,
+    /// The names of files beside the model that the [arrangement](Arrangement) has no place for: a
+    /// `.pdiparams.info` goes with a file of all parameters, and Paddle runs a model without it.
+    pub left_out: Vec<String>,
 }
 
 /// Writes the files of a model in another arrangement. The folder appears complete or not at all.
@@ -97,7 +107,8 @@ pub struct WrittenModel {
 /// [`ErrorKind::AlreadyExists`] if the folder is there and isn't empty, unless
 /// [`force`](WriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder that it is to be in
 /// isn't there; [`ErrorKind::InvalidConfig`] if the arrangement has no place for what the model
-/// has; [`ErrorKind::InvalidPath`] if a name would lead outside the folder;
+/// has, or a file in the folder would be read with [what replaces others](WriteOptions::force);
+/// [`ErrorKind::InvalidPath`] if a name would lead outside the folder;
 /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::Io`];
 /// [`ErrorKind::Cancelled`].
 pub fn convert(
@@ -185,8 +196,5 @@ fn write_with(
     };
     write().map_err(|error| at_target(error, folder))?;
     options.progress.check()?;
-    Ok(WrittenModel {
-        folder: folder.to_owned(),
-        files: files.commit()?,
-    })
+    files.commit(folder)
 }

@@ -30,7 +30,7 @@ mod write;
 
 use std::ops::Range;
 
-pub(crate) use desc::read_desc;
+pub(crate) use desc::{DATA_FIELD, read_desc};
 pub use header::{MAX_DESC_SIZE, MAX_LOD_LEVELS};
 pub use layout::{Layout, StreamKind};
 pub(crate) use pieces::{Piece, pieces};
@@ -59,6 +59,8 @@ pub struct Stream {
 pub(crate) struct StreamParts {
     /// The serialized `TensorDesc`; empty for a vocabulary.
     pub(crate) desc: Range<u64>,
+    /// The first field of it that has no place in the message of a model, and where it begins.
+    pub(crate) misfit: Option<(u32, u64)>,
     /// The offsets of each level, as 64-bit numbers.
     pub(crate) lod: Vec<Range<u64>>,
     /// The row numbers of SelectedRows, as 64-bit numbers.

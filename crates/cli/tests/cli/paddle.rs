@@ -216,6 +216,9 @@ fn every_layout_is_written_from_the_model_and_from_one_file_and_leads_back() {
             let read_by_paddle = !matches!(to, "sized" | "model-format");
             let notes = format!("Paddle itself doesn't read the layout {to}");
             assert_eq!(converted.err.contains(&notes), !read_by_paddle, "{to}");
+            let left_out = "model.pdiparams.info is left out";
+            let lacks_info = name == "jit_save" && to == "separate";
+            assert_eq!(converted.err.contains(left_out), lacks_info, "{name} {to}");
             let report: Value = serde_json::from_str(&converted.out).unwrap();
             assert_eq!(report["to"], to);
             assert_eq!(
@@ -244,6 +247,43 @@ fn every_layout_is_written_from_the_model_and_from_one_file_and_leads_back() {
             assert_eq!(bytes(contents(&back)), bytes(wanted), "{name} {to}");
         }
     }
+}
+
+#[test]
+fn a_folder_with_a_file_that_would_be_read_instead_is_refused_even_with_force() {
+    let dir = Dir::new();
+    let (model, to) = (paddle("infer_fc"), dir.path("to"));
+    let combined = paddle("vars_separate");
+    run([&"convert", &combined, &"-o", &to, &"--to", &"combined"]).ok();
+    let before = contents(&to);
+    let again = run([
+        &"convert",
+        &model,
+        &"-o",
+        &to,
+        &"--to",
+        &"separate",
+        &"--force",
+    ]);
+    let line = again.failed(Exit::Usage);
+    assert!(
+        line.contains("__params__: the file is in the way"),
+        "{line}"
+    );
+    assert_eq!(contents(&to), before);
+    fs::remove_file(to.join("__params__")).unwrap();
+    run([
+        &"convert",
+        &model,
+        &"-o",
+        &to,
+        &"--to",
+        &"separate",
+        &"--force",
+    ])
+    .ok();
+    let listed = run([&"tensors", &to, &"--json"]).json();
+    assert_eq!(listed["tensors"].as_array().unwrap().len(), 4);
 }
 
 #[test]

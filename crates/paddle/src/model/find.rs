@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
+use crate::part::FilePart;
+use crate::program::pir_parameters;
+
 /// The name that Paddle's older releases give a program in a folder.
 pub(crate) const OLD_PROGRAM: &str = "__model__";
 
@@ -90,8 +93,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
         let path = entry.map_err(failed)?.path();
         match path.extension().and_then(|end| end.to_str()) {
             Some("pdmodel") => descs.push(path),
-            // Any program may have JSON files beside it.
-            Some("json") if path.with_extension("pdiparams").is_file() => json.push(path),
+            Some("json") if is_json_program(&path) => json.push(path),
             _ => {}
         }
     }
@@ -99,7 +101,7 @@ fn in_folder(folder: &Path) -> Result<Found> {
     if old.is_file() {
         descs.push(old);
     }
-    let programs = if descs.is_empty() { json } else { descs };
+    let programs = [descs, json].concat();
     match programs.as_slice() {
         [program] => find(program),
         [] => {
@@ -119,6 +121,39 @@ fn in_folder(folder: &Path) -> Result<Found> {
             Err(Error::new(ErrorKind::InvalidConfig, message).context(folder.display()))
         }
     }
+}
+
+/// Whether a file beside others is the program of a model, which is in JSON alone. Any program may
+/// have JSON files beside it, so there have to be parameters.
+fn is_json_program(path: &Path) -> bool {
+    let there = |end: &str| path.with_extension(end).is_file();
+    there("pdiparams") && !there("pdmodel")
+}
+
+/// The names of files that would be taken for a part of the model whose program has this name in
+/// `folder`, if they were there and not of that model.
+pub(crate) fn rivals(folder: &Path, program: &str) -> Vec<PathBuf> {
+    let of = |stem: &str, end: &str| PathBuf::from(format!("{stem}{end}"));
+    if program == OLD_PROGRAM {
+        return vec![of(OLD_PARAMETERS, ""), of(OLD_PARAMETERS, ".info")];
+    }
+    let (stem, other) = match program.rsplit_once('.') {
+        Some((stem, "pdmodel")) => (stem, ".json"),
+        Some((stem, "json")) => (stem, ".pdmodel"),
+        _ => return Vec::new(),
+    };
+    let mut names = vec![of(stem, ".pdiparams"), of(stem, ".pdiparams.info")];
+    let other = of(stem, other);
+    // Any program may have JSON beside it that isn't one.
+    if other.extension().is_some_and(|end| end == "pdmodel") || is_pir(&folder.join(&other)) {
+        names.push(other);
+    }
+    names
+}
+
+/// Whether a file is a program in JSON.
+fn is_pir(path: &Path) -> bool {
+    FilePart::open(path).is_ok_and(|part| pir_parameters(&part).is_ok())
 }
 
 /// Where the file of a variable of this name lies, below `folder`.

@@ -48,7 +48,7 @@ pub(crate) mod field {
     }
 
     pub(crate) mod tensor {
-        pub(crate) const DATA: u32 = 100;
+        pub(crate) const DATA: u32 = crate::stream::DATA_FIELD;
     }
 
     pub(crate) mod lod_level {
@@ -86,7 +86,8 @@ impl PaddleModel {
     /// # Errors
     ///
     /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::InvalidPath`]
-    /// if a name isn't Unicode.
+    /// if a name isn't Unicode; [`ErrorKind::InvalidMessage`] if the description of a tensor has a
+    /// group or a field of number 100, which Paddle passes over and the message has no place for.
     pub fn source(&self) -> Result<Source> {
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
         let descriptor = descriptor.ok_or_else(|| {
@@ -134,6 +135,24 @@ fn file_name(path: &Path) -> Result<&str> {
         let message = "the name of a model's file isn't Unicode";
         Error::new(ErrorKind::InvalidPath, message).context(path.display())
     })
+}
+
+/// Fails if the message has no place for a field of a tensor's description: one that Paddle doesn't
+/// know either, and passes over.
+fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
+    let Some((number, offset)) = parameter.stream().parts().misfit else {
+        return Ok(());
+    };
+    let what = match number {
+        field::tensor::DATA => "which is that of the data in the message of a model",
+        _ => "a group, which has no place in the message of a model",
+    };
+    let message = format!("the tensor's description has field {number}, {what}");
+    let name = parameter
+        .name()
+        .map_or_else(|| format!("tensor {at}"), str::to_owned);
+    let error = Error::new(ErrorKind::InvalidMessage, message);
+    Err(error.at_offset(offset).at_path(name))
 }
 
 /// A message that is being put together, field by field.
@@ -187,7 +206,8 @@ impl Fields {
             let layout = Layout::from(file.layout()) as u64;
             rope.number(field::parameter_file::LAYOUT, layout)?;
             rope.number(field::parameter_file::SEPARATE, file.is_separate().into())?;
-            for parameter in file.parameters() {
+            for (at, parameter) in file.parameters().iter().enumerate() {
+                check_fits(parameter, at).map_err(|error| error.context(file.path().display()))?;
                 rope.message(field::parameter_file::PARAMETERS, |rope| {
                     rope.parameter(bytes, parameter)
                 })?;

@@ -3,16 +3,16 @@
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter_core::progress::Meter;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use super::Arrangement;
 use super::folder::Staging;
 use super::parameter::Incoming;
 use super::source::{Gap, LEAST_GAP, MessageSource};
+use super::{Arrangement, WrittenModel};
 use crate::model::{OLD_PARAMETERS, OLD_PROGRAM, ProgramKind};
 use crate::stream::Layout;
 
@@ -40,6 +40,8 @@ pub(super) struct Files<'m> {
     kind: Option<ProgramKind>,
     parameters: Stored,
     companion: Option<String>,
+    /// The companions that the arrangement has no place for.
+    left_out: Vec<String>,
     /// The file that is being written. What is written to none is left out.
     open: Option<BufWriter<Arc<File>>>,
     /// How many parameter files the message had so far.
@@ -77,6 +79,7 @@ impl<'m> Files<'m> {
             kind: None,
             parameters: Stored::default(),
             companion: None,
+            left_out: Vec::new(),
             open: None,
             seen: 0,
             last: None,
@@ -108,6 +111,10 @@ impl<'m> Files<'m> {
                 ProgramKind::Pir => "model.json".to_owned(),
             },
         };
+        if separate {
+            // This is known before anything large is written.
+            self.staging.check_unrivalled([OLD_PARAMETERS.into()])?;
+        }
         self.create(&name)?;
         self.program = Some(name);
         Ok(())
@@ -126,7 +133,10 @@ impl<'m> Files<'m> {
         self.end_file()?;
         match self.arrangement {
             // It is named by the file of all parameters, and there is none.
-            Arrangement::Separate(_) => Ok(()),
+            Arrangement::Separate(_) => {
+                self.left_out.push(name);
+                Ok(())
+            }
             _ => self.create(&name),
         }
     }
@@ -321,8 +331,12 @@ impl<'m> Files<'m> {
     }
 
     /// Brings all files to their place.
-    pub(super) fn commit(self) -> Result<Vec<PathBuf>> {
-        self.staging.commit(self.program.as_deref())
+    pub(super) fn commit(self, folder: &Path) -> Result<WrittenModel> {
+        Ok(WrittenModel {
+            folder: folder.to_owned(),
+            files: self.staging.commit(self.program.as_deref())?,
+            left_out: self.left_out,
+        })
     }
 
     fn create(&mut self, name: &str) -> Result<()> {

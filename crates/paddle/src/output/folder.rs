@@ -8,7 +8,7 @@ use proto_splitter_core::atomic::check_folder;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use tempfile::{Builder, TempDir};
 
-use crate::model::separate_path;
+use crate::model::{rivals, separate_path};
 
 /// A folder that is filled beside its target and takes its place once it is complete. Dropped
 /// before, it leaves nothing behind.
@@ -23,7 +23,8 @@ pub(super) struct Staging {
 
 impl Staging {
     /// Starts a folder that is to become `target`. One that has files already is in the way, unless
-    /// `force` is set: then files of the same names are replaced.
+    /// `force` is set: then files of the same names are replaced, unless others
+    /// [would be read with them](Self::check_unrivalled).
     pub(super) fn create(target: &Path, force: bool) -> Result<Staging> {
         let at_target = |error: io::Error| Error::from(error).context(target.display());
         check_folder(target)?;
@@ -78,9 +79,32 @@ impl Staging {
         Ok(file)
     }
 
+    /// Fails if the target has one of these files, which isn't written and which a reader would take
+    /// for a part of what is.
+    pub(super) fn check_unrivalled(&self, names: impl IntoIterator<Item = PathBuf>) -> Result<()> {
+        if !self.is_merged {
+            return Ok(());
+        }
+        let stays = |name: &PathBuf| !self.files.contains(name) && self.target.join(name).is_file();
+        match names.into_iter().find(stays) {
+            None => Ok(()),
+            Some(name) => {
+                let message = "the file is in the way, since it would be read with what is written: remove it, or write to another folder";
+                let path = self.target.join(name);
+                Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()))
+            }
+        }
+    }
+
     /// Brings the folder to its place, and says which files it has there. Of a folder that is there
-    /// already, the file `last` is replaced last.
+    /// already, the file `last` is replaced last, and no file stays that would be read in place of
+    /// what is written: then nothing is replaced.
     pub(super) fn commit(self, last: Option<&str>) -> Result<Vec<PathBuf>> {
+        if let Some(program) = last
+            && self.is_merged
+        {
+            self.check_unrivalled(rivals(&self.target, program))?;
+        }
         let Staging {
             folder,
             target,

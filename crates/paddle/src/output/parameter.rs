@@ -122,6 +122,7 @@ impl Incoming {
             rows: self.rows.clone().unwrap_or_default(),
             height: self.height,
             data: DATA_AT..DATA_AT + self.data,
+            ..StreamParts::default()
         };
         let mut front = pieces(&parts, self.kind, layout)?;
         let size = front.iter().map(Piece::len).sum();

@@ -203,7 +203,7 @@ impl<'a, 'm> Receiver<'a, 'm> {
                 };
                 let is_len = tag & 7 == WireType::Len.bits();
                 if is_desc {
-                    return self.desc_field(is_len.then_some(value));
+                    return self.desc_field(if is_len { value } else { 0 });
                 }
                 self.held.clear();
                 self.in_order(number)?;
@@ -212,14 +212,16 @@ impl<'a, 'm> Receiver<'a, 'm> {
                     false => self.number(number, value).and_then(|()| self.close()),
                 }
             }
+            // Paddle knows no such field of a description, and passes over it.
+            Some(WireType::Fixed32) if is_desc => self.desc_field(4),
+            Some(WireType::Fixed64) if is_desc => self.desc_field(8),
             _ => Err(self.unknown(number)),
         }
     }
 
-    /// A field of the tensor's description: its bytes are kept as they are.
-    fn desc_field(&mut self, len: Option<u64>) -> Result<()> {
+    /// A field of the tensor's description, of which `len` bytes follow: they are kept as they are.
+    fn desc_field(&mut self, len: u64) -> Result<()> {
         let header = std::mem::take(&mut self.held);
-        let len = len.unwrap_or_default();
         let size = self.incoming.desc.len() as u64 + header.len() as u64;
         if size.saturating_add(len) > MAX_DESC_SIZE {
             let message = format!("a tensor's description over the limit of {MAX_DESC_SIZE} bytes");

@@ -6,6 +6,10 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use crate::dtype::element_type;
 use crate::proto::framework::var_type::Type;
 
+/// The number that the data has where a description and the data are one message. No description has
+/// such a field.
+pub(crate) const DATA_FIELD: u32 = 100;
+
 /// A `TensorDesc` whose dims are all known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Desc {
@@ -13,14 +17,20 @@ pub(crate) struct Desc {
     /// Bytes of one element.
     pub(crate) element: u64,
     pub(crate) dims: Vec<u64>,
+    /// The first field that has no place in a message with the data, and where it begins: a group, or
+    /// one with the number of the data.
+    pub(crate) misfit: Option<(u32, u64)>,
 }
 
 /// Reads a serialized `TensorDesc`. Paddle takes dims that are packed, and fields that it doesn't
 /// know, too.
 pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
     let mut cursor = WireCursor::new(SourceInput::new(bytes, bytes.len() as u64));
-    let (mut dtype, mut dims) = (None, Vec::new());
+    let (mut dtype, mut dims, mut misfit) = (None, Vec::new(), None);
     while let Some(field) = cursor.next()? {
+        if field.number.0 == DATA_FIELD || field.wire_type == WireType::StartGroup {
+            misfit.get_or_insert((field.number.0, field.start));
+        }
         let value = cursor.bytes(field.value)?;
         match (field.number.0, field.wire_type) {
             (1, WireType::Varint) => dtype = Some(number(value, 0)?.0),
@@ -46,6 +56,7 @@ pub(crate) fn read_desc(bytes: &[u8]) -> Result<Desc> {
         dtype,
         element,
         dims,
+        misfit,
     })
 }
 

@@ -290,10 +290,13 @@ impl<'a> Header<'a> {
         }
         let mut bytes = vec![0; usize::try_from(size).unwrap_or_default()];
         self.fill(parts.desc.clone(), &mut bytes)?;
-        read_desc(&bytes).map_err(|error| {
+        let desc = read_desc(&bytes).map_err(|error| {
             let at = parts.desc.start + error.offset().unwrap_or_default();
             Error::new(error.kind(), message_of(&error)).at_offset(at)
-        })
+        })?;
+        let misfit = desc.misfit;
+        parts.misfit = misfit.map(|(number, at)| (number, parts.desc.start + at));
+        Ok(desc)
     }
 
     fn data(&mut self, parts: &mut StreamParts, desc: &Desc) -> Result<()> {

@@ -3,9 +3,11 @@
 #![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
 
 mod conversions;
+mod descriptions;
 mod hostile;
 mod manifest;
 mod reading;
+mod replacing;
 mod schema;
 mod streams;
 mod support;

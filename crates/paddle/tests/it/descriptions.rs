@@ -1,0 +1,119 @@
+//! Descriptions of tensors with fields that nobody knows: Paddle passes over them, and they come back.
+
+use std::fs;
+use std::path::Path;
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_core::merge::Merger;
+use proto_splitter_core::split::{SplitExt, SplitOptions};
+use proto_splitter_paddle::stream::Layout;
+use proto_splitter_paddle::{
+    Arrangement, ModelSplitter, PaddleModel, WriteOptions, convert, write_model,
+};
+
+const DATA: [u8; 3] = [7, 8, 9];
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// A field of each wire type that a field begins with.
+fn fields(number: u64) -> [(bool, Vec<u8>); 5] {
+    let field = |wire: u64, value: &[u8]| [varint(number << 3 | wire), value.to_vec()].concat();
+    let group = [&[8, 1][..], &varint(number << 3 | 4)].concat();
+    [
+        (false, field(0, &[0x85, 0x80, 0])),
+        (false, field(1, &[1, 2, 3, 4, 5, 6, 7, 8])),
+        (false, field(2, &[3, 100, 101, 102])),
+        (true, field(3, &group)),
+        (false, field(5, &[1, 2, 3, 4])),
+    ]
+}
+
+/// The stream of a tensor of three bytes that is described like this.
+fn stream(desc: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(desc.len()).unwrap().to_le_bytes();
+    [&[0; 16][..], &size, desc, &DATA].concat()
+}
+
+fn in_one(folder: &Path) -> Vec<u8> {
+    fs::read(folder.join("w.pdiparams")).unwrap()
+}
+
+#[test]
+fn a_field_that_is_not_known_comes_back_or_is_refused_before_anything_is_written() {
+    let (dtype, dims) = ([8, 20], [16, 3]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.pdiparams");
+    let open = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        PaddleModel::open(&path).unwrap()
+    };
+    let first = stream(&[&dtype[..], &dims].concat());
+    let (mut kept, mut all, mut refused) = (0, first.clone(), 0);
+    for number in [1, 2, 3, 15, 16, 99, 100, 101, 5000, (1 << 29) - 1] {
+        for (wire, (is_group, unknown)) in fields(number).into_iter().enumerate() {
+            // These are fields that are known, and say something else.
+            if number == 1 && wire == 0 || number == 2 && matches!(wire, 0 | 2) {
+                continue;
+            }
+            for (desc, at) in [
+                ([&unknown[..], &dtype, &dims].concat(), 0),
+                ([&dtype[..], &unknown, &dims].concat(), 2),
+                ([&dtype[..], &dims, &unknown].concat(), 4),
+            ] {
+                if !is_group && number != 100 {
+                    all.extend(stream(&desc));
+                    kept += 1;
+                    continue;
+                }
+                let model = open(&[&first[..], &stream(&desc)].concat());
+                let error = model.source().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidMessage);
+                let line = error.to_string();
+                let front = format!(
+                    "{}: tensor 1: the tensor's description has field {number}, ",
+                    path.display()
+                );
+                assert!(line.starts_with(&front), "{wire} {at}: {line}");
+                // Behind 20 bytes in front of the description.
+                let offset = format!(" at 0x{:x}", first.len() + 20 + at);
+                assert!(line.ends_with(&offset), "{wire} {at}: {line}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((kept, refused), (99, 42));
+    comes_back(&open(&all), folder.path(), &all);
+}
+
+/// Takes a model through a file in chunks, a plain message, and the sized layout.
+fn comes_back(model: &PaddleModel, folder: &Path, bytes: &[u8]) {
+    let path = |name: &str| folder.join(name);
+    for size in [64, 1 << 20] {
+        let options = SplitOptions::new().max_chunk_size(size).force(true);
+        let written = ModelSplitter
+            .write_with(model.source().unwrap(), path("m"), &options)
+            .unwrap();
+        assert!(written.byte_exact);
+        let back = path(&format!("back{size}"));
+        write_model(&written.path, &back, &WriteOptions::new()).unwrap();
+        assert_eq!(in_one(&back), bytes, "{size}");
+        let plain = path("plain");
+        fs::write(&plain, Merger::new().merge_to_bytes(path("m")).unwrap()).unwrap();
+        let back = path(&format!("of-plain{size}"));
+        write_model(&plain, &back, &WriteOptions::new()).unwrap();
+        assert_eq!(in_one(&back), bytes, "{size}");
+    }
+    let to = |layout| WriteOptions::new().arrangement(Arrangement::Combined(layout));
+    convert(model, path("sized"), &to(Layout::Sized)).unwrap();
+    let sized = PaddleModel::open(path("sized").join("w.pdiparams")).unwrap();
+    convert(&sized, path("again"), &to(Layout::Paddle)).unwrap();
+    assert_eq!(in_one(&path("again")), bytes);
+}
