@@ -98,24 +98,67 @@ impl Tensor {
     /// Reads what the tensor at `range` says of itself, and forgets what was here before. The memory
     /// for names and shapes is used again: models have tensors by the hundred thousand.
     pub(crate) fn parse(&mut self, cursor: &mut Cursor<'_>, range: Range<u64>) -> Result<()> {
-        let tensor = self;
-        let (mut name, mut dims) = (take(&mut tensor.name), take(&mut tensor.dims));
-        name.clear();
-        dims.clear();
-        *tensor = Tensor {
-            name,
-            dims,
-            range: range.clone(),
-            ..Tensor::default()
-        };
+        self.forget(range.clone());
         if range.end - range.start > FETCHED_WHOLE {
-            return tensor.read(cursor, range);
+            return self.read(cursor, range);
         }
         let window = Window {
             start: range.start,
             bytes: cursor.bytes(range.clone())?,
         };
-        tensor.read(&mut WireCursor::new(window), range)
+        if self.read_plain(&window).is_some() {
+            return Ok(());
+        }
+        self.forget(range.clone());
+        self.read(&mut WireCursor::new(window), range)
+    }
+
+    fn forget(&mut self, range: Range<u64>) {
+        let (mut name, mut dims) = (take(&mut self.name), take(&mut self.dims));
+        name.clear();
+        dims.clear();
+        *self = Tensor {
+            name,
+            dims,
+            range,
+            ..Tensor::default()
+        };
+    }
+
+    /// Reads a small tensor as nearly all are: fields with tags of one byte, and no references. Gives
+    /// `None` if it has anything else, which [`read`](Self::read) knows or says what is wrong with.
+    ///
+    /// A list of tensors is to take no longer than hopping over their fields does.
+    fn read_plain(&mut self, window: &Window<'_>) -> Option<()> {
+        let mut rest = window.bytes;
+        while let [tag @ ..0x80, behind @ ..] = rest {
+            let number = u32::from(tag >> 3);
+            let (value, len) = decode_varint(behind)?;
+            rest = behind.get(len..)?;
+            match (number, WireType::from_bits(u64::from(*tag))?) {
+                (field::DIMS, WireType::Varint) if self.dims.len() < MAX_RANK => {
+                    self.dims.push(value.cast_signed());
+                }
+                (field::DATA_TYPE, WireType::Varint) => self.data_type = low_i32(value),
+                (field::DATA_LOCATION, WireType::Varint) => self.is_external = value == 1,
+                (0 | field::DIMS | field::EXTERNAL_DATA, _) => return None,
+                (_, WireType::Len) => {
+                    let at = window.size() - rest.len() as u64;
+                    let (bytes, behind) = rest.split_at_checked(usize::try_from(value).ok()?)?;
+                    rest = behind;
+                    match number {
+                        field::NAME => {
+                            self.name.clear();
+                            self.name.push_str(std::str::from_utf8(bytes).ok()?);
+                        }
+                        field::RAW_DATA => self.raw = Some(at..at + value),
+                        number => self.has_typed |= field::TYPED.contains(&number),
+                    }
+                }
+                _ => return None,
+            }
+        }
+        rest.is_empty().then_some(())
     }
 
     fn read<I: Input>(&mut self, cursor: &mut WireCursor<I>, range: Range<u64>) -> Result<()> {
@@ -253,4 +296,66 @@ pub(crate) fn varint<I: Input>(cursor: &mut WireCursor<I>, found: &Field) -> Res
 pub(crate) fn low_i32(value: u64) -> i32 {
     let [a, b, c, d, ..] = value.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message;
+    use proto_splitter_core::wire::SourceInput;
+
+    use super::*;
+    use crate::proto::TensorProto;
+
+    /// As `parse` reads it, and as field by field alone, where `bytes` stand behind three others.
+    fn both_ways(bytes: &[u8]) -> [String; 2] {
+        let model = [b"abc", bytes].concat();
+        let range = 3..model.len() as u64;
+        let source: &dyn ReadAt = &model;
+        [true, false].map(|at_once| {
+            let mut cursor = WireCursor::new(SourceInput::new(source, range.end));
+            let mut tensor = Tensor::default();
+            tensor.forget(range.clone());
+            let read = match at_once {
+                true => tensor.parse(&mut cursor, range.clone()),
+                false => tensor.read(&mut cursor, range.clone()),
+            };
+            match read {
+                Ok(()) => format!("{tensor:?}"),
+                Err(error) => error.to_string(),
+            }
+        })
+    }
+
+    #[test]
+    fn a_small_tensor_is_read_at_once_as_it_is_field_by_field_whatever_its_bytes() {
+        let tensor = TensorProto {
+            dims: vec![3, 300],
+            data_type: Some(1),
+            float_data: vec![0.5],
+            name: Some("w".into()),
+            raw_data: Some(vec![1, 2, 3].into()),
+            doc_string: Some("d".into()),
+            data_location: Some(0),
+            ..Default::default()
+        };
+        let bytes = tensor.encode_to_vec();
+        let (mut read, mut refused) = (0, 0);
+        for at in 0..bytes.len() {
+            let cut = &bytes[..at];
+            let changed = (0..=u8::MAX).map(|byte| {
+                let mut changed = bytes.clone();
+                changed[at] = byte;
+                changed
+            });
+            for bytes in changed.chain([cut.to_vec()]) {
+                let [at_once, by_field] = both_ways(&bytes);
+                assert_eq!(at_once, by_field, "{bytes:02x?}");
+                match by_field.starts_with("Tensor") {
+                    true => read += 1,
+                    false => refused += 1,
+                }
+            }
+        }
+        assert!(read > 1_000 && refused > 1_000, "{read} {refused}");
+    }
 }
