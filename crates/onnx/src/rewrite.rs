@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use proto_splitter_core::Result;
 use proto_splitter_core::rope::{Mark, RopeBuilder, RopeFileId};
-use proto_splitter_core::wire::Field;
+use proto_splitter_core::wire::{Field, encode_varint, tag};
 
 use crate::tensor::Tensor;
 use crate::walk::{Cursor, Place, Visitor};
@@ -81,7 +81,14 @@ impl<'b, 'd> Rewriter<'b, 'd> {
     }
 
     fn begin(&mut self, field: &Field) -> Result<()> {
-        self.copy_to(field.tag_end)?;
+        self.copy_to(field.start)?;
+        let (tag, len) = encode_varint(tag(field.number, field.wire_type));
+        if len as u64 == field.tag_end - field.start {
+            // With the length one piece, which a span of a byte in front of it would not be.
+            self.builder.literal(&tag[..len])?;
+        } else {
+            self.copy_to(field.tag_end)?;
+        }
         self.builder.begin_length();
         self.copied = field.value.start;
         Ok(())

@@ -284,12 +284,25 @@ impl RopeBuilder {
             let message = "a field was begun and not ended";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        let mut offset = 0u64;
-        for piece in &mut pieces {
+        // Lengths were filled in behind what was there by then: literals that follow on each other
+        // stand together from now on, and are one piece.
+        let mut ordered = Vec::with_capacity(literals.len());
+        let (mut offset, mut after_literal) = (0u64, false);
+        pieces.retain_mut(|piece| {
             let len = std::mem::replace(&mut piece.extent, offset);
             // What was added was within the limit.
             offset = offset.saturating_add(len);
-        }
+            let is_literal = piece.file == RopeFileId::LITERAL;
+            let follows = std::mem::replace(&mut after_literal, is_literal) && is_literal;
+            if is_literal {
+                let at = std::mem::replace(&mut piece.at, ordered.len() as u64);
+                let bytes = usize::try_from(at).ok().zip(usize::try_from(len).ok());
+                let bytes = bytes.and_then(|(at, len)| literals.get(at..)?.get(..len));
+                ordered.extend_from_slice(bytes.unwrap_or_default());
+            }
+            !follows
+        });
+        let literals = ordered;
         pieces.shrink_to_fit();
         Ok(Rope {
             pieces,
