@@ -22,7 +22,7 @@ mod write;
 
 pub(crate) use budget::Budget;
 pub(crate) use object::{Object, Span, Value};
-pub(crate) use read::read;
+pub(crate) use read::{Unknown, read};
 pub(crate) use write::{MAX_BUFFER_LEN, write};
 
 /// A table of a schema.

@@ -260,9 +260,14 @@ impl Any {
     fn open(path: &Path) -> Result<Any> {
         let content = match import(path) {
             Ok(content) => content,
-            // It has tags already.
+            // It has tags already, or else there is something in it that has no place here.
             Err(error) if error.kind() == crate::ErrorKind::NotConvertible => {
-                return Ok(Any::Model(Model::open(path)?));
+                return match Model::open(path) {
+                    Err(other) if other.kind() == crate::ErrorKind::NotAnArchive => {
+                        Err(error.into())
+                    }
+                    opened => Ok(Any::Model(opened?)),
+                };
             }
             Err(error) => return Err(error.into()),
         };

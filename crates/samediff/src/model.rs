@@ -14,6 +14,7 @@ pub use arrays::{ArrayFile, Arrays};
 pub(crate) use check::check_fits;
 pub use check::{CheckOptions, Report};
 
+use crate::fb::Unknown;
 use crate::layout::{self, Role};
 use crate::limits::Limits;
 use crate::tag::fold;
@@ -296,6 +297,11 @@ impl<'m> TagView<'m> {
     /// [`ErrorKind::MissingEntry`] if it has none; [`ErrorKind::InvalidGraph`], or what else is
     /// wrong with it.
     pub fn graph(&self) -> Result<Graph> {
+        self.read_graph(Unknown::PassedOver)
+    }
+
+    /// Its graph, for what is to be written from it.
+    pub(crate) fn read_graph(&self, unknown: Unknown) -> Result<Graph> {
         let index = self.require(layout::GRAPH)?;
         let limits = &self.model.limits;
         let read = || {
@@ -303,7 +309,7 @@ impl<'m> TagView<'m> {
                 .model
                 .archive
                 .read(index, limits.get_max_graph_size())?;
-            let graph = graph::from_bytes(&bytes, limits)?;
+            let graph = graph::from_bytes(&bytes, limits, unknown)?;
             graph::check(&graph)?;
             Ok(graph)
         };

@@ -11,7 +11,7 @@ use crate::fb::schema::flat_graph::{
     self, flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
 };
 use crate::fb::schema::samediff::{self, training_config};
-use crate::fb::{self, Budget, Object, Value};
+use crate::fb::{self, Budget, Object, Unknown, Value};
 use crate::graph::optional_dtype;
 use crate::limits::Limits;
 use crate::{
@@ -19,24 +19,39 @@ use crate::{
     Variable,
 };
 
+/// The fields of an array whose data is not in its table, and where it is instead.
+const ELSEWHERE: [(usize, &str); 4] = [
+    (flat_array::BUFFER_CHUNKS, "in chunks"),
+    (flat_array::EXTERNAL_FILE, "in another file"),
+    (flat_array::IS_EXTERNAL, "in another file"),
+    (
+        flat_array::APPENDED_DATA_LENGTH,
+        "behind the graph, as in sdnb",
+    ),
+];
+
 /// Reads a classic file.
 pub(super) fn read(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagContent> {
     let mut budget = Budget::new(limits.get_max_graph_size());
     let kind = ErrorKind::InvalidGraph;
-    let table = fb::read(&source, &flat_graph::FLAT_GRAPH, kind, &mut budget)?;
+    let table = fb::read(
+        &source,
+        &flat_graph::FLAT_GRAPH,
+        kind,
+        Unknown::Refused,
+        &mut budget,
+    )?;
     // Anything may be taken for a table without fields.
     if table.is_empty() {
         let message = "not a model: neither a graph, nor a zip archive, SDNB or safetensors";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
     }
     convert(table, &source, &mut budget, |table| {
-        if table.get(flat_array::BUFFER_CHUNKS).is_some() {
-            let message = "the array lies in chunks, which is not supported";
-            return Err(Error::new(ErrorKind::UnsupportedArray, message));
-        }
-        if table.get(flat_array::EXTERNAL_FILE).is_some() {
-            let message = "the array lies in another file, which is not supported";
-            return Err(Error::new(ErrorKind::UnsupportedArray, message));
+        for (slot, place) in ELSEWHERE {
+            if table.get(slot).is_some() {
+                let message = format!("the array lies {place}, which is not supported");
+                return Err(Error::new(ErrorKind::UnsupportedArray, message));
+            }
         }
         let (info, span) = from_table(table)?;
         Array::from_source(info, Arc::clone(&source), span.offset, span.len)
@@ -87,12 +102,15 @@ pub(super) fn convert(
                 let message = "an updater's states have no name";
                 return Err(Error::new(ErrorKind::InvalidGraph, message));
             };
-            let about = |error: Error| error.about("updater states of", name);
+            let name = name.clone();
+            let about = |error: Error| error.about("updater states of", &name);
+            check_keys(table, arrays.len()).map_err(about)?;
             let arrays = arrays
                 .into_iter()
                 .map(&mut open)
                 .collect::<Result<Vec<_>>>();
-            states.push((name.clone(), arrays.map_err(about)?));
+            let arrays = arrays.map_err(about)?;
+            states.push((name, arrays));
         }
     }
     graph.classic = table;
@@ -110,6 +128,19 @@ pub(super) fn convert(
         Some(json) => Ok(content.training_config(config_from_json(&json)?)),
         None => Ok(content),
     }
+}
+
+/// Fails unless an updater's states have as many names as values, or no names.
+fn check_keys(table: &Object, values: usize) -> Result<()> {
+    let keys = match table.get(updater_state::UPDATER_STATE_KEYS) {
+        Some(Value::Strings(keys)) => keys.len(),
+        _ => 0,
+    };
+    if keys == 0 || keys == values {
+        return Ok(());
+    }
+    let message = format!("{keys} names and {values} values");
+    Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
 type Id = (i32, i32);
@@ -216,7 +247,13 @@ pub(super) fn config_from_json(json: &str) -> Result<Vec<u8>> {
 pub(super) fn config_to_json(bytes: &[u8]) -> Result<String> {
     let mut budget = Budget::new(bytes.len() as u64 + 1024);
     let kind = ErrorKind::NotConvertible;
-    let table = fb::read(&bytes, &samediff::TRAINING_CONFIG, kind, &mut budget);
+    let table = fb::read(
+        &bytes,
+        &samediff::TRAINING_CONFIG,
+        kind,
+        Unknown::Refused,
+        &mut budget,
+    );
     let json = table.and_then(|mut table| {
         let json = table.take_string(training_config::JSON);
         json.ok_or_else(|| not_convertible("there is no text in it"))

@@ -1,6 +1,6 @@
 //! Writing classic files.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::draft::WriteOptions;
 use crate::fb::schema::flat_graph::{
     flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
 };
-use crate::fb::{self, MAX_BUFFER_LEN, Object, Value};
+use crate::fb::{self, MAX_BUFFER_LEN, Object, Unknown, Value};
 use crate::{
     Array, ArrayFile, ArrayInfo, Arrays, DType, Error, Graph, Operation, Result, TagView, VarType,
     Variable,
@@ -22,13 +22,14 @@ use crate::{
 const ALIGNMENT: u64 = 64;
 
 /// Writes a tag as a classic file: one FlatGraph with all arrays inside, and says how many bytes it
-/// has. It has no names for arguments, and what came from a classic file goes back as it was.
+/// has. It has no names for arguments, which are left out; what came from a classic file goes back as
+/// it was.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::NotConvertible`](crate::ErrorKind::NotConvertible) if it would be larger than 2 GiB,
-/// or `trainingConfig.fb` isn't JSON; what is wrong with the model; what stands in the way of
-/// writing.
+/// `trainingConfig.fb` isn't JSON, or the graph has fields that are not known here; what is wrong with
+/// the model; what stands in the way of writing.
 pub fn write_classic(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
@@ -91,7 +92,8 @@ fn lay_out(tag: &TagView<'_>) -> Result<(Vec<u8>, Vec<Payload>)> {
         at = start.saturating_add(array.data_len());
         if at > MAX_BUFFER_LEN {
             let message = format!(
-                "the model doesn't fit a classic file, which ends at 2 GiB: its arrays reach {at} bytes"
+                "the model doesn't fit a classic file, which ends at 2 GiB: its arrays reach {at} bytes; keep it as a \
+                 zip archive, or convert it to safetensors"
             );
             return Err(not_convertible(message));
         }
@@ -116,7 +118,7 @@ struct Export {
 
 impl Export {
     fn graph(&mut self, tag: &TagView<'_>) -> Result<Object> {
-        let graph = tag.graph()?;
+        let graph = tag.read_graph(Unknown::Refused)?;
         let parameters = tag.parameters()?;
         let states = tag.updater_states()?;
         let ids = Ids::of(&graph);
@@ -138,7 +140,8 @@ impl Export {
         let nodes = graph.operations.iter().zip(&ids.nodes);
         let nodes = nodes.map(|(operation, &id)| write_node(operation, id, &ids));
         table.set(slots::NODES, Value::Tables(nodes.collect()));
-        if table.get(slots::PLACEHOLDERS).is_none() {
+        // A classic file that has no such list is not given one.
+        if graph.classic.is_empty() {
             let placeholders = graph.variables.iter();
             let placeholders =
                 placeholders.filter(|variable| variable.kind == VarType::Placeholder);
@@ -181,30 +184,51 @@ impl Export {
         Ok(table)
     }
 
-    /// The updater's states, with the names that a classic file had for them, or else numbers.
+    /// The updater's states: first those that a classic file had, in its order and with its names,
+    /// also where there are no values.
     fn states(&mut self, table: &mut Object, states: &Arrays<'_>) -> Result<Vec<Object>> {
-        let mut known: HashMap<String, Object> = HashMap::new();
         let mut all = Vec::new();
+        let mut done = HashSet::new();
         for mut state in table.take_tables(slots::UPDATER_STATE) {
-            if let Some(name) = state.take_string(updater_state::PARAM_NAME) {
-                known.insert(name, state);
-            }
-        }
-        for (name, files) in states.iter() {
-            let mut state = known.remove(name).unwrap_or_default();
-            let keys = state.take_strings(updater_state::UPDATER_STATE_KEYS);
-            let keys = match keys.len() == files.len() {
-                true => keys,
-                false => (0..files.len()).map(|index| index.to_string()).collect(),
+            let Some(Value::String(name)) = state.get(updater_state::PARAM_NAME).cloned() else {
+                continue;
             };
+            let named = state.get(updater_state::UPDATER_STATE_KEYS).is_some();
+            match states.get(&name) {
+                Some(files) => self.set_states(&mut state, states, files)?,
+                // Its values have been taken out of the list since.
+                None if named => continue,
+                None => {}
+            }
+            done.insert(name);
+            all.push(state);
+        }
+        for (name, files) in states.iter().filter(|(name, _)| !done.contains(*name)) {
+            let mut state = Object::default();
             state.set(updater_state::PARAM_NAME, Value::String(name.to_owned()));
-            state.set_strings(updater_state::UPDATER_STATE_KEYS, &keys);
-            let values = files.iter().map(|file| self.array(states, file));
-            let values = Value::Tables(values.collect::<Result<_>>()?);
-            state.set(updater_state::UPDATER_STATE_VALUES, values);
+            self.set_states(&mut state, states, files)?;
             all.push(state);
         }
         Ok(all)
+    }
+
+    /// Sets the values of an updater's states, and numbers as their names unless they have some.
+    fn set_states(
+        &mut self,
+        state: &mut Object,
+        states: &Arrays<'_>,
+        files: &[ArrayFile],
+    ) -> Result<()> {
+        let keys = state.take_strings(updater_state::UPDATER_STATE_KEYS);
+        let keys = match keys.len() == files.len() {
+            true => keys,
+            false => (0..files.len()).map(|index| index.to_string()).collect(),
+        };
+        state.set_strings(updater_state::UPDATER_STATE_KEYS, &keys);
+        let values = files.iter().map(|file| self.array(states, file));
+        let values = Value::Tables(values.collect::<Result<_>>()?);
+        state.set(updater_state::UPDATER_STATE_VALUES, values);
+        Ok(())
     }
 }
 

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use record_file::ReadAt;
 
 use super::{classic, not_convertible};
-use crate::fb::schema::flat_graph::{self, flat_array, flat_graph as slots, flat_variable};
-use crate::fb::{self, Budget, Object, Span, Value};
+use crate::fb::schema::flat_graph::{
+    self, flat_array, flat_graph as slots, flat_variable, updater_state,
+};
+use crate::fb::{self, Budget, Object, Span, Unknown, Value};
 use crate::layout;
 use crate::limits::Limits;
 use crate::zip::{Archive, Section};
-use crate::{Array, ArrayInfo, DType, Error, ErrorKind, Order, Result, TagContent};
+use crate::{Array, ArrayInfo, DType, Error, ErrorKind, Order, Result, TagContent, VarType};
 
 /// What a file begins with.
 pub(crate) const MAGIC: &[u8] = b"SDNB";
@@ -161,7 +163,8 @@ impl Part {
         }
         let section = Section::of(&source, HEADER_LEN, manifest - HEADER_LEN);
         let kind = ErrorKind::InvalidGraph;
-        let graph = fb::read(&section, &flat_graph::FLAT_GRAPH, kind, budget)?;
+        let root = &flat_graph::FLAT_GRAPH;
+        let graph = fb::read(&section, root, kind, Unknown::Refused, budget)?;
         let blobs_len = blobs_len(&graph)?;
         let blobs = manifest
             .checked_sub(blobs_len)
@@ -240,14 +243,21 @@ fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
 
 /// How many bytes the data of large arrays takes.
 fn blobs_len(graph: &Object) -> Result<u64> {
+    let tables = |table: &Object, slot| match table.get(slot) {
+        Some(Value::Tables(tables)) => tables.clone(),
+        _ => Vec::new(),
+    };
+    let mut arrays = Vec::new();
+    for mut variable in tables(graph, slots::VARIABLES) {
+        arrays.extend(variable.take_table(flat_variable::NDARRAY));
+    }
+    for mut state in tables(graph, slots::UPDATER_STATE) {
+        arrays.extend(state.take_tables(updater_state::UPDATER_STATE_VALUES));
+    }
     let mut end = 0;
-    if let Some(Value::Tables(variables)) = graph.get(slots::VARIABLES) {
-        for variable in variables {
-            if let Some(Value::Table(array)) = variable.get(flat_variable::NDARRAY)
-                && let Some((offset, len)) = appended(array)?
-            {
-                end = end.max(offset + len);
-            }
+    for array in arrays {
+        if let Some((offset, len)) = appended(&array)? {
+            end = end.max(offset + len);
         }
     }
     Ok(end)
@@ -264,7 +274,8 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
     let mut others = Vec::new();
     let mut found: HashMap<String, (usize, Object)> = HashMap::new();
     let mut extra = Vec::new();
-    for mut part in parts {
+    for (mut part, number) in parts.zip(1..) {
+        check_shard(&part.graph, &graph, number)?;
         for mut variable in part.graph.take_tables(slots::VARIABLES) {
             let Some(Value::String(name)) = variable.get(flat_variable::NAME) else {
                 continue;
@@ -301,9 +312,7 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
             variable.set(flat_variable::NDARRAY, Value::Table(stub));
         }
     }
-    graph.set(slots::VARIABLES, Value::Tables(variables));
-    let section = Section::of(&first.source, HEADER_LEN, first.blobs - HEADER_LEN);
-    classic::convert(graph, &section, budget, |mut table| {
+    let mut open = |mut table: Object| {
         let number = table.take_string(flat_array::EXTERNAL_FILE);
         match number.and_then(|number| number.parse::<usize>().ok()) {
             None => first.array(table),
@@ -315,5 +324,56 @@ fn convert(parts: Vec<Part>, budget: &mut Budget) -> Result<TagContent> {
                 }
             },
         }
-    })
+    };
+    for variable in &mut variables {
+        let kind = match variable.get(flat_variable::VARIABLE_TYPE) {
+            Some(&Value::I8(kind)) => kind,
+            _ => 0,
+        };
+        if !VarType::from_code(kind)?.has_values()
+            && let Some(array) = variable.take_table(flat_variable::NDARRAY)
+        {
+            let array = embedded(&open(array)?, budget)?;
+            variable.set(flat_variable::NDARRAY, Value::Table(array));
+        }
+    }
+    graph.set(slots::VARIABLES, Value::Tables(variables));
+    let section = Section::of(&first.source, HEADER_LEN, first.blobs - HEADER_LEN);
+    classic::convert(graph, &section, budget, open)
+}
+
+/// Fails if a shard says something besides its variables that the first one doesn't say, too.
+fn check_shard(graph: &Object, first: &Object, number: usize) -> Result<()> {
+    // These are about the file itself.
+    let own = [
+        slots::ID,
+        slots::VARIABLES,
+        slots::METADATA_KEYS,
+        slots::METADATA_VALUES,
+    ];
+    for (slot, value) in graph.fields() {
+        let empty = matches!(value, Value::Tables(tables) if tables.is_empty())
+            || matches!(value, Value::Strings(texts) if texts.is_empty());
+        if !own.contains(slot) && !empty && first.get(*slot) != Some(value) {
+            let field = flat_graph::FLAT_GRAPH.fields.get(*slot);
+            let message = format!(
+                "shard {number} has other {} than the first one, which would be lost",
+                field.map_or("fields", |field| field.name)
+            );
+            return Err(not_convertible(message));
+        }
+    }
+    Ok(())
+}
+
+/// The table, as a classic file has it, of an array that stays in the graph.
+fn embedded(array: &Array, budget: &mut Budget) -> Result<Object> {
+    budget.spend(array.data_len())?;
+    let info = array.info();
+    let bytes = array.little_endian()?.read_to_vec(array.data_len())?;
+    let mut table = Object::default();
+    table.set(flat_array::SHAPE, Value::I64s(info.to_shape_info()));
+    table.set(flat_array::BUFFER, Value::Bytes(bytes));
+    table.set(flat_array::DTYPE, Value::I8(info.dtype().code()));
+    Ok(table)
 }

@@ -1,10 +1,15 @@
 //! Real graphs and files of other formats, there and back.
 
+mod fields;
+mod large;
+
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::fb::schema::flat_graph::{self, flat_array, flat_graph as slots, flat_variable};
-use crate::fb::{self, Budget, Object, TableType, Value};
+use crate::fb::schema::flat_graph::{
+    self, flat_array, flat_graph as slots, flat_variable, updater_state,
+};
+use crate::fb::{self, Budget, Object, TableType, Unknown, Value};
 use crate::{ArrayInfo, ByteOrder, Draft, Model, TagContent, WriteOptions};
 
 /// Graphs from DL4J's own tests, if they are there.
@@ -28,7 +33,8 @@ fn table(path: &Path) -> Object {
     let bytes = std::fs::read(path).unwrap();
     let mut budget = Budget::new(1 << 30);
     let kind = ErrorKind::InvalidGraph;
-    let mut table = fb::read(&bytes, &flat_graph::FLAT_GRAPH, kind, &mut budget).unwrap();
+    let root = &flat_graph::FLAT_GRAPH;
+    let mut table = fb::read(&bytes, root, kind, Unknown::Refused, &mut budget).unwrap();
     table.inline(&bytes, &mut budget).unwrap();
     let Some(Value::Tables(variables)) = table.get_mut(slots::VARIABLES) else {
         panic!("there are no variables");
@@ -36,6 +42,14 @@ fn table(path: &Path) -> Object {
     for variable in variables {
         if let Some(Value::Table(array)) = variable.get_mut(flat_variable::NDARRAY) {
             lowest_byte_first(array);
+        }
+    }
+    if let Some(Value::Tables(states)) = table.get_mut(slots::UPDATER_STATE) {
+        for state in states {
+            if let Some(Value::Tables(arrays)) = state.get_mut(updater_state::UPDATER_STATE_VALUES)
+            {
+                arrays.iter_mut().for_each(lowest_byte_first);
+            }
         }
     }
     without_empty(&table)
@@ -180,7 +194,11 @@ fn sdnb_file(variables: Vec<Object>, blobs: &[u8]) -> Vec<u8> {
     let mut graph = Object::default();
     graph.set(slots::ID, Value::I64(1));
     graph.set(slots::VARIABLES, Value::Tables(variables));
-    let (graph, _) = fb::write(&graph).unwrap();
+    sdnb_of(&graph, blobs)
+}
+
+fn sdnb_of(graph: &Object, blobs: &[u8]) -> Vec<u8> {
+    let (graph, _) = fb::write(graph).unwrap();
     let manifest = b"\xac\xed\0\x05 and what Java makes of a map";
     let at = (32 + graph.len() + blobs.len()) as u64;
     let mut bytes = b"SDNB\0\0\0\x01".to_vec();

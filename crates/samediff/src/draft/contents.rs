@@ -36,6 +36,18 @@ impl TagContent {
         self.parameters.iter().map(|(name, array)| (&**name, array))
     }
 
+    /// The states of its variables' updaters, by name.
+    pub fn states(&self) -> impl ExactSizeIterator<Item = (&str, &[Array])> {
+        let states = self.states.as_deref().unwrap_or_default().iter();
+        states.map(|(name, arrays)| (&**name, &**arrays))
+    }
+
+    /// Its `trainingConfig.fb`, if it has one.
+    #[must_use]
+    pub fn config(&self) -> Option<&[u8]> {
+        self.training_config.as_deref()
+    }
+
     /// Adds the values of a variable or constant.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, array: Array) -> TagContent {

@@ -1,6 +1,7 @@
 //! Other names for tags and variables.
 
 use super::{Content, Draft};
+use crate::fb::Unknown;
 use crate::layout::Role;
 use crate::limits::Limits;
 use crate::text::check_name;
@@ -31,7 +32,8 @@ impl Draft {
     /// [`ErrorKind::UnknownTag`] if there is no such tag; [`ErrorKind::UnknownVariable`] if it has no
     /// such variable; [`ErrorKind::DuplicateName`] if the new name is that of another;
     /// [`ErrorKind::NameNotRepresentable`] if the variable has values and the new name can't stand in
-    /// a list; what is wrong with the graph. The draft is as it was, then.
+    /// a list; [`ErrorKind::NotConvertible`] if the graph, which is written anew, has fields that are
+    /// not known here; what is wrong with the graph. The draft is as it was, then.
     ///
     /// ```
     /// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, TagContent, VarType, Variable};
@@ -77,7 +79,7 @@ impl Draft {
 fn read_graph(content: &Content) -> Result<Graph> {
     let limits = Limits::new();
     let read = |bytes: &[u8]| {
-        let graph = graph::from_bytes(&bytes, &limits)?;
+        let graph = graph::from_bytes(&bytes, &limits, Unknown::Refused)?;
         graph::check(&graph)?;
         Ok(graph)
     };

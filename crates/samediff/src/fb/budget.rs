@@ -18,7 +18,7 @@ impl Budget {
         }
     }
 
-    pub(super) fn spend(&mut self, bytes: u64) -> Result<()> {
+    pub(crate) fn spend(&mut self, bytes: u64) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;

@@ -10,6 +10,15 @@ use crate::{Error, ErrorKind, Result};
 /// What is read at once: 16 KiB.
 const WINDOW_LEN: usize = 16 << 10;
 
+/// What becomes of a field that the schema doesn't have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// It is passed over, as newer writers expect of older readers.
+    PassedOver,
+    /// It is an error, since what is written from the table wouldn't have it.
+    Refused,
+}
+
 /// Reads the root table of a buffer. Payloads stay where they are, as spans.
 ///
 /// Errors are of `kind`, with the offset in the buffer.
@@ -17,10 +26,12 @@ pub(crate) fn read(
     source: &dyn ReadAt,
     root: &'static TableType,
     kind: ErrorKind,
+    unknown: Unknown,
     budget: &mut Budget,
 ) -> Result<Object> {
     let mut reader = Reader {
         buffer: Buffer::new(source, kind)?,
+        unknown,
         budget,
     };
     let table = reader.buffer.follow(0)?;
@@ -29,6 +40,7 @@ pub(crate) fn read(
 
 struct Reader<'a, 'b> {
     buffer: Buffer<'a>,
+    unknown: Unknown,
     budget: &'b mut Budget,
 }
 
@@ -66,7 +78,31 @@ impl Reader<'_, '_> {
                 .spend(std::mem::size_of::<(usize, Value)>() as u64)?;
             object.set(slot, value);
         }
+        if self.unknown == Unknown::Refused {
+            self.refuse_unknown(at, vtable, vtable_len, table)?;
+        }
         Ok(object)
+    }
+
+    /// Fails if a table has a field behind those of its schema.
+    fn refuse_unknown(
+        &mut self,
+        at: u64,
+        vtable: u64,
+        vtable_len: u16,
+        table: &'static TableType,
+    ) -> Result<()> {
+        for slot in table.fields.len()..usize::from(vtable_len) / 2 - 2 {
+            let entry = vtable + 4 + 2 * slot as u64;
+            if u16::from_le_bytes(self.buffer.array(entry)?) != 0 {
+                let message = format!(
+                    "the table {} has a field in slot {slot}, which is not known here and would be lost",
+                    table.name
+                );
+                return Err(Error::new(ErrorKind::NotConvertible, message).at_offset(at));
+            }
+        }
+        Ok(())
     }
 
     fn field(&mut self, at: u64, kind: Kind) -> Result<Value> {

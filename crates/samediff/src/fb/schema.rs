@@ -216,6 +216,16 @@ pub(crate) mod flat_graph {
         pub(crate) const UPDATER_STATE_VALUES: usize = 2;
     }
 
+    pub(crate) static SUB_INSTANCE: TableType = TableType {
+        name: "SubInstance",
+        fields: &[
+        ],
+    };
+
+    /// The slots of [`SUB_INSTANCE`].
+    pub(crate) mod sub_instance {
+    }
+
     pub(crate) static FLAT_GRAPH: TableType = TableType {
         name: "FlatGraph",
         fields: &[
@@ -230,6 +240,7 @@ pub(crate) mod flat_graph {
             FieldType { name: "updater_state", kind: Kind::Tables(&super::flat_graph::UPDATER_STATE) },
             FieldType { name: "metadata_keys", kind: Kind::Strings },
             FieldType { name: "metadata_values", kind: Kind::Strings },
+            FieldType { name: "sub_instances", kind: Kind::Tables(&super::flat_graph::SUB_INSTANCE) },
         ],
     };
 
@@ -246,6 +257,7 @@ pub(crate) mod flat_graph {
         pub(crate) const UPDATER_STATE: usize = 8;
         pub(crate) const METADATA_KEYS: usize = 9;
         pub(crate) const METADATA_VALUES: usize = 10;
+        pub(crate) const SUB_INSTANCES: usize = 11;
     }
 }
 

@@ -68,7 +68,16 @@ impl Tensors {
             };
             (name, Held::Imported(array.clone()))
         });
-        Tensors::new(None, tag.map(str::to_owned), arrays.collect())
+        let mut arrays: Vec<_> = arrays.collect();
+        // Only what has a tag has states.
+        for (name, states) in content.states() {
+            for (index, array) in states.iter().enumerate() {
+                let tag = tag.unwrap_or_default();
+                let name = tensor_name(tag, Role::UpdaterState, name, index);
+                arrays.push((name, Held::Imported(array.clone())));
+            }
+        }
+        Tensors::new(None, tag.map(str::to_owned), arrays)
     }
 
     fn new(model: Option<Model>, default: Option<String>, arrays: Vec<(String, Held)>) -> Tensors {

@@ -4,7 +4,7 @@ use record_file::ReadAt;
 
 use super::{Arguments, Graph, Operation, Variable};
 use crate::fb::schema::samediff::{self, graph, operation, variable};
-use crate::fb::{self, Budget, Object, Value};
+use crate::fb::{self, Budget, Object, Unknown, Value};
 use crate::limits::Limits;
 use crate::{DType, Error, ErrorKind, Result, VarType};
 
@@ -12,12 +12,13 @@ use crate::{DType, Error, ErrorKind, Result, VarType};
 const FORMAT_VERSION: i32 = 1;
 
 /// Reads `graph.fb`.
-pub(crate) fn from_bytes(bytes: &dyn ReadAt, limits: &Limits) -> Result<Graph> {
+pub(crate) fn from_bytes(bytes: &dyn ReadAt, limits: &Limits, unknown: Unknown) -> Result<Graph> {
     let mut budget = Budget::new(limits.get_max_graph_size());
     let mut table = fb::read(
         bytes,
         &samediff::GRAPH,
         ErrorKind::InvalidGraph,
+        unknown,
         &mut budget,
     )?;
     table.inline(bytes, &mut budget)?;
@@ -252,7 +253,7 @@ mod tests {
             let mut root = Object::default();
             root.set(graph::OPERATIONS, Value::Tables(vec![table]));
             let (bytes, _) = fb::write(&root).unwrap();
-            let error = from_bytes(&bytes, &Limits::new()).unwrap_err();
+            let error = from_bytes(&bytes, &Limits::new(), Unknown::PassedOver).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ArgumentMismatch);
             assert_eq!(error.to_string(), format!("operation \"op\": {text}"));
         }
@@ -267,8 +268,24 @@ mod tests {
             Value::Strings(vec![long.clone(), long]),
         );
         let (bytes, _) = fb::write(&root).unwrap();
-        assert!(from_bytes(&bytes, &Limits::new()).is_ok());
-        let error = from_bytes(&bytes, &Limits::new().max_graph_size(1 << 16)).unwrap_err();
+        let read = |limits: Limits| from_bytes(&bytes, &limits, Unknown::PassedOver);
+        assert!(read(Limits::new()).is_ok());
+        let error = read(Limits::new().max_graph_size(1 << 16)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded);
+    }
+
+    #[test]
+    fn fields_of_a_newer_graph_are_passed_over_but_never_lost() {
+        let mut root = Object::default();
+        let newer = samediff::GRAPH.fields.len();
+        root.set(newer, Value::I32(7));
+        let (bytes, _) = fb::write(&root).unwrap();
+        let read = |unknown| from_bytes(&bytes, &Limits::new(), unknown);
+        assert_eq!(read(Unknown::PassedOver).unwrap(), Graph::default());
+        let error = read(Unknown::Refused).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotConvertible);
+        let text =
+            "the table Graph has a field in slot 5, which is not known here and would be lost";
+        assert!(error.to_string().contains(text), "{error}");
     }
 }

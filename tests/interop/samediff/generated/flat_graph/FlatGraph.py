@@ -229,7 +229,32 @@ class FlatGraph(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
         return o == 0
 
-def FlatGraphStart(builder): builder.StartObject(11)
+    # FlatGraph
+    def SubInstances(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
+            x = self._tab.Indirect(x)
+            from flat_graph.SubInstance import SubInstance
+            obj = SubInstance()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # FlatGraph
+    def SubInstancesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # FlatGraph
+    def SubInstancesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(26))
+        return o == 0
+
+def FlatGraphStart(builder): builder.StartObject(12)
 def Start(builder):
     return FlatGraphStart(builder)
 def FlatGraphAddId(builder, id): builder.PrependInt64Slot(0, id, 0)
@@ -289,6 +314,12 @@ def AddMetadataValues(builder, metadataValues):
 def FlatGraphStartMetadataValuesVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartMetadataValuesVector(builder, numElems):
     return FlatGraphStartMetadataValuesVector(builder, numElems)
+def FlatGraphAddSubInstances(builder, subInstances): builder.PrependUOffsetTRelativeSlot(11, flatbuffers.number_types.UOffsetTFlags.py_type(subInstances), 0)
+def AddSubInstances(builder, subInstances):
+    return FlatGraphAddSubInstances(builder, subInstances)
+def FlatGraphStartSubInstancesVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def StartSubInstancesVector(builder, numElems):
+    return FlatGraphStartSubInstancesVector(builder, numElems)
 def FlatGraphEnd(builder): return builder.EndObject()
 def End(builder):
     return FlatGraphEnd(builder)
