@@ -10,7 +10,7 @@ use record_file::ReadAt;
 use super::order::{Swapped, Transposed};
 use super::shape::{ArrayInfo, ByteOrder, Order};
 use crate::fb::schema::samediff::{self, flat_array};
-use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Value};
+use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex};
 use crate::{DType, Error, ErrorKind, Result};
 
@@ -198,13 +198,13 @@ impl Array {
     pub fn little_endian(&self) -> Result<Elements> {
         let stored = self.bytes()?;
         Ok(match self.swapped_width() {
-            Some(width) => stored.map(|inner| Box::new(Swapped::new(inner, width))),
+            Some(width) => stored.swapped(width),
             None => stored,
         })
     }
 
     /// The width of its elements, if their bytes have to be swapped.
-    fn swapped_width(&self) -> Option<usize> {
+    pub(crate) fn swapped_width(&self) -> Option<usize> {
         let width = self.info.dtype().width()?;
         let swapped = self.info.byte_order() == ByteOrder::Big && width > 1;
         swapped.then_some(width.into())
@@ -339,6 +339,11 @@ impl Elements {
         }
     }
 
+    /// Each element the other way round.
+    pub(crate) fn swapped(self, width: usize) -> Elements {
+        self.map(|inner| Box::new(Swapped::new(inner, width)))
+    }
+
     fn equals(mut self, mut other: Elements) -> Result<bool> {
         const STEP: usize = 256 << 10;
         let (mut a, mut b) = (vec![0; STEP], vec![0; STEP]);
@@ -418,7 +423,13 @@ impl ReadAt for Prefix {
 fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
     let kind = ErrorKind::InvalidArray;
     let mut budget = Budget::new(HEADER_BUDGET);
-    let table = fb::read(source, &samediff::FLAT_ARRAY, kind, &mut budget)?;
+    let table = fb::read(
+        source,
+        &samediff::FLAT_ARRAY,
+        kind,
+        Unknown::PassedOver,
+        &mut budget,
+    )?;
     from_table(table)
 }
 

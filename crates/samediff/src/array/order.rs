@@ -1,8 +1,9 @@
 //! Elements in another order than they are stored in.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
+use proto_splitter_core::atomic::check_space;
 use record_file::ReadAt;
 
 /// Swaps the bytes of each element.
@@ -51,133 +52,356 @@ impl<R: Read> Read for Swapped<R> {
     }
 }
 
-/// How many bytes in C's order are gathered at once: 16 MiB.
-const BLOCK: usize = 16 << 20;
+/// How many bytes are put in order at once: 16 MiB.
+const BLOCK: u64 = 16 << 20;
 
-/// What is read at once of elements in Fortran's order: 256 KiB.
-const WINDOW: usize = 256 << 10;
+/// The least that is read at once of a file that is larger than a block: 4 KiB.
+const PIECE: u64 = 4 << 10;
 
 /// Elements that are stored in Fortran's order, in C's.
 ///
-/// It gathers a block at a time. The elements that differ in the first index only are side by side
-/// in the source, and as far apart as can be in the block; for each such column, the part that the
-/// block wants is read.
+/// The elements that differ in the first index only lie side by side in the source: they are a
+/// *column*. In C's order, those that have the first index in common lie side by side: a *row*. A
+/// block of rows takes a piece of each column. Where these pieces would be small, the source is read
+/// once from beginning to end, a *slab* of columns at a time, and goes to a temporary file with the
+/// rows of each slab side by side. Either way no byte of the source is read twice, and no read is
+/// of a few elements only.
 pub(super) struct Transposed {
     source: Arc<dyn ReadAt>,
     offset: u64,
-    /// The dimensions without those of one: the first, and the others.
-    first: u64,
-    others: Vec<u64>,
+    /// The dimensions without those of one.
+    dims: Vec<u64>,
     width: usize,
-    count: u64,
-    /// The first element that isn't in a block yet.
-    next: u64,
-    block: Vec<u8>,
-    at: usize,
-    window: Vec<u8>,
-    window_at: u64,
+    block: u64,
+    piece: u64,
+    plan: Option<Plan>,
+}
+
+/// How the elements are put in order.
+enum Plan {
+    Blocks(Blocks),
+    /// Rows that are larger than a block: each is in Fortran's order itself, and goes by itself.
+    Rows {
+        slabs: Arc<Slabs>,
+        next: u64,
+        row: Option<Box<Transposed>>,
+    },
 }
 
 impl Transposed {
-    /// The data at `offset`, of a shape that has at least two dimensions that aren't one.
+    /// The data at `offset`, of elements of `width` bytes.
     pub(super) fn new(source: Arc<dyn ReadAt>, offset: u64, shape: &[u64], width: usize) -> Self {
-        // Others than nothing were multiplied when the shape was checked.
-        let count = match shape.contains(&0) {
-            true => 0,
-            false => shape.iter().product(),
-        };
-        let mut dims = shape.iter().copied().filter(|&dim| dim != 1);
         Transposed {
             source,
             offset,
-            first: dims.next().unwrap_or(1),
-            others: dims.collect(),
+            dims: shape.iter().copied().filter(|&dim| dim != 1).collect(),
             width,
-            count,
-            next: 0,
-            block: Vec::new(),
-            at: 0,
-            window: Vec::new(),
-            window_at: 0,
+            block: BLOCK,
+            piece: PIECE,
+            plan: None,
         }
     }
 
-    fn gather(&mut self) -> io::Result<()> {
-        let room = (BLOCK / self.width) as u64;
-        let (start, end) = (self.next, self.count.min(self.next.saturating_add(room)));
-        let count = usize::try_from(end - start).map_err(io::Error::other)?;
-        self.block.resize(count * self.width, 0);
-        self.window.clear();
-        // How many elements of C's order one step of the first index is.
-        let row: u64 = self.others.iter().product();
-        let mut index = vec![0; self.others.len()];
-        for column in 0..row {
-            let place = index
-                .iter()
-                .zip(&self.others)
-                .fold(0, |at, (i, dim)| at * dim + i);
-            // The first indices whose elements are in the block.
-            let from = start.saturating_sub(place).div_ceil(row);
-            let to = end.saturating_sub(place).div_ceil(row).min(self.first);
-            for first in from..to {
-                self.pick(column * self.first + first, first * row + place - start)?;
-            }
-            for (i, dim) in index.iter_mut().zip(&self.others) {
-                *i += 1;
-                if *i < *dim {
-                    break;
-                }
-                *i = 0;
-            }
-        }
-        self.next = end;
-        self.at = 0;
-        Ok(())
-    }
-
-    /// Puts an element of the source at its place in the block.
-    fn pick(&mut self, element: u64, place: u64) -> io::Result<()> {
+    fn plan(&self) -> io::Result<Plan> {
         let width = self.width as u64;
-        let wanted = element * width;
-        let known = wanted.checked_sub(self.window_at);
-        let known = known.filter(|at| at + width <= self.window.len() as u64);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let left = (self.count - element) * width;
-                let len = usize::try_from(left).unwrap_or(usize::MAX).min(WINDOW);
-                self.window.resize(len, 0);
-                self.source
-                    .read_exact_at(self.offset + wanted, &mut self.window)?;
-                self.window_at = wanted;
-                0
-            }
+        let (&first, others) = self.dims.split_first().unwrap_or((&1, &[]));
+        // Others than nothing were multiplied when the shape was checked.
+        let (rows, columns): (u64, u64) = match self.dims.contains(&0) {
+            true => (0, 0),
+            false => (first, others.iter().product()),
         };
-        let at = usize::try_from(at).map_err(io::Error::other)?;
-        let place = usize::try_from(place).map_err(io::Error::other)? * self.width;
-        let element = &self.window[at..at + self.width];
-        self.block[place..place + self.width].copy_from_slice(element);
-        Ok(())
+        let mut slabs = Slabs {
+            source: Arc::clone(&self.source),
+            offset: self.offset,
+            rows,
+            columns,
+            per_slab: 1,
+            width: self.width,
+        };
+        let row_len = columns * width;
+        let whole = row_len * rows;
+        let rows_at_once = self.block.checked_div(row_len).unwrap_or(rows).min(rows);
+        let per_slab = self.block / (rows * width).max(1);
+        if whole <= self.block {
+            let mut bytes = vec![0; to_usize(whole)?];
+            self.source.read_exact_at(self.offset, &mut bytes)?;
+            (slabs.source, slabs.offset) = (Arc::new(bytes), 0);
+        } else if rows_at_once * width < self.piece && per_slab > 1 {
+            slabs = slabs.respooled(per_slab, whole)?;
+        }
+        if rows_at_once == 0 && rows > 0 {
+            return Ok(Plan::Rows {
+                slabs: Arc::new(slabs),
+                next: 0,
+                row: None,
+            });
+        }
+        Ok(Plan::Blocks(Blocks {
+            rows_at_once,
+            others: others.to_vec(),
+            next: 0,
+            bytes: Vec::new(),
+            at: 0,
+            slab: Vec::new(),
+            slabs,
+        }))
     }
 }
 
 impl Read for Transposed {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.block.len() {
-            if self.next == self.count {
+        let mut plan = match self.plan.take() {
+            Some(plan) => plan,
+            None => self.plan()?,
+        };
+        let read = match &mut plan {
+            Plan::Blocks(blocks) => blocks.read(buf),
+            Plan::Rows { slabs, next, row } => loop {
+                if let Some(current) = row {
+                    match current.read(buf) {
+                        Ok(0) if !buf.is_empty() => *row = None,
+                        read => break read,
+                    }
+                }
+                if *next == slabs.rows {
+                    break Ok(0);
+                }
+                let source = Row {
+                    slabs: Arc::clone(slabs),
+                    row: *next,
+                };
+                let mut inner = Transposed::new(Arc::new(source), 0, &self.dims[1..], self.width);
+                (inner.block, inner.piece) = (self.block, self.piece);
+                *row = Some(Box::new(inner));
+                *next += 1;
+            },
+        };
+        self.plan = Some(plan);
+        read
+    }
+}
+
+/// Rows and columns of elements, a slab of columns at a time: in each slab, the rows lie one behind
+/// the other. With one column a slab, that is Fortran's order.
+struct Slabs {
+    source: Arc<dyn ReadAt>,
+    offset: u64,
+    rows: u64,
+    columns: u64,
+    /// How many columns a slab has, but for the last.
+    per_slab: u64,
+    width: usize,
+}
+
+impl Slabs {
+    fn count(&self) -> u64 {
+        self.columns.div_ceil(self.per_slab)
+    }
+
+    /// How many columns a slab has.
+    fn columns_of(&self, slab: u64) -> u64 {
+        self.per_slab.min(self.columns - slab * self.per_slab)
+    }
+
+    /// Where a row of a slab begins in the source.
+    fn position(&self, slab: u64, row: u64) -> u64 {
+        let element = slab * self.per_slab * self.rows + row * self.columns_of(slab);
+        self.offset + element * self.width as u64
+    }
+
+    /// Reads some rows of a slab.
+    fn read(&self, slab: u64, row: u64, rows: u64, buf: &mut Vec<u8>) -> io::Result<()> {
+        let len = rows * self.columns_of(slab) * self.width as u64;
+        buf.resize(to_usize(len)?, 0);
+        self.source.read_exact_at(self.position(slab, row), buf)
+    }
+
+    /// The same elements in slabs of more columns, in a temporary file.
+    fn respooled(self, per_slab: u64, whole: u64) -> io::Result<Slabs> {
+        check_space(&std::env::temp_dir().join("transposed"), whole).map_err(io::Error::other)?;
+        let mut file = tempfile::tempfile()?;
+        let target = Slabs {
+            source: Arc::new(file.try_clone()?),
+            offset: 0,
+            per_slab,
+            ..self
+        };
+        let (mut columns, mut rows) = (Vec::new(), Vec::new());
+        for slab in 0..target.count() {
+            let count = target.columns_of(slab);
+            let first = slab * per_slab * self.rows * self.width as u64;
+            columns.resize(to_usize(count * self.rows * self.width as u64)?, 0);
+            self.source
+                .read_exact_at(self.offset + first, &mut columns)?;
+            rows.resize(columns.len(), 0);
+            let shape = (to_usize(count)?, to_usize(self.rows)?);
+            match self.width {
+                1 => turn::<1>(&columns, &mut rows, shape),
+                2 => turn::<2>(&columns, &mut rows, shape),
+                4 => turn::<4>(&columns, &mut rows, shape),
+                _ => turn::<8>(&columns, &mut rows, shape),
+            }
+            file.write_all(&rows)?;
+        }
+        Ok(target)
+    }
+}
+
+/// One row, whose columns are in Fortran's order.
+struct Row {
+    slabs: Arc<Slabs>,
+    row: u64,
+}
+
+impl ReadAt for Row {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let slabs = &*self.slabs;
+        let width = slabs.width as u64;
+        let slab = offset / (slabs.per_slab * width);
+        if slab >= slabs.count() {
+            return Ok(0);
+        }
+        let within = offset - slab * slabs.per_slab * width;
+        let left = slabs.columns_of(slab) * width - within;
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        let at = slabs.position(slab, self.row) + within;
+        slabs.source.read_at(at, &mut buf[..len])
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.slabs.columns * self.slabs.width as u64)
+    }
+}
+
+/// Rows, a block of them at a time.
+struct Blocks {
+    slabs: Slabs,
+    rows_at_once: u64,
+    /// The dimensions behind the first.
+    others: Vec<u64>,
+    /// The first row that isn't in a block yet.
+    next: u64,
+    bytes: Vec<u8>,
+    at: usize,
+    slab: Vec<u8>,
+}
+
+impl Blocks {
+    fn gather(&mut self) -> io::Result<()> {
+        let slabs = &self.slabs;
+        let rows = self.rows_at_once.min(slabs.rows - self.next);
+        let columns = to_usize(slabs.columns)?;
+        let count = to_usize(rows)?;
+        self.bytes.resize(count * columns * slabs.width, 0);
+        let mut places = Places::new(&self.others);
+        for slab in 0..slabs.count() {
+            slabs.read(slab, self.next, rows, &mut self.slab)?;
+            let own = to_usize(slabs.columns_of(slab))?;
+            for column in 0..own {
+                let place = to_usize(places.take())?;
+                let (from, to) = ((column, own), (place, columns));
+                match slabs.width {
+                    1 => scatter::<1>(&self.slab, from, &mut self.bytes, to),
+                    2 => scatter::<2>(&self.slab, from, &mut self.bytes, to),
+                    4 => scatter::<4>(&self.slab, from, &mut self.bytes, to),
+                    _ => scatter::<8>(&self.slab, from, &mut self.bytes, to),
+                }
+            }
+        }
+        self.next += rows;
+        self.at = 0;
+        Ok(())
+    }
+}
+
+impl Read for Blocks {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.bytes.len() {
+            if self.next == self.slabs.rows {
                 return Ok(0);
             }
             self.gather()?;
         }
-        let len = buf.len().min(self.block.len() - self.at);
-        buf[..len].copy_from_slice(&self.block[self.at..self.at + len]);
+        let len = buf.len().min(self.bytes.len() - self.at);
+        buf[..len].copy_from_slice(&self.bytes[self.at..self.at + len]);
         self.at += len;
         Ok(len)
     }
 }
 
+/// The places in a row, in C's order, of columns that come in Fortran's.
+struct Places {
+    /// Of each dimension: its length, how far apart its steps are, and the index.
+    dims: Vec<(u64, u64, u64)>,
+    place: u64,
+}
+
+impl Places {
+    fn new(dims: &[u64]) -> Places {
+        let steps = (1..=dims.len()).map(|next| dims[next..].iter().product());
+        let dims = dims.iter().zip(steps);
+        Places {
+            dims: dims.map(|(&dim, step)| (dim, step, 0)).collect(),
+            place: 0,
+        }
+    }
+
+    /// The place of the next column.
+    fn take(&mut self) -> u64 {
+        let place = self.place;
+        for (dim, step, index) in &mut self.dims {
+            *index += 1;
+            self.place += *step;
+            if *index < *dim {
+                break;
+            }
+            self.place -= *step * *dim;
+            *index = 0;
+        }
+        place
+    }
+}
+
+/// Copies a column, the elements of which are `from.1` apart, to where they are `to.1` apart.
+fn scatter<const W: usize>(
+    source: &[u8],
+    from: (usize, usize),
+    target: &mut [u8],
+    to: (usize, usize),
+) {
+    let (source, _) = source.as_chunks::<W>();
+    let (target, _) = target.as_chunks_mut::<W>();
+    let source = source.iter().skip(from.0).step_by(from.1);
+    let target = target.iter_mut().skip(to.0).step_by(to.1);
+    for (element, place) in source.zip(target) {
+        *place = *element;
+    }
+}
+
+/// Makes rows of columns, a square of both at a time, which stays in the processor's cache.
+fn turn<const W: usize>(columns: &[u8], rows: &mut [u8], (width, height): (usize, usize)) {
+    const SIDE: usize = 32;
+    let (columns, _) = columns.as_chunks::<W>();
+    let (rows, _) = rows.as_chunks_mut::<W>();
+    for left in (0..width).step_by(SIDE) {
+        for top in (0..height).step_by(SIDE) {
+            for row in top..height.min(top + SIDE) {
+                for column in left..width.min(left + SIDE) {
+                    rows[row * width + column] = columns[column * height + row];
+                }
+            }
+        }
+    }
+}
+
+fn to_usize(value: u64) -> io::Result<usize> {
+    usize::try_from(value).map_err(io::Error::other)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     /// The elements of an array, each its own index in C's order, stored in Fortran's.
@@ -203,27 +427,84 @@ mod tests {
         bytes
     }
 
+    /// The elements of a shape in C's order, read a block and a piece of these sizes at a time, and
+    /// what was read of the source for it.
+    fn read(shape: &[u64], block: u64, piece: u64) -> (Vec<u32>, Vec<(u64, u64)>) {
+        let source = Arc::new(Watched {
+            bytes: stored(shape),
+            reads: Mutex::default(),
+        });
+        let mut transposed = Transposed::new(source.clone(), 0, shape, 4);
+        (transposed.block, transposed.piece) = (block, piece);
+        let mut bytes = Vec::new();
+        transposed.read_to_end(&mut bytes).unwrap();
+        let (words, _) = bytes.as_chunks::<4>();
+        let values = words.iter().map(|word| u32::from_le_bytes(*word));
+        let reads = source.reads.lock().unwrap().clone();
+        (values.collect(), reads)
+    }
+
+    struct Watched {
+        bytes: Vec<u8>,
+        reads: Mutex<Vec<(u64, u64)>>,
+    }
+
+    impl ReadAt for Watched {
+        fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+            let read = self.bytes.read_at(offset, buf)?;
+            self.reads.lock().unwrap().push((offset, read as u64));
+            Ok(read)
+        }
+
+        fn size(&self) -> io::Result<u64> {
+            self.bytes.size()
+        }
+    }
+
     #[test]
     fn elements_in_fortrans_order_come_out_in_cs() {
-        for shape in [
-            &[2, 3][..],
+        let shapes: &[&[u64]] = &[
+            &[2, 3],
             &[3, 1, 2],
             &[2, 3, 4, 5],
+            &[5, 4, 3, 2],
             &[7, 0],
-            &[2, 3 << 20],
-            &[3 << 20, 2],
-        ] {
-            let bytes = stored(shape);
-            let mut read = Vec::new();
-            let mut transposed = Transposed::new(Arc::new(bytes), 0, shape, 4);
-            transposed.read_to_end(&mut read).unwrap();
-            let (words, _) = read.as_chunks::<4>();
-            let in_order = words
-                .iter()
-                .zip(0_u32..)
-                .all(|(word, at)| *word == at.to_le_bytes());
-            assert!(in_order, "{shape:?}");
-            assert_eq!(words.len() as u64, shape.iter().product::<u64>());
+            &[0, 7],
+            &[2, 100],
+            &[100, 2],
+            &[2, 9, 50],
+            &[2, 2, 2, 2, 2, 2, 2],
+            &[33, 35],
+            &[61],
+        ];
+        for shape in shapes {
+            let count: u64 = shape.iter().product();
+            let expected: Vec<u32> = (0..u32::try_from(count).unwrap()).collect();
+            // From all at once to less than a row, with and without a temporary file.
+            for block in [16, 36, 64, 200, 1000, 1 << 20] {
+                for piece in [4, 8, 64, 4096] {
+                    let (found, reads) = read(shape, block, piece);
+                    assert_eq!(found, expected, "{shape:?} {block} {piece}");
+                    let bytes: u64 = reads.iter().map(|read| read.1).sum();
+                    assert_eq!(bytes, 4 * count, "{shape:?} {block} {piece}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_is_read_once_and_never_element_by_element() {
+        // Wide, so that a block has few rows; tall; and with rows that are larger than a block.
+        let shapes: &[&[u64]] = &[&[64, 1024], &[2048, 32], &[4, 128, 128], &[3, 2, 11_000]];
+        for shape in shapes {
+            let (block, piece) = (16 << 10, 256);
+            let (found, reads) = read(shape, block, piece);
+            assert!(found.is_sorted(), "{shape:?}");
+            let size: u64 = 4 * shape.iter().product::<u64>();
+            let bytes: u64 = reads.iter().map(|read| read.1).sum();
+            assert_eq!(bytes, size, "{shape:?}");
+            let most = 2 * size / piece;
+            assert!(reads.len() as u64 <= most, "{shape:?}: {}", reads.len());
         }
     }
 
