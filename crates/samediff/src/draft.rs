@@ -1,6 +1,7 @@
 //! A model that is to be written: tags of files that exist, and new ones.
 
 mod contents;
+mod dedup;
 mod edit;
 mod open;
 mod plan;
@@ -8,6 +9,7 @@ mod rename;
 mod write;
 
 use std::fmt;
+use std::sync::OnceLock;
 
 pub use contents::TagContent;
 pub use write::{WriteOptions, Written};
@@ -109,6 +111,29 @@ struct DraftFile {
     home: Option<(u64, String)>,
     /// Older files that may turn out to be the same.
     candidates: Vec<FileIndex>,
+    /// The array in it, once it has been opened.
+    opened: OnceLock<Array>,
+}
+
+impl DraftFile {
+    fn new(role: Role, content: Content) -> DraftFile {
+        DraftFile {
+            role,
+            content,
+            home: None,
+            candidates: Vec::new(),
+            opened: OnceLock::new(),
+        }
+    }
+
+    /// The array in it. A deflated one is not looked into a second time.
+    fn array(&self) -> crate::Result<&Array> {
+        if let Some(array) = self.opened.get() {
+            return Ok(array);
+        }
+        let array = self.content.array()?;
+        Ok(self.opened.get_or_init(|| array))
+    }
 }
 
 /// What an entry is to have in it.

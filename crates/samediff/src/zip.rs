@@ -10,5 +10,5 @@ mod writer;
 pub(crate) use directory::EntryIndex;
 pub(crate) use entry::Archive;
 pub(crate) use section::Section;
-pub(crate) use writer::ArchiveWriter;
 pub use writer::Compression;
+pub(crate) use writer::{ArchiveWriter, Seen};

@@ -81,7 +81,7 @@ impl Draft {
             };
             let item = &mut new.parameters[place];
             let (info, older) = (array.written_info(), item.files[0]);
-            let known = self.file(older).content.array()?.written_info();
+            let known = self.file(older).array()?.written_info();
             if known.dtype() != info.dtype() || known.shape() != info.shape() {
                 let message = format!(
                     "{name:?} is of type {} and shape {:?}, and was of type {} and shape {:?}",
@@ -94,10 +94,8 @@ impl Draft {
             }
             let candidates = self.candidates(older, &info)?;
             let file = self.push(DraftFile {
-                role: Role::Parameter,
-                content: Content::Array(array),
-                home: None,
                 candidates,
+                ..DraftFile::new(Role::Parameter, Content::Array(array))
             });
             new.parameters[place].files = vec![file];
         }
@@ -181,10 +179,8 @@ impl Draft {
                     None => Vec::new(),
                 };
                 files.push(self.push(DraftFile {
-                    role,
-                    content: Content::Array(array),
-                    home: None,
                     candidates,
+                    ..DraftFile::new(role, Content::Array(array))
                 }));
             }
             items.push(Item { name, files });
@@ -195,7 +191,7 @@ impl Draft {
     /// An older file, and what it may be the same as, if they can be the same as a new array.
     fn candidates(&self, older: FileIndex, info: &ArrayInfo) -> Result<Vec<FileIndex>> {
         let file = self.file(older);
-        if file.content.array()?.written_info() != *info {
+        if file.array()?.written_info() != *info {
             return Ok(Vec::new());
         }
         let mut candidates = file.candidates.clone();
@@ -278,91 +274,6 @@ impl Draft {
     pub fn collect_garbage(&mut self) {
         for tag in &mut self.tags {
             tag.unreferenced.clear();
-        }
-    }
-
-    /// Has arrays that are the same share one file. Those that have the same type, shape and
-    /// checksum are compared byte by byte.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Io`] if they can't be read, or what is wrong with the archive.
-    pub fn deduplicate(&mut self) -> Result<()> {
-        let mut by_print: HashMap<Print, Vec<FileIndex>> = HashMap::new();
-        let mut instead: Vec<FileIndex> = (0..self.files.len()).map(FileIndex).collect();
-        let mut done = vec![false; self.files.len()];
-        for index in self.referenced() {
-            if std::mem::replace(&mut done[index.0], true) {
-                continue;
-            }
-            let file = self.file(index);
-            let Some(print) = Print::of(file) else {
-                continue;
-            };
-            let alike = by_print.entry(print).or_default();
-            let array = file.content.array()?;
-            let mut same = None;
-            for &other in alike.iter() {
-                let other_array = self.file(other).content.array()?;
-                if array.written_info() == other_array.written_info()
-                    && array.equals(&other_array)?
-                {
-                    same = Some(other);
-                    break;
-                }
-            }
-            match same {
-                Some(other) => instead[index.0] = other,
-                None => alike.push(index),
-            }
-        }
-        for tag in &mut self.tags {
-            for role in [Role::Parameter, Role::UpdaterState] {
-                for item in tag.items_mut(role) {
-                    item.files
-                        .iter_mut()
-                        .for_each(|file| *file = instead[file.0]);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The files that names have, oldest tag first, as often as they are referred to.
-    fn referenced(&self) -> Vec<FileIndex> {
-        let mut all = Vec::new();
-        for tag in &self.tags {
-            for role in [Role::Parameter, Role::UpdaterState] {
-                for item in tag.items(role) {
-                    all.extend(&item.files);
-                }
-            }
-        }
-        all
-    }
-}
-
-/// What files must have in common to be compared.
-#[derive(PartialEq, Eq, Hash)]
-struct Print {
-    role: Role,
-    len: u64,
-    crc: u32,
-}
-
-impl Print {
-    /// Of files in archives; the others are compared while they are written.
-    fn of(file: &DraftFile) -> Option<Print> {
-        match &file.content {
-            Content::Entry(archive, index) => {
-                let record = archive.record(*index);
-                Some(Print {
-                    role: file.role,
-                    len: record.len,
-                    crc: record.crc,
-                })
-            }
-            _ => None,
         }
     }
 }

@@ -18,11 +18,10 @@ impl Draft {
         let mut draft = Draft::new();
         let mut files: HashMap<EntryIndex, FileIndex> = HashMap::new();
         for (tag, role, id, index) in model.array_files() {
+            let content = Content::Entry(model.archive().clone(), index);
             let file = draft.push(DraftFile {
-                role,
-                content: Content::Entry(model.archive().clone(), index),
                 home: Some((tag as u64, id.to_owned())),
-                candidates: Vec::new(),
+                ..DraftFile::new(role, content)
             });
             files.insert(index, file);
         }

@@ -1,9 +1,11 @@
 //! Writing a draft.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-
 use std::io::{Read, Seek, Write};
+use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
 use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::progress::{Meter, Progress};
@@ -11,7 +13,7 @@ use proto_splitter_core::progress::{Meter, Progress};
 use super::plan::{Entry, Plan};
 use super::{Content, Draft, FileIndex};
 use crate::array::{Elements, header};
-use crate::zip::{ArchiveWriter, Compression};
+use crate::zip::{ArchiveWriter, Compression, Seen};
 use crate::{Array, Error, Result, layout, text};
 
 /// How a model is written.
@@ -166,7 +168,7 @@ struct Run<'d, W: Write + Seek> {
 impl<W: Write + Seek> Run<'_, W> {
     fn entry(&mut self, plan: &Plan<'_>, entry: &Entry<'_>) -> Result<()> {
         match entry {
-            Entry::Content(name, content) => self.content(name, content, |_| Ok(())),
+            Entry::Content(name, content) => self.content(name, content, None),
             Entry::List(name, tag, role) => {
                 let lines = plan.lines(*tag, *role, &self.instead);
                 let text = text::print_lines(&lines).map_err(|error| error.in_entry(name))?;
@@ -182,24 +184,30 @@ impl<W: Write + Seek> Run<'_, W> {
         added.map_err(|error| error.in_entry(name))
     }
 
-    fn content(
-        &mut self,
-        name: &str,
-        content: &Content,
-        mut seen: impl FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn content(&mut self, name: &str, content: &Content, mut seen: Option<Seen>) -> Result<()> {
         let meter = &self.meter;
+        let writer = &mut self.writer;
+        if let Content::Entry(archive, index) = content
+            && writer.keeps_deflated(archive, *index)
+        {
+            let copied = writer.copy_deflated(name, archive, *index, seen);
+            copied.map_err(|error| error.in_entry(name))?;
+            return Ok(meter.advance(archive.record(*index).len)?);
+        }
         let written = |bytes: &[u8]| {
             meter.advance(bytes.len() as u64)?;
-            seen(bytes)
+            seen.as_mut().map_or(Ok(()), |seen| seen(bytes))
         };
         let added = match content {
-            Content::Entry(archive, index) => self.writer.copy(name, archive, *index, written),
-            Content::Bytes(bytes) => self.writer.add(name, &bytes[..], written),
+            // Not copied by `zip`, which loses the alignment; and it is checked on the way.
+            Content::Entry(archive, index) => archive
+                .stream(*index)
+                .and_then(|stream| writer.add(name, stream, written)),
+            Content::Bytes(bytes) => writer.add(name, &bytes[..], written),
             Content::Array(array) => {
                 let header = header(&array.written_info(), array.data_len())?;
                 let data = array.little_endian()?;
-                self.writer.add(name, (&header[..]).chain(data), written)
+                writer.add(name, (&header[..]).chain(data), written)
             }
         };
         added.map_err(|error| error.in_entry(name))
@@ -211,61 +219,75 @@ impl<W: Write + Seek> Run<'_, W> {
         self.done.insert(file);
         let content = &self.draft.file(file).content;
         let waiting = self.waiting.remove(&file).unwrap_or_default();
-        let waiting = waiting
+        let mut waiting: Vec<FileIndex> = waiting
             .into_iter()
-            .filter(|later| !self.instead.contains_key(later) && !self.done.contains(later));
-        let mut rivals = Vec::new();
-        for later in waiting {
-            let array = self.draft.file(later).content.array()?;
-            rivals.push((later, Rival::new(array)?));
+            .filter(|later| !self.instead.contains_key(later) && !self.done.contains(later))
+            .collect();
+        waiting.dedup();
+        if waiting.is_empty() {
+            return self.content(name, content, None);
         }
-        if rivals.is_empty() {
-            return self.content(name, content, |_| Ok(()));
-        }
-        let older = content.array()?;
-        let (shown, starts) = match content {
-            Content::Entry(archive, index) => {
-                let little = older.written_info() == *older.info();
-                let shown = little && self.writer.shows_copy(archive, *index);
-                (shown, older.offset_in_entry())
-            }
+        let older = self.draft.file(file).array()?;
+        let (starts, swapped) = match content {
+            // It goes by in the order of bytes that it has.
+            Content::Entry(..) => (older.offset_in_entry(), older.swapped_width()),
             _ => (
-                true,
                 header(&older.written_info(), older.data_len())?.len() as u64,
+                None,
             ),
         };
-        if !shown {
-            // What goes by is not the data that is to be compared.
-            for (later, rival) in rivals {
-                if older.equals(&rival.array)? {
-                    self.instead.insert(later, file);
-                }
+        let mut rivals = Vec::new();
+        for later in waiting {
+            let array = self.draft.file(later).array()?;
+            // Texts of one shape may have other lengths.
+            if array.data_len() == older.data_len() {
+                rivals.push(Rival::new(later, &array, swapped)?);
             }
-            return self.content(name, content, |_| Ok(()));
         }
-        let data = starts..starts + older.data_len();
-        let mut at = 0;
-        self.content(name, content, |bytes| {
-            let bytes_at = at;
-            at += bytes.len() as u64;
-            let from = data.start.clamp(bytes_at, at) - bytes_at;
-            let to = data.end.clamp(bytes_at, at) - bytes_at;
-            // Both are within the bytes.
-            let part = usize::try_from(from).ok().zip(usize::try_from(to).ok());
-            let part = part
-                .and_then(|(from, to)| bytes.get(from..to))
-                .unwrap_or_default();
-            rivals.iter_mut().try_for_each(|(_, rival)| rival.see(part))
-        })?;
-        let same = rivals.into_iter().filter(|(_, rival)| rival.same);
-        self.instead.extend(same.map(|(later, _)| (later, file)));
+        let compared = Rc::new(RefCell::new(Compared {
+            data: starts..starts + older.data_len(),
+            at: 0,
+            rivals,
+        }));
+        let seen = Rc::clone(&compared);
+        let seen: Seen = Box::new(move |bytes| seen.borrow_mut().see(bytes));
+        self.content(name, content, Some(seen))?;
+        let compared = compared.borrow();
+        // What wasn't seen to its end may differ.
+        let whole = compared.at >= compared.data.end;
+        let same = compared.rivals.iter().filter(|rival| whole && rival.same);
+        self.instead.extend(same.map(|rival| (rival.file, file)));
         Ok(())
     }
 }
 
-/// An array that is compared with one that is being written.
+/// Arrays that are compared with the data in a file that is being written.
+struct Compared {
+    /// Where the data is in the file.
+    data: Range<u64>,
+    /// How much of the file has gone by.
+    at: u64,
+    rivals: Vec<Rival>,
+}
+
+impl Compared {
+    fn see(&mut self, bytes: &[u8]) -> Result<()> {
+        let before = self.at;
+        self.at += bytes.len() as u64;
+        let from = self.data.start.clamp(before, self.at) - before;
+        let to = self.data.end.clamp(before, self.at) - before;
+        // Both are within the bytes.
+        let part = usize::try_from(from).ok().zip(usize::try_from(to).ok());
+        let part = part
+            .and_then(|(from, to)| bytes.get(from..to))
+            .unwrap_or_default();
+        self.rivals.iter_mut().try_for_each(|rival| rival.see(part))
+    }
+}
+
+/// An array that may be the same as one that is being written.
 struct Rival {
-    array: Array,
+    file: FileIndex,
     data: Elements,
     /// Whether all was the same so far.
     same: bool,
@@ -273,10 +295,15 @@ struct Rival {
 }
 
 impl Rival {
-    fn new(array: Array) -> Result<Rival> {
+    /// An array to compare, the bytes of its elements swapped if they have this width.
+    fn new(file: FileIndex, array: &Array, swapped: Option<usize>) -> Result<Rival> {
+        let data = array.little_endian()?;
         Ok(Rival {
-            data: array.little_endian()?,
-            array,
+            file,
+            data: match swapped {
+                Some(width) => data.swapped(width),
+                None => data,
+            },
             same: true,
             buf: Vec::new(),
         })

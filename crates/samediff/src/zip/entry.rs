@@ -65,7 +65,7 @@ impl Archive {
     }
 
     /// Finds where an entry's stored bytes are, by one read.
-    fn locate(&self, index: EntryIndex) -> Result<Section> {
+    pub(super) fn locate(&self, index: EntryIndex) -> Result<Section> {
         let record = self.record(index);
         self.locate_record(record)
             .map_err(|error| error.in_entry(&record.name))

@@ -1,8 +1,11 @@
 //! Writing an archive as a stream.
 
+use std::cell::RefCell;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use flate2::write::DeflateDecoder;
 use record_file::ReadAt;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
@@ -36,6 +39,8 @@ pub(crate) struct ArchiveWriter<W: Write + Seek> {
     compression: Compression,
     /// Archives that deflated entries are copied from, as `zip` reads them.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
+    /// What is to see the entry that is copied from one of them.
+    tap: Rc<RefCell<Option<Tap>>>,
     buf: Vec<u8>,
 }
 
@@ -45,6 +50,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
             zip: ZipWriter::new(BufWriter::with_capacity(STEP, file)),
             compression,
             sources: Vec::new(),
+            tap: Rc::default(),
             buf: vec![0; STEP],
         }
     }
@@ -80,30 +86,21 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         }
     }
 
-    /// Writes an entry of another archive under this name, and checks it on the way unless it stays
-    /// deflated. Tells of every buffer of what it stands for.
-    pub(crate) fn copy(
+    /// Whether an entry of another archive stays deflated as it is.
+    pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
+        let deflated = archive.record(index).method == Method::Deflated;
+        deflated && self.compression != Compression::Stored
+    }
+
+    /// Writes an entry of another archive, which stays deflated, under this name. `seen` is told what
+    /// it stands for, which is inflated on the way.
+    pub(crate) fn copy_deflated(
         &mut self,
         name: &str,
         archive: &Archive,
         index: EntryIndex,
-        written: impl FnMut(&[u8]) -> Result<()>,
+        seen: Option<Seen>,
     ) -> Result<()> {
-        let deflated = archive.record(index).method == Method::Deflated;
-        if deflated && self.compression != Compression::Stored {
-            return self.copy_deflated(name, archive, index);
-        }
-        // Not copied by `zip`, which loses the alignment.
-        self.add(name, archive.stream(index)?, written)
-    }
-
-    /// Whether a copy comes by as a stream of what it stands for.
-    pub(crate) fn shows_copy(&self, archive: &Archive, index: EntryIndex) -> bool {
-        let deflated = archive.record(index).method == Method::Deflated;
-        !deflated || self.compression == Compression::Stored
-    }
-
-    fn copy_deflated(&mut self, name: &str, archive: &Archive, index: EntryIndex) -> Result<()> {
         check_name(name)?;
         let known = self
             .sources
@@ -112,19 +109,35 @@ impl<W: Write + Seek> ArchiveWriter<W> {
         let at = match known {
             Some(at) => at,
             None => {
-                let opened = ZipArchive::new(Cursor::new(archive.source()))?;
+                let cursor = Cursor::new(archive.source(), Rc::clone(&self.tap));
+                let opened = ZipArchive::new(cursor)?;
                 self.sources.push((archive.clone(), opened));
                 self.sources.len() - 1
             }
         };
         let source = &mut self.sources[at].1;
         let own = &archive.record(index).name;
-        let Some(index) = source.index_for_name(own) else {
+        let Some(at) = source.index_for_name(own) else {
             let message = "the entry is not found again";
             return Err(Error::new(ErrorKind::DamagedArchive, message).in_entry(own));
         };
-        let file = source.by_index_raw(index)?;
-        Ok(self.zip.raw_copy_file_rename(file, name)?)
+        let file = source.by_index_raw(at)?;
+        let Some(seen) = seen else {
+            return Ok(self.zip.raw_copy_file_rename(file, name)?);
+        };
+        let section = archive.locate(index)?;
+        self.tap.replace(Some(Tap {
+            next: section.start,
+            end: section.start + section.len,
+            inflated: DeflateDecoder::new(Sink(seen)),
+        }));
+        let copied = self.zip.raw_copy_file_rename(file, name);
+        let tap = self.tap.take();
+        copied?;
+        if let Some(tap) = tap {
+            tap.inflated.finish()?;
+        }
+        Ok(())
     }
 
     /// Writes the directory, and says how many bytes there are now.
@@ -135,17 +148,59 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     }
 }
 
+/// Whoever is told of the bytes that go by.
+pub(crate) type Seen = Box<dyn FnMut(&[u8]) -> Result<()>>;
+
+/// What inflates the bytes of an entry as they are copied.
+struct Tap {
+    /// The next of its bytes.
+    next: u64,
+    end: u64,
+    inflated: DeflateDecoder<Sink>,
+}
+
+impl Tap {
+    /// Takes what is new of some bytes of the archive.
+    fn see(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let end = self.end.min(at + bytes.len() as u64);
+        if at <= self.next && self.next < end {
+            // Both are within the bytes.
+            let part = usize::try_from(self.next - at).ok();
+            let part = part.zip(usize::try_from(end - at).ok());
+            let part = part.and_then(|(from, to)| bytes.get(from..to));
+            self.inflated.write_all(part.unwrap_or_default())?;
+            self.next = end;
+        }
+        Ok(())
+    }
+}
+
+struct Sink(Seen);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (self.0)(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A source that is read in turn, for `zip`.
 struct Cursor {
     source: Arc<dyn ReadAt>,
     at: u64,
+    tap: Rc<RefCell<Option<Tap>>>,
 }
 
 impl Cursor {
-    fn new(source: &Arc<dyn ReadAt>) -> Cursor {
+    fn new(source: &Arc<dyn ReadAt>, tap: Rc<RefCell<Option<Tap>>>) -> Cursor {
         Cursor {
             source: Arc::clone(source),
             at: 0,
+            tap,
         }
     }
 }
@@ -153,6 +208,9 @@ impl Cursor {
 impl Read for Cursor {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read_at(self.at, buf)?;
+        if let Some(tap) = &mut *self.tap.borrow_mut() {
+            tap.see(self.at, &buf[..read])?;
+        }
         self.at += read as u64;
         Ok(read)
     }

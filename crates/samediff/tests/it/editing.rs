@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, ErrorKind, Model, TagContent,
-    WriteOptions,
+    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, ErrorKind, Graph, Model, TagContent,
+    VarType, Variable, WriteOptions,
 };
 
 use crate::entries::{Entries, open};
@@ -467,4 +468,76 @@ fn no_tag_gets_the_name_of_a_folder_that_is_of_none() {
     let error = other().merge(lone).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DuplicateTag, "{error}");
     assert!(add(&mut stray(), "d").is_ok());
+}
+
+#[test]
+fn texts_of_one_shape_and_other_lengths_are_not_the_same() {
+    let mut graph = Graph::default();
+    let variable = Variable::new("words", VarType::Constant, DType::Utf8, [2]);
+    graph.variables.push(variable);
+    let of = |texts: &[&str]| {
+        let array = Array::from_strings([2], texts).unwrap();
+        TagContent::new(graph.clone()).parameter("words", array)
+    };
+    let tags = [
+        ("long", of(&["a long text", "another"])),
+        ("short", of(&["a", "b"])),
+        ("longer", of(&["a long text", "another one"])),
+        ("same", of(&["a long text", "another one"])),
+    ];
+    let (_folder, path, model) = written(&self::tags(&tags));
+    assert_eq!(text(&path, "same/params.txt"), "words longer/0\n");
+    let texts = |tag| model.tag(tag).unwrap().parameter("words").unwrap();
+    assert_eq!(texts("short").strings().unwrap(), ["a", "b"]);
+    assert_eq!(texts("same").strings().unwrap()[1], "another one");
+}
+
+#[test]
+fn an_array_in_another_order_of_bytes_is_shared_too() {
+    // Deflated, the highest byte first, column by column.
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/samediff/other.zip");
+    let model = Model::open(&other).unwrap();
+    let tag = model.default_tag();
+    let mut content = TagContent::new(tag.graph().unwrap());
+    for name in ["w", "b"] {
+        content = content.parameter(name, tag.parameter(name).unwrap());
+    }
+    for compression in [Compression::Keep, Compression::Stored] {
+        let mut draft = Draft::open(&model).unwrap();
+        draft
+            .add_tag("two".parse().unwrap(), content.clone())
+            .unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("both.zip");
+        let options = WriteOptions::new().compression(compression);
+        assert_eq!(draft.write(&path, &options).unwrap().shared, 2);
+        let both = Model::open(&path).unwrap();
+        let read = both.tag("two").unwrap().parameter("w").unwrap();
+        assert!(read.equals(&tag.parameter("w").unwrap()).unwrap());
+    }
+}
+
+#[test]
+fn arrays_that_are_not_written_yet_are_deduplicated_too() {
+    let (folder, _, model) = written(&tags(&[("old", content(1.0, 2.0))]));
+    let mut draft = Draft::open(&model).unwrap();
+    // A merge doesn't look for what is the same.
+    for (tag, w) in [("new", 1.0), ("other", 5.0), ("newest", 5.0)] {
+        draft.merge(tags(&[(tag, content(w, 2.0))])).unwrap();
+    }
+    let path = folder.path().join("apart.zip");
+    assert_eq!(write(&draft, &path).arrays, 16);
+    draft.deduplicate().unwrap();
+    let path = folder.path().join("small.zip");
+    // Of each tag, `layer/w` and its first state follow from one number; all else is the same.
+    assert_eq!(write(&draft, &path).arrays, 6);
+    for (tag, owner) in [("new", "old"), ("newest", "other")] {
+        let params = format!("layer/w {owner}/0\nlayer/b:0 old/1\n");
+        assert_eq!(text(&path, &format!("{tag}/params.txt")), params);
+        let updater = format!("layer/w {owner}/0 old/1\n");
+        assert_eq!(text(&path, &format!("{tag}/updater.txt")), updater);
+    }
+    let model = Model::open(&path).unwrap();
+    let report = model.check(&CheckOptions::new()).unwrap();
+    report.into_result().unwrap();
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, DType, Draft, Graph, Model, ModelOptions, TagContent, VarType, Variable,
-    WriteOptions,
+    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, Graph, Model, ModelOptions,
+    TagContent, VarType, Variable, WriteOptions,
 };
 use record_file::ReadAt;
 
@@ -88,6 +88,54 @@ fn model(path: &Path) {
         .add_tag("first".parse().unwrap(), content(None).0)
         .unwrap();
     draft.write(path, &WriteOptions::new()).unwrap();
+}
+
+/// Bytes that deflate doesn't make fewer.
+fn noise(seed: u64) -> Vec<u8> {
+    let mut word = seed;
+    let words = (0..LEN / 8).flat_map(|_| {
+        word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (word ^ (word >> 29)).to_le_bytes()
+    });
+    words.collect()
+}
+
+/// A tag of eight arrays that nothing makes smaller.
+fn noisy() -> TagContent {
+    let mut graph = Graph::default();
+    for number in 0..COUNT {
+        let variable = Variable::new(name(number), VarType::Variable, DType::UInt8, [LEN as i64]);
+        graph.variables.push(variable);
+    }
+    (0..COUNT).fold(TagContent::new(graph), |content, number| {
+        let info = ArrayInfo::new(DType::UInt8, [LEN]).unwrap();
+        let array = Array::from_bytes(info, noise(number)).unwrap();
+        content.parameter(name(number), array)
+    })
+}
+
+#[test]
+fn a_deflated_array_is_compared_while_it_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.zip");
+    let mut draft = Draft::new();
+    draft.add_tag("first".parse().unwrap(), noisy()).unwrap();
+    let deflated = WriteOptions::new().compression(Compression::Deflated);
+    draft.write(&path, &deflated).unwrap();
+    let (model, source) = watched(&path);
+    let mut draft = Draft::open(&model).unwrap();
+    source.take();
+    draft.add_tag("second".parse().unwrap(), noisy()).unwrap();
+    let both = folder.path().join("both.zip");
+    let written = draft.write(&both, &WriteOptions::new()).unwrap();
+    assert_eq!((written.arrays, written.shared), (COUNT, COUNT));
+    // All of them once, and the beginning of each to know what it is.
+    let most = COUNT * (LEN + (160 << 10));
+    let read = source.bytes();
+    assert!(read < most, "{read}, more than {most}");
+    let both = Model::open(&both).unwrap();
+    let report = both.check(&CheckOptions::new()).unwrap();
+    report.into_result().unwrap();
 }
 
 #[test]

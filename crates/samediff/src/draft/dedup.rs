@@ -1,0 +1,116 @@
+//! Having arrays that are the same share one file.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use super::{Content, Draft, DraftFile, FileIndex};
+use crate::array::header;
+use crate::layout::Role;
+use crate::{Array, Result};
+
+impl Draft {
+    /// Has arrays that are the same share one file. Those that have the same type, shape and
+    /// checksum are compared byte by byte. Of an array that is not in a file yet, the checksum is
+    /// computed if another one has its length.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if they can't be read, or what is wrong with the
+    /// archive.
+    pub fn deduplicate(&mut self) -> Result<()> {
+        let referenced = self.referenced();
+        let mut lens: HashMap<(Role, u64), u64> = HashMap::new();
+        for &index in &referenced {
+            let file = self.file(index);
+            *lens.entry((file.role, file_len(file)?)).or_default() += 1;
+        }
+        let mut by_print: HashMap<Print, Vec<FileIndex>> = HashMap::new();
+        let mut instead: Vec<FileIndex> = (0..self.files.len()).map(FileIndex).collect();
+        for index in referenced {
+            let file = self.file(index);
+            let (role, len) = (file.role, file_len(file)?);
+            if lens.get(&(role, len)).is_none_or(|&count| count < 2) {
+                continue;
+            }
+            let array = file.array()?;
+            let crc = match &file.content {
+                Content::Entry(archive, index) => archive.record(*index).crc,
+                _ => checksum(array)?,
+            };
+            let alike = by_print.entry(Print { role, len, crc }).or_default();
+            let mut same = None;
+            for &other in alike.iter() {
+                let other_array = self.file(other).array()?;
+                if array.written_info() == other_array.written_info()
+                    && array.equals(other_array)?
+                {
+                    same = Some(other);
+                    break;
+                }
+            }
+            match same {
+                Some(other) => instead[index.0] = other,
+                None => alike.push(index),
+            }
+        }
+        for tag in &mut self.tags {
+            for role in [Role::Parameter, Role::UpdaterState] {
+                for item in tag.items_mut(role) {
+                    item.files
+                        .iter_mut()
+                        .for_each(|file| *file = instead[file.0]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The files that names have, oldest tag first, each once.
+    fn referenced(&self) -> Vec<FileIndex> {
+        let mut all = Vec::new();
+        let mut seen = vec![false; self.files.len()];
+        for tag in &self.tags {
+            for role in [Role::Parameter, Role::UpdaterState] {
+                for item in tag.items(role) {
+                    let new = item.files.iter();
+                    all.extend(new.filter(|file| !std::mem::replace(&mut seen[file.0], true)));
+                }
+            }
+        }
+        all
+    }
+}
+
+/// What files must have in common to be compared.
+#[derive(PartialEq, Eq, Hash)]
+struct Print {
+    role: Role,
+    len: u64,
+    crc: u32,
+}
+
+/// How many bytes a file has, or will have.
+fn file_len(file: &DraftFile) -> Result<u64> {
+    Ok(match &file.content {
+        Content::Entry(archive, index) => archive.record(*index).len,
+        Content::Bytes(bytes) => bytes.len() as u64,
+        Content::Array(array) => {
+            let header = header(&array.written_info(), array.data_len())?;
+            header.len() as u64 + array.data_len()
+        }
+    })
+}
+
+/// The checksum that the file of an array will have.
+fn checksum(array: &Array) -> Result<u32> {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&header(&array.written_info(), array.data_len())?);
+    let mut data = array.little_endian()?;
+    let mut buf = vec![0; 256 << 10];
+    loop {
+        match data.read(&mut buf)? {
+            0 => return Ok(crc.finalize()),
+            len => crc.update(&buf[..len]),
+        }
+    }
+}
