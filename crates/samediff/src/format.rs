@@ -216,7 +216,7 @@ fn write(
                 draft.extract_tag(tag)?;
                 draft
             }
-            (Any::Imported(content), tag) => imported(*content, tag)?,
+            (Any::Imported(content), tag) => imported(content, tag)?,
         };
         return Ok(draft.write(output, options)?.size);
     }
@@ -226,7 +226,7 @@ fn write(
         Any::Model(model) => model,
         Any::Imported(content) => {
             let between = folder.path().join("model.zip");
-            imported(*content, tag)?.write(&between, &WriteOptions::new())?;
+            imported(content, tag)?.write(&between, &WriteOptions::new())?;
             Model::open(&between)?
         }
     };
@@ -253,7 +253,7 @@ fn imported(content: TagContent, tag: Option<&str>) -> Result<Draft> {
 /// A model, or one of another format.
 enum Any {
     Model(Model),
-    Imported(Box<TagContent>),
+    Imported(TagContent),
 }
 
 impl Any {
@@ -271,6 +271,6 @@ impl Any {
             }
             Err(error) => return Err(error.into()),
         };
-        Ok(Any::Imported(Box::new(content)))
+        Ok(Any::Imported(content))
     }
 }

@@ -241,7 +241,7 @@ impl<W: Write + Seek> Run<'_, W> {
             let array = self.draft.file(later).array()?;
             // Texts of one shape may have other lengths.
             if array.data_len() == older.data_len() {
-                rivals.push(Rival::new(later, &array, swapped)?);
+                rivals.push(Rival::new(later, array, swapped)?);
             }
         }
         let compared = Rc::new(RefCell::new(Compared {
