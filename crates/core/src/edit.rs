@@ -184,6 +184,10 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
         let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
         return Err(Error::new(ErrorKind::UnsupportedVersion, message));
     }
+    if file.trailer().cuts_within_fields() {
+        let message = "a value is replaced in files whose chunks are messages or values, and this one is cut within fields: merge it, and split the merge";
+        return Err(Error::new(ErrorKind::UnsupportedVersion, message));
+    }
     let view = file.view(reading.clone());
     let place = view.place(path)?;
     check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;

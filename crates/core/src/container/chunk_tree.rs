@@ -37,6 +37,8 @@ pub(crate) struct ChunkRef {
     pub(crate) elements: u64,
     /// Whether it goes on where its message ends, whatever fields are in it.
     pub(crate) tail: bool,
+    /// Whether it begins within a field of the chunk before it.
+    pub(crate) within: bool,
 }
 
 #[derive(Debug)]

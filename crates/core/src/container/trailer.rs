@@ -284,6 +284,12 @@ impl Trailer {
         })
     }
 
+    /// Whether a chunk begins within a field of another, so that neither is a message by itself.
+    pub(crate) fn cuts_within_fields(&self) -> bool {
+        let mut chunks = self.tree.ids().flat_map(|id| self.tree.chunks(id));
+        chunks.any(|c| c.within)
+    }
+
     /// The chunks that others are spliced into, as far as the paths tell, in the order in which a
     /// plan walks over them.
     pub(crate) fn spliced_into(&self) -> impl Iterator<Item = usize> {
@@ -292,6 +298,8 @@ impl Trailer {
             let walked = match chunks.len() {
                 _ if !self.tree.children(id).is_empty() => chunks.len(),
                 0 | 1 => 0,
+                // Tails go behind what was before them, whatever that is.
+                _ if chunks[1..].iter().all(|c| c.tail) => 0,
                 // Slices go behind the last of their kind in the first.
                 _ => 1,
             };

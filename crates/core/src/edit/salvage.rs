@@ -273,16 +273,19 @@ impl Search<'_> {
     fn slices(&mut self, id: NodeId, path: &FieldPath) -> Result<()> {
         let tree = self.trailer.chunk_tree();
         let chunks = tree.chunks(id);
+        let lost = self.broken(chunks);
         let mut seen = HashSet::new();
         for (at, c) in chunks.iter().enumerate() {
-            if !self.damaged.contains_key(&c.chunk) {
+            if !lost[at] {
                 continue;
             }
-            let place = match c.slice_of {
-                Some(field) => path.join(Step::field(field.0)),
-                None => path.clone(),
-            };
-            self.lose(place, Lost::Elements, c.chunk);
+            if self.damaged.contains_key(&c.chunk) {
+                let place = match c.slice_of {
+                    Some(field) => path.join(Step::field(field.0)),
+                    None => path.clone(),
+                };
+                self.lose(place, Lost::Elements, c.chunk);
+            }
             let slice = (path.clone(), c.chunk);
             if seen.insert(c.slice_of) {
                 let left = self.elements_in_front(path, &chunks[at..], c)?;
@@ -291,6 +294,17 @@ impl Search<'_> {
             self.gone.slices.insert(slice);
         }
         Ok(())
+    }
+
+    /// Which chunks at a node are of no use: those that are damaged, and of a field that was cut
+    /// wherever that was all parts, if one is.
+    fn broken(&self, chunks: &[ChunkRef]) -> Vec<bool> {
+        let mut lost = Vec::with_capacity(chunks.len());
+        for parts in chunks.chunk_by(|_, next| next.within) {
+            let any = parts.iter().any(|c| self.damaged.contains_key(&c.chunk));
+            lost.extend(parts.iter().map(|_| any));
+        }
+        lost
     }
 
     /// How many elements a field has in front of a slice; none if that can't be told.

@@ -106,6 +106,7 @@ fn planned_chunk(
         elements: 0,
         packed: false,
         tail: false,
+        within: false,
         parent: None,
         size,
         content,

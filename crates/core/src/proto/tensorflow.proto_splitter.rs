@@ -180,6 +180,9 @@ pub struct ChunkedField {
     /// join_version 1: a chunk that goes on where its message ends, whatever fields are in it.
     #[prost(bool, tag = "1003")]
     pub tail: bool,
+    /// join_version 1: a tail that begins within a field of what was before it.
+    #[prost(bool, tag = "1004")]
+    pub within: bool,
 }
 #[derive(::prost_reflect::ReflectMessage)]
 #[prost_reflect(

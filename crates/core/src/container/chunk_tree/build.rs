@@ -128,6 +128,12 @@ impl ChunkTree {
                         .at_path(self.path(id))
                         .in_chunk(c.chunk as u64));
                 }
+                if c.within && !c.tail {
+                    let message = "a chunk that begins within a field, and is not a tail";
+                    return Err(invalid(message)
+                        .at_path(self.path(id))
+                        .in_chunk(c.chunk as u64));
+                }
                 if std::mem::replace(&mut used[c.chunk], true) && options.marked {
                     let message = "the chunk is used in two places";
                     return Err(invalid(message)
@@ -249,6 +255,7 @@ impl Builder<'_> {
                         false => 0,
                     },
                     tail: field.tail,
+                    within: field.within,
                 };
                 self.chunks.push((node, chunk));
                 Ok(())

@@ -37,6 +37,14 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             Some(_) => None,
         };
         let slices = match at {
+            // What stands behind what was before it is put there without looking into it: it may
+            // begin within a field.
+            Some(at) if !has_children && chunks[1..].iter().all(|c| c.tail) => {
+                for c in chunks {
+                    self.fill(node, c.chunk, &at, false)?;
+                }
+                return Ok(());
+            }
             Some(at) => {
                 self.fill(node, first.chunk, &at, has_children || chunks.len() > 1)?;
                 &chunks[1..]

@@ -74,6 +74,7 @@ impl Draft {
             elements,
             packed,
             tail,
+            within,
         } = self.decided;
         let content = Content::Segments(self.segments);
         PlannedChunk {
@@ -83,6 +84,7 @@ impl Draft {
             elements,
             packed,
             tail,
+            within,
             parent: self.parent,
             size: self.size,
             content,
@@ -101,6 +103,7 @@ impl Emitter<'_> {
                 elements: 0,
                 packed: false,
                 tail: false,
+                within: false,
             },
             None,
         );

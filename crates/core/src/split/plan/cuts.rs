@@ -42,6 +42,8 @@ pub(crate) struct Decided {
     pub(crate) packed: bool,
     /// It goes on where its message ends, whatever fields are in it.
     pub(crate) tail: bool,
+    /// It begins within a field of the chunk before it.
+    pub(crate) within: bool,
 }
 
 /// All spans that leave their parent so far.
@@ -152,10 +154,11 @@ impl Marks {
     }
 
     /// Moves all that stands in a range of the message itself to a chunk that goes on where what is
-    /// before it ends.
-    pub(crate) fn tail(&mut self, range: Range<u64>) {
+    /// before it ends; `within` a field, if that is where it does.
+    pub(crate) fn tail(&mut self, range: Range<u64>, within: bool) {
         let id = self.decide(FieldPath::root(), ChunkKind::Message, None, false);
         self.chunks[id.0].tail = true;
+        self.chunks[id.0].within = within;
         let place = (range.start, std::cmp::Reverse(range.end), 0);
         self.spans.insert(place, Mark::Slice(id));
     }
@@ -190,6 +193,7 @@ impl Marks {
             elements: 0,
             packed,
             tail: false,
+            within: false,
         });
         ChunkId(self.chunks.len() - 1)
     }

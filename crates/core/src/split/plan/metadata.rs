@@ -58,6 +58,7 @@ pub(in crate::split) fn chunked_message(plan: &SplitPlan) -> ChunkedMessage {
             slice_of: chunk.slice_of,
             elements: chunk.elements,
             tail: chunk.tail,
+            within: chunk.within,
         })
         .collect();
     fields.sort();
@@ -77,6 +78,7 @@ struct Place<'a> {
     slice_of: Option<FieldNumber>,
     elements: u64,
     tail: bool,
+    within: bool,
 }
 
 /// The fields of a ChunkedMessage at `base`. Where several share a map key, the first is the value
@@ -106,6 +108,7 @@ fn nest(base: &FieldPath, places: &[Place<'_>], nested: &BTreeSet<FieldPath>) ->
             slice_of: first.slice_of.map_or(0, |number| number.0),
             elements: first.elements,
             tail: first.tail,
+            within: first.within,
         });
         rest = &others[held..];
     }

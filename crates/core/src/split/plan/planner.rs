@@ -11,7 +11,7 @@ use super::slice_requests::Slices;
 use super::source_layout::source_layout;
 use super::split_plan::{PlannedChunk, SplitPlan};
 use super::splitter::{ComposableSplitter, SplitContext, check_type};
-use super::tails::tails;
+use super::tails::{MOST_RUNS, Turns, tails, tails_if_needed};
 use crate::container::{ChunkKind, Profile};
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
@@ -50,25 +50,36 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
     let profile = options.profile;
-    // Where only sizes decide, a message whose fields take turns is cut where it stands.
-    let own = !marks.is_empty() || !added.is_empty();
-    match profile {
-        Profile::Extended if !own && fits.may_slice_all(source) => match tails(source, options)? {
-            Some(tails) => marks = tails,
-            None => fits.run(source, options, &mut marks)?,
+    // Where all is the source's, and no other reader is to be thought of, it can be cut where it
+    // stands, if nothing else is byte-exact.
+    let in_order = profile == Profile::Extended && added.is_empty();
+    let turns = Turns::new(if in_order { MOST_RUNS } else { u64::MAX });
+    let cut = match in_order && marks.is_empty() && fits.may_slice_all(source) {
+        // Where only sizes decide, this is seen before any turn is held.
+        true => tails_if_needed(source, options)?,
+        false => None,
+    };
+    marks = match cut {
+        Some(cut) => cut,
+        None => match fits.run(source, options, &mut marks, &turns) {
+            Err(_) if turns.are_exceeded() => tails(source, options)?,
+            done => done.map(|()| marks)?,
         },
-        _ => fits.run(source, options, &mut marks)?,
-    }
+    };
     let (nested, most) = match profile {
         Profile::TensorFlow => (marks.nest_at_keys(), None),
         // TensorFlow's sorting of keys is no matter here.
         Profile::Extended => (BTreeSet::new(), options.effective_max_value_size()),
     };
-    let emitted = emit(source, &marks, most)?;
-    let layout = match emitted.byte_exact || !added.is_empty() {
+    let mut emitted = emit(source, &marks, most)?;
+    let mut layout = match emitted.byte_exact || !added.is_empty() {
         true => None,
         false => source_layout(source, &emitted.chunks, options)?,
     };
+    if in_order && !emitted.byte_exact && layout.is_none() {
+        emitted = emit(source, &tails(source, options)?, most)?;
+        layout = None;
+    }
     let byte_exact = added.is_empty() && (emitted.byte_exact || layout.is_some());
     if options.require_byte_exact && !byte_exact {
         return Err(Error::new(

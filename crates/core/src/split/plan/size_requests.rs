@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::cuts::Marks;
 use super::size::Engine;
+use super::tails::Turns;
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::read::source::Source;
 use crate::split::read::source_view::{Located, SourceView};
@@ -61,10 +62,11 @@ impl Fits {
         source: &Source,
         options: &SplitOptions,
         marks: &mut Marks,
+        turns: &Turns,
     ) -> Result<()> {
         let mut fitted = Marks::default();
         for fit in self.outermost() {
-            if let Some(found) = fit.run(source, options, marks)? {
+            if let Some(found) = fit.run(source, options, marks, turns)? {
                 fitted.absorb(found);
             }
         }
@@ -103,7 +105,13 @@ impl Fit {
         pieces.any(|piece| piece.start <= inner.start && inner.end <= piece.end)
     }
 
-    fn run(self, source: &Source, options: &SplitOptions, marks: &Marks) -> Result<Option<Marks>> {
+    fn run(
+        self,
+        source: &Source,
+        options: &SplitOptions,
+        marks: &Marks,
+        turns: &Turns,
+    ) -> Result<Option<Marks>> {
         let Some(descriptor) = &self.message.descriptor else {
             return Ok(None);
         };
@@ -128,7 +136,7 @@ impl Fit {
             let path = self.message.path.display(Some(source.descriptor()));
             Error::new(ErrorKind::Uncuttable, message).at_path(path)
         })?;
-        let engine = Engine::new(source, options, &self.rules, marks);
+        let engine = Engine::new(source, options, &self.rules, marks, turns);
         engine.fit(chain, descriptor, &self.message.path).map(Some)
     }
 }

@@ -37,6 +37,7 @@ pub struct PlannedChunk {
     pub(crate) elements: u64,
     pub(crate) packed: bool,
     pub(crate) tail: bool,
+    pub(crate) within: bool,
     pub(crate) parent: Option<usize>,
     pub(crate) size: u64,
     pub(crate) content: Content,
@@ -80,6 +81,11 @@ impl PlannedChunk {
     /// message whose fields take turns by the million.
     pub fn is_tail(&self) -> bool {
         self.tail
+    }
+
+    /// Whether it is a tail that begins within a field, which is too large for one chunk.
+    pub fn is_within_field(&self) -> bool {
+        self.within
     }
 
     /// Whether it is a slice that continues a packed run.

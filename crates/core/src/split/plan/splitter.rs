@@ -311,6 +311,7 @@ impl<'a> SplitContext<'a> {
             elements: 0,
             packed: false,
             tail: false,
+            within: false,
             parent: None,
             size,
             content,

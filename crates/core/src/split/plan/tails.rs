@@ -2,13 +2,17 @@
 //!
 //! A slice holds elements of one field. Where others stand between them, a merge needs to be told
 //! where each goes, which takes more room than a trailer has once there are millions. A tail holds
-//! whatever fields come next, and goes behind what was before it.
+//! whatever comes next, and goes behind what was before it.
+
+use std::cell::Cell;
+use std::collections::HashSet;
 
 use super::cuts::Marks;
-use crate::Result;
+use crate::path::{FieldPath, check_field};
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
-use crate::wire::WireCursor;
+use crate::wire::{Field, WireCursor};
+use crate::{Error, ErrorKind, Result};
 
 /// From how many runs of fields with one number on a message is cut where it stands.
 pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
@@ -16,36 +20,116 @@ pub(in crate::split) const MOST_RUNS: u64 = 1 << 20;
 /// After how many fields is asked whether it was cancelled.
 const CHECK_EVERY: u64 = 1 << 16;
 
-/// The marks of a message that is cut into tails; none if it needn't be: it is small, has few runs,
-/// or has a field that is too large for a chunk, which has to be cut inside.
-pub(super) fn tails(source: &Source, options: &SplitOptions) -> Result<Option<Marks>> {
-    let max = options.effective_max_chunk_size();
-    if source.size() <= max {
+/// Of how many kinds of fields is known that the type has them so.
+const MOST_KNOWN: usize = 1 << 10;
+
+/// How often fields may still take turns in messages that are cut into slices: each turn is held.
+#[derive(Debug)]
+pub(in crate::split) struct Turns {
+    left: Cell<u64>,
+    exceeded: Cell<bool>,
+}
+
+impl Turns {
+    pub(super) fn new(most: u64) -> Self {
+        Turns {
+            left: Cell::new(most),
+            exceeded: Cell::new(false),
+        }
+    }
+
+    /// Counts one more.
+    pub(super) fn take(&self) -> Result<()> {
+        match self.left.get().checked_sub(1) {
+            Some(left) => {
+                self.left.set(left);
+                Ok(())
+            }
+            None => {
+                self.exceeded.set(true);
+                let message = "fields take turns too often for each to be listed";
+                Err(Error::new(ErrorKind::LimitExceeded, message))
+            }
+        }
+    }
+
+    /// Whether there were more than may be.
+    pub(super) fn are_exceeded(&self) -> bool {
+        self.exceeded.get()
+    }
+}
+
+/// The marks of a message that is cut into tails, if it is over the maximum and its own fields take
+/// turns too often.
+pub(super) fn tails_if_needed(source: &Source, options: &SplitOptions) -> Result<Option<Marks>> {
+    if source.size() <= options.effective_max_chunk_size() {
         return Ok(None);
     }
+    let (marks, runs) = cut_in_order(source, options)?;
+    Ok(Some(marks).filter(|_| runs > MOST_RUNS))
+}
+
+/// The marks of any message, cut into tails. A merge of them is byte-exact, whatever is in it.
+pub(super) fn tails(source: &Source, options: &SplitOptions) -> Result<Marks> {
+    Ok(cut_in_order(source, options)?.0)
+}
+
+/// The marks, and in how many runs of one number the message's own fields are.
+fn cut_in_order(source: &Source, options: &SplitOptions) -> Result<(Marks, u64)> {
+    let max = options.effective_max_chunk_size();
     let most = options.effective_max_slice_size();
     let mut marks = Marks::default();
     let mut cursor = WireCursor::new(source.input());
+    let mut known = HashSet::new();
     let (mut runs, mut steps, mut start, mut previous) = (0u64, 0u64, 0, None);
+    // What is in front of the first tail is left to the base.
+    let tail = |marks: &mut Marks, start: u64, end: u64| {
+        if start > 0 && start < end {
+            marks.tail(start..end, false);
+        }
+    };
     while let Some(field) = cursor.next()? {
         steps += 1;
         if steps % CHECK_EVERY == 1 {
             options.progress.check()?;
         }
-        if field.end - field.start > max {
-            return Ok(None);
-        }
-        runs += u64::from(previous != Some(field.number));
-        previous = Some(field.number);
-        if field.end - start > most && field.start > start {
-            if start > 0 {
-                marks.tail(start..field.start);
+        if previous != Some((field.number, field.wire_type)) {
+            let kind = (field.number, field.wire_type);
+            runs += u64::from(previous.is_none_or(|(number, _)| number != field.number));
+            previous = Some(kind);
+            if !known.contains(&kind) {
+                check(source, &field)?;
+                if known.len() < MOST_KNOWN {
+                    known.insert(kind);
+                }
             }
+        }
+        if field.end - field.start > max {
+            tail(&mut marks, start, field.start);
+            cut_within(&mut marks, &field, most);
+            start = field.end;
+        } else if field.end - start > most && field.start > start {
+            tail(&mut marks, start, field.start);
             start = field.start;
         }
     }
-    if start > 0 {
-        marks.tail(start..source.size());
+    tail(&mut marks, start, source.size());
+    Ok((marks, runs))
+}
+
+/// Cuts a field that is too large for a chunk wherever that is.
+fn cut_within(marks: &mut Marks, field: &Field, most: u64) {
+    let mut start = field.start;
+    while start < field.end {
+        let end = field.end.min(start.saturating_add(most.max(1)));
+        marks.tail(start..end, start > field.start);
+        start = end;
     }
-    Ok(Some(marks).filter(|_| runs > MOST_RUNS))
+}
+
+/// Fails if the message is of another type.
+fn check(source: &Source, field: &Field) -> Result<()> {
+    let root = Some(source.descriptor());
+    check_field(source.descriptor(), field)
+        .map_err(|error| error.at_path(FieldPath::root().display(root)))
 }

@@ -9,6 +9,7 @@ use crate::container::Profile;
 use crate::path::{FieldPath, Select, Step};
 use crate::split::options::{SizeRules, SplitOptions};
 use crate::split::plan::cuts::Marks;
+use crate::split::plan::tails::Turns;
 use crate::split::read::source::Source;
 use crate::split::read::source_view::Chain;
 use crate::{Error, ErrorKind, Result};
@@ -22,6 +23,8 @@ pub(crate) struct Engine<'a> {
     pub(super) marks: &'a Marks,
     /// What leaves the messages that are done with.
     pub(super) decided: RefCell<Marks>,
+    /// How often fields may take turns.
+    pub(super) turns: &'a Turns,
 }
 
 impl<'a> Engine<'a> {
@@ -30,6 +33,7 @@ impl<'a> Engine<'a> {
         options: &'a SplitOptions,
         rules: &'a SizeRules,
         marks: &'a Marks,
+        turns: &'a Turns,
     ) -> Self {
         Engine {
             source,
@@ -37,6 +41,7 @@ impl<'a> Engine<'a> {
             rules,
             marks,
             decided: RefCell::default(),
+            turns,
         }
     }
 

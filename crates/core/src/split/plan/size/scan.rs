@@ -207,7 +207,12 @@ impl Engine<'_> {
             group.total += field.end - field.start;
             match group.runs.last_mut() {
                 Some(run) if run.end == field.start => run.end = field.end,
-                _ => group.runs.push(field.start..field.end),
+                _ => {
+                    if let Hold::Large = hold {
+                        self.turns.take()?;
+                    }
+                    group.runs.push(field.start..field.end);
+                }
             }
             if nested && !spare && !marked {
                 let (ordinal, start) = (group.count, cursor.position());
