@@ -3,6 +3,13 @@
 
 mod merge_support;
 
+use std::collections::HashSet;
+use std::io;
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::thread::ThreadId;
+use std::time::Duration;
+
 use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use merge_support::schema::descriptor;
 use merge_support::{Chunked, cat, entry, fixed32, group, int, len, path};
@@ -13,8 +20,9 @@ use proto_splitter_core::ErrorKind::{
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
 use proto_splitter_core::path::FieldPath;
+use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_core::view::{Fields, MessageView};
-use record_file::Compression;
+use record_file::{Compression, ReadAt};
 
 const BIG: usize = 600_000;
 
@@ -395,4 +403,54 @@ fn what_is_read_is_checked() {
         (ErrorKind::ChecksumMismatch, Some(4))
     );
     assert!(file.get(&path("10[3].8")).is_ok());
+}
+
+/// Bytes that note which threads read them.
+struct Watched {
+    bytes: Vec<u8>,
+    threads: Mutex<HashSet<ThreadId>>,
+}
+
+impl ReadAt for Watched {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.threads
+            .lock()
+            .unwrap()
+            .insert(std::thread::current().id());
+        // So that whoever else is there gets its share.
+        std::thread::sleep(Duration::from_micros(200));
+        self.bytes.read_at(offset, buffer)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        self.bytes.size()
+    }
+}
+
+#[test]
+fn opening_with_many_chunks_keeps_to_the_thread_limit() {
+    let message: Vec<u8> = (0..6000u32)
+        .flat_map(|at| len(37, [7; 100].map(|b| b ^ at.to_le_bytes()[0])))
+        .collect();
+    let options = SplitOptions::new()
+        .max_chunk_size(200)
+        .compression(Compression::None);
+    let source = Source::from_bytes(message, descriptor());
+    let mut bytes = Vec::new();
+    SizeSplitter
+        .write_to_with(&source, &mut bytes, &options)
+        .unwrap();
+    for threads in 1..=3 {
+        let limits = Limits::default().threads(NonZeroUsize::new(threads));
+        let watched = Watched {
+            bytes: bytes.clone(),
+            threads: Mutex::default(),
+        };
+        let file = ChunkedFile::from_source(watched, &limits).unwrap();
+        assert!(file.len() > 5000);
+        file.prepare().unwrap();
+        let source = file.record_file().get_ref().get_ref().unwrap();
+        let seen = source.threads.lock().unwrap().len();
+        assert!((1..=threads).contains(&seen), "{seen} of {threads}");
+    }
 }
