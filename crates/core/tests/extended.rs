@@ -121,7 +121,7 @@ fn a_split_that_has_to_be_byte_exact_is_refused_where_it_cannot_be() {
     assert_eq!(
         error.to_string(),
         "a merge would be equal to the message, but not byte-exact: the list of where its bytes \
-         went would be over the maximum chunk size; the profile `extended` may hold it"
+         went would be over the maximum chunk size; in the profile `extended` it is"
     );
     let split = SizeSplitter
         .split_with(&source, &options.require_byte_exact(false))

@@ -33,8 +33,8 @@ A merge is byte for byte what was split. There is one exception: where lengths t
 bytes than they need, or elements of one field stand in many places, the file lists where
 every byte went. In the profile `tensorflow` that list must be within the maximum chunk
 size; beyond that a merge is equal as a message, and --require-byte-exact refuses it. In
-`extended` a message whose fields take turns more than a million times is cut where it
-stands; only where that is inside another message is there a limit, of 4 million places.
+`extended` every merge is byte-exact: a message whose fields take turns more than a million
+times is cut where it stands.
 
 A SIZE is a number of bytes, or one with a binary unit: 64MiB, 10KiB, 1GiB.
 

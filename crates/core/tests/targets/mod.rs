@@ -194,6 +194,7 @@ pub fn file_from(random: &mut Random<'_>) -> (Chunked, Vec<FieldPath>) {
             packed: random.below(16) == 15,
             slice_of: if random.below(16) == 15 { 10 } else { 0 },
             tail: random.below(16) == 15,
+            within: random.below(16) == 15,
             elements: if random.below(8) == 7 {
                 random.below(9)
             } else {

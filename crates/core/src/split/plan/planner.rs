@@ -50,8 +50,8 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     slices.check_apart_from(&fits, source, options)?;
     slices.mark(source, options, &mut marks)?;
     let profile = options.profile;
-    // Where all is the source's, and no other reader is to be thought of, it can be cut where it
-    // stands, if nothing else is byte-exact.
+    // The extended profile is byte-exact for every message: where slices aren't, it is cut where it
+    // stands.
     let in_order = profile == Profile::Extended && added.is_empty();
     let turns = Turns::new(if in_order { MOST_RUNS } else { u64::MAX });
     let cut = match in_order && marks.is_empty() && fits.may_slice_all(source) {
@@ -82,10 +82,7 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
     }
     let byte_exact = added.is_empty() && (emitted.byte_exact || layout.is_some());
     if options.require_byte_exact && !byte_exact {
-        return Err(Error::new(
-            ErrorKind::Uncuttable,
-            not_exact(&added, options),
-        ));
+        return Err(Error::new(ErrorKind::Uncuttable, not_exact(&added)));
     }
     let mut chunks = emitted.chunks;
     for added in added.into_iter().flat_map(|added| added.pieces(most)) {
@@ -113,13 +110,12 @@ pub(in crate::split) fn plan<P: ComposableSplitter + ?Sized>(
 
 /// Why a merge will not be byte-exact.
 #[cold]
-fn not_exact(added: &[Added], options: &SplitOptions) -> String {
-    let why = match (added.is_empty(), options.profile) {
-        (false, _) => "the splitter makes chunks that are not parts of it",
-        (true, Profile::TensorFlow) => {
-            "the list of where its bytes went would be over the maximum chunk size; the profile `extended` may hold it"
+fn not_exact(added: &[Added]) -> String {
+    let why = match added.is_empty() {
+        false => "the splitter makes chunks that are not parts of it",
+        true => {
+            "the list of where its bytes went would be over the maximum chunk size; in the profile `extended` it is"
         }
-        (true, Profile::Extended) => "its bytes go to more places than a trailer can list",
     };
     format!("a merge would be equal to the message, but not byte-exact: {why}")
 }
