@@ -10,10 +10,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use proto_splitter::Result;
 use proto_splitter::paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
 use proto_splitter::paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType, Version};
@@ -292,7 +290,7 @@ fn reading() -> Outcome<()> {
     let ours = || -> Outcome<Vec<Duration>> {
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;
-        let read = read_all(&model)?;
+        let read = model.read_all(None)?;
         let took = start.elapsed();
         assert_eq!(read.len() as u64, READ);
         Ok(vec![took])
@@ -307,10 +305,17 @@ fn reading() -> Outcome<()> {
         let seconds = seconds.map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
         Ok(vec![Duration::from_secs_f64(seconds)])
     };
-    let mut buffers = vec![vec![1; usize::try_from(bytes)?]; usize::try_from(READ)?];
+    let sizes = PaddleModel::open(folder.path())?;
+    let sizes = sizes
+        .parameters()
+        .map(|(_, parameter)| parameter.stream().data());
+    let mut buffers = sizes
+        .map(|data| Ok(vec![1; usize::try_from(data.end - data.start)?]))
+        .collect::<Outcome<Vec<_>>>()?;
     let to_buffers = || -> Outcome<Vec<Duration>> {
         let start = Instant::now();
-        read_to(&PaddleModel::open(folder.path())?, &mut buffers)?;
+        let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]);
+        PaddleModel::open(folder.path())?.read_all_to(buffers, None)?;
         Ok(vec![start.elapsed()])
     };
     let times = in_turns(
@@ -330,50 +335,4 @@ fn reading() -> Outcome<()> {
         line(&what, row, &times[0], "");
     }
     Ok(())
-}
-
-/// All data in fresh memory, read on as many threads as there are cores.
-fn read_all(model: &PaddleModel) -> Outcome<Vec<Bytes>> {
-    let all: Vec<_> = model.parameters().collect();
-    let read = all
-        .into_iter()
-        .map(|(file, parameter)| move || parameter.stream().to_bytes(file.bytes()));
-    on_threads(read.collect())
-}
-
-/// All data in buffers that are there already.
-fn read_to(model: &PaddleModel, buffers: &mut [Vec<u8>]) -> Outcome<()> {
-    let read = model
-        .parameters()
-        .zip(buffers)
-        .map(|((file, parameter), buffer)| {
-            move || parameter.stream().read_data(file.bytes(), buffer)
-        });
-    on_threads(read.collect()).map(drop)
-}
-
-/// Does all jobs on as many threads as there are cores. Gives the results in the jobs' order.
-fn on_threads<T: Send>(jobs: Vec<impl FnOnce() -> Result<T> + Send>) -> Outcome<Vec<T>> {
-    let queue = Mutex::new(jobs.into_iter().enumerate());
-    let work = || -> Result<Vec<(usize, T)>> {
-        let mut done = Vec::new();
-        loop {
-            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some((at, job)) = next else {
-                return Ok(done);
-            };
-            done.push((at, job()?));
-        }
-    };
-    let mut done = Vec::new();
-    std::thread::scope(|scope| -> Outcome<()> {
-        let threads = std::thread::available_parallelism()?.get();
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for worker in workers {
-            done.extend(worker.join().map_err(|_| "a thread panicked")??);
-        }
-        Ok(())
-    })?;
-    done.sort_by_key(|(at, _)| *at);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
 }

@@ -29,6 +29,7 @@ mod reader;
 mod rule;
 mod stored;
 mod strings;
+mod together;
 
 pub use dtype::DType;
 pub(crate) use find::leading;
@@ -38,3 +39,4 @@ pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};
 pub use stored::tensor_at;
 pub use strings::strings_at;
+pub use together::{fill_together, read_together};

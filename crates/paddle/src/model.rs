@@ -2,6 +2,7 @@
 
 mod find;
 mod message;
+mod read;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -223,17 +223,23 @@ impl<'a> TensorReader<'a> {
 /// [`ErrorKind::InvalidMessage`] if the range goes past the end, before anything is allocated;
 /// [`ErrorKind::LimitExceeded`] if there isn't as much memory; [`ErrorKind::Io`].
 pub fn read_bytes(source: &dyn ReadAt, range: Range<u64>) -> Result<Bytes> {
-    let size = source.size()?;
-    if range.end > size || range.start > range.end {
-        let message = format!(
-            "bytes {} to {} of a file of {size} bytes",
-            range.start, range.end
-        );
-        return Err(Error::new(ErrorKind::InvalidMessage, message));
-    }
+    check_within(source, &range)?;
     let mut memory = Memory::of(range.end - range.start)?;
     source.read_exact_at(range.start, memory.as_mut_slice())?;
     Ok(memory.into())
+}
+
+/// Fails unless the source has all of a range.
+pub(super) fn check_within(source: &dyn ReadAt, range: &Range<u64>) -> Result<()> {
+    let size = source.size()?;
+    if range.end <= size && range.start <= range.end {
+        return Ok(());
+    }
+    let message = format!(
+        "bytes {} to {} of a file of {size} bytes",
+        range.start, range.end
+    );
+    Err(Error::new(ErrorKind::InvalidMessage, message))
 }
 
 fn copy_range(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write) -> Result<()> {

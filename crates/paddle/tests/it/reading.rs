@@ -1,14 +1,15 @@
 //! Models by their names, their variables, and Paddle as one of the formats.
 
 use std::fs;
+use std::num::NonZeroUsize;
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{Format, OpenOptions, Registry};
 use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, ParameterFile, ParameterWriter, ProgramKind,
-    Variable, append, parameters, variables,
+    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, Parameter, ParameterFile, ParameterWriter,
+    ProgramKind, Variable, append, parameters, variables,
 };
 
 use crate::support::fixtures;
@@ -280,4 +281,70 @@ fn a_program_without_its_parameters_is_a_program_desc() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn all_parameters_are_read_at_once_to_fresh_memory_and_to_buffers() {
+    for name in ["jit_save", "vars_separate", "v331_jit_pir", "selected_rows"] {
+        let model = PaddleModel::open(fixtures().join(name)).unwrap();
+        let one = |(file, parameter): (&ParameterFile, &Parameter)| {
+            parameter.stream().to_bytes(file.bytes()).unwrap()
+        };
+        let wanted: Vec<_> = model.parameters().map(one).collect();
+        assert!(!wanted.is_empty());
+        for threads in [None, NonZeroUsize::new(1), NonZeroUsize::new(3)] {
+            assert_eq!(model.read_all(threads).unwrap(), wanted, "{name}");
+            let mut buffers: Vec<_> = wanted.iter().map(|data| vec![9; data.len()]).collect();
+            let filled = buffers.iter_mut().map(|buffer| &mut buffer[..]);
+            model.read_all_to(filled, threads).unwrap();
+            assert_eq!(buffers, wanted, "{name}");
+        }
+    }
+}
+
+#[test]
+fn buffers_that_are_not_those_of_the_parameters_are_refused_before_anything_is_read() {
+    let model = PaddleModel::open(fixtures().join("infer_fc")).unwrap();
+    let sizes: Vec<_> = model
+        .parameters()
+        .map(|(_, parameter)| parameter.stream().data().count())
+        .collect();
+    let with = |change: &dyn Fn(&mut Vec<usize>)| {
+        let mut sizes = sizes.clone();
+        change(&mut sizes);
+        sizes
+    };
+    for (sizes, message) in [
+        (
+            with(&|sizes| sizes.push(0)),
+            "more buffers than the 4 parameters",
+        ),
+        (
+            with(&|sizes| sizes.truncate(1)),
+            "1 buffers for 4 parameters",
+        ),
+        (
+            with(&|sizes| sizes[1] -= 1),
+            "fc_0.w_0: a buffer of 511 bytes for 512 of data",
+        ),
+    ] {
+        let mut buffers: Vec<_> = sizes.iter().map(|size| vec![9; *size]).collect();
+        let filled = buffers.iter_mut().map(|buffer| &mut buffer[..]);
+        let error = model.read_all_to(filled, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+        assert_eq!(error.to_string(), message);
+        assert!(buffers.concat().iter().all(|byte| *byte == 9));
+    }
+}
+
+#[test]
+fn a_file_that_changed_is_not_read_as_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.pdiparams");
+    fs::copy(fixtures().join("infer_fc/model.pdiparams"), &path).unwrap();
+    let model = PaddleModel::open(&path).unwrap();
+    fs::write(&path, b"another").unwrap();
+    let error = model.read_all(None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SourceChanged, "{error}");
+    assert!(error.to_string().contains("model.pdiparams"), "{error}");
 }

@@ -1,0 +1,275 @@
+//! Many ranges at once, on several threads.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use record_file::ReadAt;
+
+use super::reader::check_within;
+use crate::io::threads;
+use crate::merge::Memory;
+use crate::{Error, ErrorKind, Result};
+
+/// How much a thread reads before it takes more: 8 MiB, which are whole huge pages.
+const LOAD: u64 = 8 << 20;
+
+/// Bytes of a huge page.
+const HUGE_PAGE: u64 = 2 << 20;
+
+/// Every range begins at a multiple of so many bytes in memory that it shares with others.
+const ALIGNMENT: u64 = 64;
+
+/// Reads ranges of what can be read by position to fresh memory, on as many threads as there are
+/// cores, unless a number is given.
+///
+/// All share one memory, in huge pages where it is large and the system has them. It is given back
+/// with the last of them.
+///
+/// ```
+/// use proto_splitter_core::tensor::read_together;
+///
+/// let file = b"....\x01\x02..\x03";
+/// let read = read_together(&[(&file, 4..6), (&file, 8..9)], None)?;
+/// assert_eq!(read, [&[1, 2][..], &[3]]);
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::InvalidMessage`] if a range goes past the end, before anything is allocated;
+/// [`ErrorKind::LimitExceeded`] if there isn't as much memory; [`ErrorKind::Io`], and what else the
+/// sources report.
+pub fn read_together(
+    ranges: &[(&dyn ReadAt, Range<u64>)],
+    threads: Option<NonZeroUsize>,
+) -> Result<Vec<Bytes>> {
+    let too_large = || Error::new(ErrorKind::LimitExceeded, "tensors that don't fit in memory");
+    let mut places = Vec::with_capacity(ranges.len());
+    let mut end = 0u64;
+    for (source, range) in ranges {
+        check_within(*source, range)?;
+        let start = end.checked_next_multiple_of(ALIGNMENT);
+        let start = start.ok_or_else(too_large)?;
+        let place = start.checked_add(range.end - range.start);
+        end = place.ok_or_else(too_large)?;
+        places.push(start..end);
+    }
+    let size = match end {
+        0..HUGE_PAGE => Some(end),
+        _ => end.checked_next_multiple_of(HUGE_PAGE),
+    };
+    let mut memory = Memory::of(size.ok_or_else(too_large)?)?;
+    let mut loads = Loads::default();
+    let (mut rest, mut position) = (memory.as_mut_slice(), 0);
+    for ((source, range), place) in ranges.iter().zip(&places) {
+        let (skip, size) = (index(place.start - position), place.end - place.start);
+        let behind = rest.split_at_mut_checked(skip).ok_or_else(too_large)?.1;
+        let split = behind.split_at_mut_checked(index(size));
+        let (buffer, behind) = split.ok_or_else(too_large)?;
+        loads.position = place.start;
+        loads.add(*source, range.start, buffer);
+        (rest, position) = (behind, place.end);
+    }
+    loads.read(threads)?;
+    let all = Bytes::from(memory);
+    let slice = |place: Range<u64>| all.slice(index(place.start)..index(place.end));
+    Ok(places.into_iter().map(slice).collect())
+}
+
+/// Fills buffers, each from an offset of what can be read by position, on as many threads as there
+/// are cores, unless a number is given. Buffers that were used before take half the time of fresh
+/// memory or less: their pages are there.
+///
+/// ```
+/// use proto_splitter_core::tensor::fill_together;
+/// use record_file::ReadAt;
+///
+/// let file: &dyn ReadAt = b"....\x01\x02..\x03";
+/// let (mut first, mut second) = ([0; 2], [0; 1]);
+/// fill_together([(file, 4, &mut first[..]), (file, 8, &mut second[..])], None)?;
+/// assert_eq!((first, second), ([1, 2], [3]));
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Io`], and what else the sources report. Then some buffers may have been filled.
+pub fn fill_together<'a>(
+    buffers: impl IntoIterator<Item = (&'a dyn ReadAt, u64, &'a mut [u8])>,
+    threads: Option<NonZeroUsize>,
+) -> Result<()> {
+    let mut loads = Loads::default();
+    for (source, at, buffer) in buffers {
+        loads.add(source, at, buffer);
+    }
+    loads.read(threads)
+}
+
+/// An offset in memory that is there.
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// A part of a buffer, and where what it is filled with begins.
+struct Part<'a> {
+    source: &'a dyn ReadAt,
+    at: u64,
+    buffer: &'a mut [u8],
+}
+
+/// What threads take one after the other. No two share a huge page of memory that has all buffers.
+#[derive(Default)]
+struct Loads<'a> {
+    all: Vec<Mutex<Vec<Part<'a>>>>,
+    last: Vec<Part<'a>>,
+    /// Bytes of all buffers so far, or where they end in the memory that has all.
+    position: u64,
+    /// Which load the last one is, of those that begin every [`LOAD`] bytes.
+    number: u64,
+}
+
+impl<'a> Loads<'a> {
+    fn add(&mut self, source: &'a dyn ReadAt, mut at: u64, mut buffer: &'a mut [u8]) {
+        while !buffer.is_empty() {
+            if self.position / LOAD != self.number {
+                self.finish();
+                self.number = self.position / LOAD;
+            }
+            let room = LOAD - self.position % LOAD;
+            let len = index(room).min(buffer.len());
+            let (first, rest) = buffer.split_at_mut(len);
+            self.last.push(Part {
+                source,
+                at,
+                buffer: first,
+            });
+            buffer = rest;
+            at += len as u64;
+            self.position += len as u64;
+        }
+    }
+
+    fn finish(&mut self) {
+        let last = std::mem::take(&mut self.last);
+        if !last.is_empty() {
+            self.all.push(Mutex::new(last));
+        }
+    }
+
+    fn read(mut self, threads: Option<NonZeroUsize>) -> Result<()> {
+        self.finish();
+        let read = |load: usize| {
+            let Some(load) = self.all.get(load) else {
+                return Ok(());
+            };
+            let mut parts = load.lock().unwrap_or_else(PoisonError::into_inner);
+            parts.iter_mut().try_for_each(|part| {
+                let read = part.source.read_exact_at(part.at, part.buffer);
+                read.map_err(|error| Error::from(error).at_offset(part.at))
+            })
+        };
+        threads::map(threads::count(threads), self.all.len(), read).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes of which each says where it is, for so long.
+    fn file(size: usize) -> Vec<u8> {
+        let number = |at: usize| at.wrapping_mul(0x9e37_79b9).to_le_bytes()[2];
+        (0..size).map(number).collect()
+    }
+
+    #[test]
+    fn ranges_of_any_size_come_in_their_order_whatever_the_threads() {
+        let load = usize::try_from(LOAD).unwrap();
+        let files = [file(3 * load + 1000), file(100)];
+        let of = |file: usize, range: Range<usize>| (file, range);
+        let tables = [
+            vec![],
+            vec![of(1, 5..5)],
+            vec![of(1, 0..100), of(1, 7..8), of(1, 100..100), of(0, 3..70)],
+            // Larger than a load, at borders of loads and around them.
+            vec![of(0, 0..3 * load + 1000)],
+            vec![of(0, 1..load), of(1, 0..1), of(0, load..2 * load + 1)],
+            (0..200).map(|k| of(0, k..k + 60_000)).collect(),
+        ];
+        for wanted in tables {
+            for threads in [None, NonZeroUsize::new(1), NonZeroUsize::new(3)] {
+                let source = |of: usize| &files[of] as &dyn ReadAt;
+                let range = |range: &Range<usize>| range.start as u64..range.end as u64;
+                let ranges: Vec<_> = wanted
+                    .iter()
+                    .map(|(file, at)| (source(*file), range(at)))
+                    .collect();
+                let read = read_together(&ranges, threads).unwrap();
+                let mut buffers: Vec<_> = wanted
+                    .iter()
+                    .map(|(_, range)| vec![0; range.len()])
+                    .collect();
+                let filled = wanted.iter().zip(&mut buffers);
+                let filled = filled.map(|((file, range), buffer)| {
+                    (source(*file), range.start as u64, &mut buffer[..])
+                });
+                fill_together(filled, threads).unwrap();
+                assert_eq!((read.len(), buffers.len()), (wanted.len(), wanted.len()));
+                for (((file, range), read), filled) in wanted.iter().zip(read).zip(buffers) {
+                    let expected = &files[*file][range.clone()];
+                    assert!(read == expected && filled == expected, "{file} {range:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_past_the_end_is_refused_before_anything_is_allocated() {
+        let bytes = file(10);
+        for range in [
+            4..11,
+            0..u64::MAX,
+            u64::MAX - 1..u64::MAX,
+            Range { start: 3, end: 2 },
+        ] {
+            let ranges: [(&dyn ReadAt, _); 2] = [(&bytes, 0..10), (&bytes, range)];
+            let error = read_together(&ranges, None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidMessage, "{error}");
+        }
+        let mut buffer = [0; 4];
+        let error = fill_together([(&bytes as _, 8, &mut buffer[..])], None).unwrap_err();
+        assert_eq!((error.kind(), error.offset()), (ErrorKind::Io, Some(8)));
+    }
+
+    /// A source that says that it has everything, and has nothing.
+    struct Boasting;
+
+    impl ReadAt for Boasting {
+        fn read_at(&self, _: u64, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("nothing is there"))
+        }
+
+        fn size(&self) -> std::io::Result<u64> {
+            Ok(u64::MAX)
+        }
+    }
+
+    #[test]
+    fn more_than_there_is_memory_for_is_an_error() {
+        for sizes in [
+            &[u64::MAX][..],
+            &[u64::MAX - 1, 70],
+            &[1 << 62],
+            &[1 << 62; 4],
+        ] {
+            let ranges: Vec<(&dyn ReadAt, _)> = sizes
+                .iter()
+                .map(|size| (&Boasting as _, 0..*size))
+                .collect();
+            let error = read_together(&ranges, None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Reading all parameters at once.
+
+use std::num::NonZeroUsize;
+
+use bytes::Bytes;
+use proto_splitter_core::tensor::{fill_together, read_together};
+use proto_splitter_core::{Error, ErrorKind, Result};
+
+use super::PaddleModel;
+
+impl PaddleModel {
+    /// Reads the data of all [`parameters`](Self::parameters), in their order, to fresh memory: on as
+    /// many threads as there are cores, unless a number is given.
+    ///
+    /// All share one memory, which is given back with the last of them. To keep some only, read each
+    /// with [`Stream::to_bytes`](crate::stream::Stream::to_bytes).
+    ///
+    /// ```
+    /// use proto_splitter_paddle::proto::framework::var_type::Type;
+    /// use proto_splitter_paddle::stream::{Layout, TensorSpec};
+    /// use proto_splitter_paddle::{PaddleModel, ParameterWriter};
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("model.pdiparams");
+    /// let mut writer = ParameterWriter::create(&path, Layout::Paddle, false)?;
+    /// for data in [[1, 2], [3, 4]] {
+    ///     writer.write(&TensorSpec::dense(Type::Uint8, [2]), &mut &data[..])?;
+    /// }
+    /// writer.finish()?;
+    ///
+    /// let model = PaddleModel::open(&path)?;
+    /// assert_eq!(model.read_all(None)?, [[1, 2].as_slice(), &[3, 4]]);
+    ///
+    /// let mut buffers = [[0; 2]; 2];
+    /// model.read_all_to(buffers.iter_mut().map(|buffer| &mut buffer[..]), None)?;
+    /// assert_eq!(buffers, [[1, 2], [3, 4]]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::LimitExceeded`]
+    /// if there isn't as much memory; [`ErrorKind::Io`].
+    pub fn read_all(&self, threads: Option<NonZeroUsize>) -> Result<Vec<Bytes>> {
+        let parameters = self.parameters();
+        let ranges =
+            parameters.map(|(file, parameter)| (file.bytes() as _, parameter.stream().data()));
+        read_together(&ranges.collect::<Vec<_>>(), threads)
+    }
+
+    /// As [`read_all`](Self::read_all), to a buffer for each parameter, with as many bytes as its data.
+    /// Where these were used before, this is the faster way.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidConfig`] if there are more or fewer buffers, or one has another size, before
+    /// anything is read; else as [`read_all`](Self::read_all). Then some may have been filled.
+    pub fn read_all_to<'a>(
+        &'a self,
+        buffers: impl IntoIterator<Item = &'a mut [u8]>,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<()> {
+        let invalid = |message: String| Error::new(ErrorKind::InvalidConfig, message);
+        let (mut parameters, mut filled) = (self.parameters(), Vec::new());
+        for buffer in buffers {
+            let Some((file, parameter)) = parameters.next() else {
+                let message = format!("more buffers than the {} parameters", filled.len());
+                return Err(invalid(message));
+            };
+            let data = parameter.stream().data();
+            let size = data.end - data.start;
+            if size != buffer.len() as u64 {
+                let message = format!("a buffer of {} bytes for {size} of data", buffer.len());
+                let name = parameter
+                    .name()
+                    .map_or_else(|| format!("tensor {}", filled.len()), str::to_owned);
+                return Err(invalid(message).at_path(name));
+            }
+            filled.push((file.bytes() as _, data.start, buffer));
+        }
+        let left = parameters.count();
+        if left > 0 {
+            let message = format!(
+                "{} buffers for {} parameters",
+                filled.len(),
+                filled.len() + left
+            );
+            return Err(invalid(message));
+        }
+        fill_together(filled, threads)
+    }
+}
