@@ -5,6 +5,7 @@
 mod conversions;
 mod descriptions;
 mod hostile;
+mod large_programs;
 mod manifest;
 mod reading;
 mod replacing;
