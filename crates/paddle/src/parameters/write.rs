@@ -1,7 +1,7 @@
 //! Writing parameter files from scratch, and appending to them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use proto_splitter_core::atomic::{AtomicFile, at_target};
@@ -94,7 +94,10 @@ impl ParameterWriter {
 }
 
 /// Appends a tensor with its data to a file in the sized layout, and says its counter. What is in
-/// the file stays as it is, also if this fails.
+/// the file stays as it is, and if this fails nothing is behind it.
+///
+/// The size in front is written last, when all else is on the disk. If the process is ended before,
+/// readers say that the tensor has no size, and at which byte the file is to be cut.
 ///
 /// # Errors
 ///
@@ -111,8 +114,7 @@ pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -
             .parameters()
             .len() as u64,
     };
-    file.seek(SeekFrom::Start(end)).map_err(failed)?;
-    let written = write_behind(&mut file, spec, data);
+    let written = write_behind(&mut file, end, spec, data);
     if let Err(error) = written {
         file.set_len(end).map_err(failed)?;
         return Err(at_target(error, path));
@@ -120,10 +122,47 @@ pub fn append(path: impl AsRef<Path>, spec: &TensorSpec, data: &mut impl Read) -
     Ok(count)
 }
 
-fn write_behind(file: &mut File, spec: &TensorSpec, data: &mut impl Read) -> Result<()> {
-    let mut sink = BufWriter::new(&mut *file);
+fn write_behind(file: &mut File, end: u64, spec: &TensorSpec, data: &mut impl Read) -> Result<()> {
+    file.seek(SeekFrom::Start(end))?;
+    let size = write_without_size(file, spec, data)?;
+    file.sync_all()?;
+    file.seek(SeekFrom::Start(end))?;
+    file.write_all(&size)?;
+    Ok(file.sync_all()?)
+}
+
+/// Writes a stream with zeros in place of the size in front, and gives that.
+fn write_without_size(file: &mut File, spec: &TensorSpec, data: &mut impl Read) -> Result<Vec<u8>> {
+    let mut sink = WithoutSize {
+        sink: BufWriter::new(file),
+        size: Vec::with_capacity(SIZE_LEN),
+    };
     write_stream(&mut sink, spec, Layout::Sized, data)?;
     sink.flush()?;
-    drop(sink);
-    Ok(file.sync_all()?)
+    Ok(sink.size)
+}
+
+/// Bytes of the size in front of a stream.
+const SIZE_LEN: usize = 8;
+
+/// Writes zeros in place of the size in front, which no stream has, and keeps it.
+struct WithoutSize<W> {
+    sink: W,
+    size: Vec<u8>,
+}
+
+impl<W: Write> Write for WithoutSize<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let missing = (SIZE_LEN - self.size.len()).min(bytes.len());
+        if missing == 0 {
+            return self.sink.write(bytes);
+        }
+        self.sink.write_all(&[0; SIZE_LEN][..missing])?;
+        self.size.extend_from_slice(&bytes[..missing]);
+        Ok(missing)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sink.flush()
+    }
 }

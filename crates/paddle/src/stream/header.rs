@@ -53,6 +53,11 @@ impl Stream {
             (Layout::ModelFormat, _) => Err(layout.no_place(kind)),
             (Layout::Sized, _) => {
                 let size = header.u64("the size of the stream")?;
+                if size == 0 {
+                    let message = "the stream has no size, as if an append was broken off; a file that \
+                                   is cut here has all before it";
+                    return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(start));
+                }
                 let inner = header.skip(size, "the stream")?;
                 let mut stream = paddle(header.within(inner.clone()), kind)?;
                 if stream.range.end != inner.end {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 #![allow(clippy::cast_possible_truncation, reason = "of small numbers")]
 
+mod appending;
 mod conversions;
 mod descriptions;
 mod hostile;

@@ -9,7 +9,7 @@ use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{
     Layout, Stream, StreamKind, TensorSpec, write_stream, write_vocabulary,
 };
-use proto_splitter_paddle::{ParameterFile, ParameterSpec, ParameterWriter, append, element_size};
+use proto_splitter_paddle::{ParameterFile, ParameterSpec, ParameterWriter, element_size};
 use record_file::ReadAt;
 
 use crate::support::fixtures;
@@ -263,53 +263,4 @@ fn a_word_that_is_not_unicode_is_found_by_verify() {
     let stream = Stream::read(&bytes, 0, StreamKind::Vocabulary, Layout::Paddle).unwrap();
     let error = stream.verify(&bytes).unwrap_err().to_string();
     assert_eq!(error, "word 0 isn't Unicode at 0x10");
-}
-
-#[test]
-fn a_counter_hops_to_any_tensor_of_a_sized_file_and_more_are_appended() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("parameters");
-    let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
-    for k in 0..3u8 {
-        let spec = TensorSpec::dense(Type::Uint8, [u64::from(k)]);
-        assert_eq!(
-            writer.write(&spec, &mut &vec![k; k.into()][..]).unwrap(),
-            u64::from(k)
-        );
-    }
-    assert!(!path.exists());
-    writer.finish().unwrap();
-    let spec = TensorSpec::dense(Type::Uint8, [2]);
-    let before = std::fs::read(&path).unwrap();
-    let error = append(&path, &spec, &mut &[1][..]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-    assert_eq!(
-        std::fs::read(&path).unwrap(),
-        before,
-        "a failed append leaves what was there"
-    );
-    assert_eq!(append(&path, &spec, &mut &[3, 3][..]).unwrap(), 3);
-    let names = ["a", "b", "c", "d"].map(|name| ParameterSpec::new(name, StreamKind::Dense));
-    let file = ParameterFile::open(&path, Some(&names), None).unwrap();
-    let mut data = [0; 2];
-    file.parameters()[3]
-        .stream()
-        .read_data(file.bytes(), &mut data)
-        .unwrap();
-    assert_eq!(data, [3, 3]);
-    assert_eq!(file.parameter("c"), Some(&file.parameters()[2]));
-    assert_eq!(std::fs::read(&path).unwrap()[..before.len()], before);
-}
-
-#[test]
-fn appending_to_another_layout_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("parameters");
-    let spec = TensorSpec::dense(Type::Uint8, [1]);
-    let mut writer = ParameterWriter::create(&path, Layout::Paddle, false).unwrap();
-    writer.write(&spec, &mut &[1][..]).unwrap();
-    writer.finish().unwrap();
-    let before = std::fs::read(&path).unwrap();
-    assert!(append(&path, &spec, &mut &[1][..]).is_err());
-    assert_eq!(std::fs::read(&path).unwrap(), before);
 }

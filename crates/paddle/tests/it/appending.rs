@@ -1,0 +1,197 @@
+//! Files in the sized layout, to which tensors are appended.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use proto_splitter_core::ErrorKind;
+use proto_splitter_paddle::proto::framework::var_type::Type;
+use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
+use proto_splitter_paddle::{ParameterFile, ParameterSpec, ParameterWriter, append};
+
+#[test]
+fn a_counter_hops_to_any_tensor_of_a_sized_file_and_more_are_appended() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parameters");
+    let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
+    for k in 0..3u8 {
+        let spec = TensorSpec::dense(Type::Uint8, [u64::from(k)]);
+        assert_eq!(
+            writer.write(&spec, &mut &vec![k; k.into()][..]).unwrap(),
+            u64::from(k)
+        );
+    }
+    assert!(!path.exists());
+    writer.finish().unwrap();
+    let spec = TensorSpec::dense(Type::Uint8, [2]);
+    let before = fs::read(&path).unwrap();
+    let error = append(&path, &spec, &mut &[1][..]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+    assert_eq!(
+        fs::read(&path).unwrap(),
+        before,
+        "a failed append leaves what was there"
+    );
+    assert_eq!(append(&path, &spec, &mut &[3, 3][..]).unwrap(), 3);
+    let names = ["a", "b", "c", "d"].map(|name| ParameterSpec::new(name, StreamKind::Dense));
+    let file = ParameterFile::open(&path, Some(&names), None).unwrap();
+    let mut data = [0; 2];
+    file.parameters()[3]
+        .stream()
+        .read_data(file.bytes(), &mut data)
+        .unwrap();
+    assert_eq!(data, [3, 3]);
+    assert_eq!(file.parameter("c"), Some(&file.parameters()[2]));
+    assert_eq!(fs::read(&path).unwrap()[..before.len()], before);
+}
+
+#[test]
+fn appending_to_another_layout_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("parameters");
+    let spec = TensorSpec::dense(Type::Uint8, [1]);
+    let mut writer = ParameterWriter::create(&path, Layout::Paddle, false).unwrap();
+    writer.write(&spec, &mut &[1][..]).unwrap();
+    writer.finish().unwrap();
+    let before = fs::read(&path).unwrap();
+    assert!(append(&path, &spec, &mut &[1][..]).is_err());
+    assert_eq!(fs::read(&path).unwrap(), before);
+}
+
+/// A file of two tensors.
+fn two(folder: &Path) -> PathBuf {
+    let path = folder.join("parameters");
+    let mut writer = ParameterWriter::create(&path, Layout::Sized, false).unwrap();
+    for k in [5, 6] {
+        let spec = TensorSpec::dense(Type::Uint8, [k]);
+        writer.write(&spec, &mut io::repeat(7)).unwrap();
+    }
+    writer.finish().unwrap();
+    path
+}
+
+/// Data that notes before every read what is in the file that it is appended to: what is there if the
+/// process is ended then.
+struct Watching<'a> {
+    path: &'a Path,
+    left: usize,
+    fails: bool,
+    seen: Vec<Vec<u8>>,
+}
+
+impl Read for Watching<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.seen.push(fs::read(self.path)?);
+        let len = buf.len().min(self.left);
+        if self.fails && len == 0 {
+            return Err(io::Error::other("the data is gone"));
+        }
+        buf[..len].fill(3);
+        self.left -= len;
+        Ok(len)
+    }
+}
+
+#[test]
+fn an_append_that_is_broken_off_at_any_time_leaves_a_file_that_says_where_to_cut_it() {
+    const SIZE: usize = 100_000;
+    let folder = tempfile::tempdir().unwrap();
+    let path = two(folder.path());
+    let before = fs::read(&path).unwrap();
+    let spec = TensorSpec::dense(Type::Uint8, [SIZE as u64]);
+    let mut data = Watching {
+        path: &path,
+        left: SIZE,
+        fails: false,
+        seen: Vec::new(),
+    };
+    assert_eq!(append(&path, &spec, &mut data).unwrap(), 2);
+    let left = folder.path().join("left");
+    let mut torn = 0;
+    for bytes in data.seen {
+        assert_eq!(bytes[..before.len()], before);
+        fs::write(&left, &bytes).unwrap();
+        if bytes.len() == before.len() {
+            continue;
+        }
+        let wanted = format!(
+            "{}: tensor 2: the stream has no size, as if an append was broken off; a file that is cut here has all before it at {:#x}",
+            left.display(),
+            before.len()
+        );
+        let error = ParameterFile::open(&left, None, Some(Layout::Sized)).unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+        let error = append(&left, &spec, &mut io::repeat(1)).unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+        assert_eq!(fs::read(&left).unwrap(), bytes, "nothing is appended to it");
+        torn += 1;
+    }
+    assert!(torn > 2, "{torn}");
+    let at = |file: &ParameterFile| file.parameters()[2].stream().data();
+    let file = ParameterFile::open(&path, None, None).unwrap();
+    assert_eq!((file.parameters().len(), at(&file).count()), (3, SIZE));
+}
+
+#[test]
+fn an_append_that_fails_midway_leaves_the_old_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = two(folder.path());
+    let before = fs::read(&path).unwrap();
+    for (size, fails, kind) in [
+        (100_001, true, ErrorKind::Io),
+        (100_001, false, ErrorKind::InvalidConfig),
+    ] {
+        let spec = TensorSpec::dense(Type::Uint8, [size]);
+        let mut data = Watching {
+            path: &path,
+            left: 100_000,
+            fails,
+            seen: Vec::new(),
+        };
+        let error = append(&path, &spec, &mut data).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(data.seen.last().unwrap().len() > before.len());
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+}
+
+#[test]
+fn nothing_is_appended_to_a_damaged_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = two(folder.path());
+    let good = fs::read(&path).unwrap();
+    let with = |at: usize, byte: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = byte;
+        bytes
+    };
+    // The first stream has its size in front, 22 bytes of header with a description of 4, and 5 of data.
+    let second = 8 + 24 + 5;
+    for (bytes, wanted) in [
+        (
+            good[..good.len() - 1].to_vec(),
+            "tensor 1: the stream has 30 bytes, and 29 are left at 0x2d",
+        ),
+        (good[..second + 3].to_vec(), "tensor 1: "),
+        ([&good[..], &[1]].concat(), "tensor 2: "),
+        (with(0, 28), "tensor 0: the data is cut"),
+        (with(8, 1), "tensor 0: the version of the stream is 1"),
+        (with(second, 200), "tensor 1: the stream has 200 bytes"),
+        (
+            with(second + 8, 9),
+            "tensor 1: the version of the stream is 9",
+        ),
+    ] {
+        fs::write(&path, &bytes).unwrap();
+        let spec = TensorSpec::dense(Type::Uint8, [1]);
+        let error = append(&path, &spec, &mut io::repeat(1))
+            .unwrap_err()
+            .to_string();
+        let front = format!("{}: {wanted}", path.display());
+        assert!(
+            error.starts_with(&front) && error.contains(" at 0x"),
+            "{error}"
+        );
+        assert_eq!(fs::read(&path).unwrap(), bytes, "{wanted}");
+    }
+}
