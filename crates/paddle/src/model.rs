@@ -295,6 +295,7 @@ fn open_separate(
         check_inside(folder, &path)?;
         Ok(path)
     };
+    let path = |spec: &ParameterSpec| path(spec).map_err(|error| spec.located(error));
     let paths = specs.iter().map(path).collect::<Result<Vec<_>>>();
     let paths = paths.map_err(|error| error.context(program.display()))?;
     let parts = FilePart::open_all(paths)?.into_iter().zip(specs);

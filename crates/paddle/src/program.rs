@@ -251,6 +251,8 @@ pub struct ParameterSpec {
     pub(crate) kind: StreamKind,
     dtype: Option<Type>,
     dims: Option<Vec<i64>>,
+    /// Where its `VarDesc` lies in the program, if that is one of these.
+    at: Option<u64>,
 }
 
 impl ParameterSpec {
@@ -262,6 +264,7 @@ impl ParameterSpec {
             kind,
             dtype: None,
             dims: None,
+            at: None,
         }
     }
 
@@ -291,7 +294,9 @@ impl ParameterSpec {
                 let other = other.map_or(number.as_str(), |kind| kind.as_str_name());
                 let message = format!("a persistable variable of type {other} is in no known file");
                 let error = Error::new(ErrorKind::UnsupportedVersion, message);
-                return Err(error.at_path(&variable.name));
+                return Err(error
+                    .at_path(&variable.name)
+                    .at_offset(variable.place.start));
             }
         };
         Ok(ParameterSpec {
@@ -299,7 +304,16 @@ impl ParameterSpec {
             kind,
             dtype: variable.dtype(),
             dims: variable.dims.clone(),
+            at: Some(variable.place.start),
         })
+    }
+
+    /// Notes in an error about its name where the program has it.
+    pub(crate) fn located(&self, error: Error) -> Error {
+        match self.at {
+            Some(at) => error.at_offset(at),
+            None => error,
+        }
     }
 
     /// Fails if a stream isn't that of this parameter. Paddle doesn't look: it takes whatever type
@@ -352,7 +366,7 @@ fn in_order(mut specs: Vec<ParameterSpec>) -> Result<Vec<ParameterSpec>> {
     match twice {
         Some(pair) => {
             let message = format!("the program has two parameters {:?}", pair[0].name);
-            Err(Error::new(ErrorKind::InvalidMessage, message))
+            Err(pair[1].located(Error::new(ErrorKind::InvalidMessage, message)))
         }
         None => Ok(specs),
     }

@@ -12,11 +12,12 @@ use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_paddle::proto::descriptor_pool;
 use proto_splitter_paddle::proto::framework::ProgramDesc;
+use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::proto::model::{Model, Parameter, ParameterFile, Tensor};
-use proto_splitter_paddle::stream::{Layout, StreamKind};
+use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
     Arrangement, MODEL, ModelSplitter, NAMES, OpenOptions, PROGRAM_DESC, PaddleModel,
-    ProgramDescSplitter, ProgramKind, WriteOptions, convert, write_model,
+    ParameterWriter, ProgramDescSplitter, ProgramKind, WriteOptions, convert, write_model,
 };
 
 use crate::support::{files, fixtures};
@@ -602,4 +603,47 @@ fn a_file_that_changed_since_it_was_opened_is_an_error() {
     fs::write(&path, bytes).unwrap();
     assert_eq!(model.rope().unwrap_err().kind(), ErrorKind::SourceChanged);
     assert_eq!(model.verify().unwrap_err().kind(), ErrorKind::SourceChanged);
+}
+
+#[test]
+fn tied_weights_are_stored_once_and_come_back() {
+    const SIZE: u64 = 64 << 10;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.pdiparams");
+    // Numbers that don't compress.
+    let noise = |seed: u32| -> Vec<u8> {
+        let mut state = seed;
+        let next = |_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        (0..SIZE).map(next).collect()
+    };
+    let (tied, other) = (noise(1), noise(2));
+    let mut writer = ParameterWriter::create(&path, Layout::Paddle, false).unwrap();
+    for (data, dims) in [
+        (&tied, [SIZE, 1]),
+        (&other, [256, SIZE / 256]),
+        (&tied, [256, SIZE / 256]),
+    ] {
+        writer
+            .write(&TensorSpec::dense(Type::Uint8, dims), &mut &data[..])
+            .unwrap();
+    }
+    writer.finish().unwrap();
+    let original = fs::read(&path).unwrap();
+    let model = PaddleModel::open(&path).unwrap();
+    let options = SplitOptions::new().max_chunk_size(1 << 10);
+    let one = ModelSplitter
+        .write_with(model.source().unwrap(), folder.path().join("m"), &options)
+        .unwrap();
+    let size = fs::metadata(&one.path).unwrap().len();
+    assert!((2 * SIZE..2 * SIZE + SIZE / 4).contains(&size), "{size}");
+    let back = folder.path().join("back");
+    write_model(&one.path, &back, &WriteOptions::new()).unwrap();
+    assert_eq!(fs::read(back.join("w.pdiparams")).unwrap(), original);
+    let apart = WriteOptions::new().arrangement(Arrangement::Combined(Layout::Sized));
+    write_model(&one.path, folder.path().join("sized"), &apart).unwrap();
+    let sized = PaddleModel::open(folder.path().join("sized/w.pdiparams")).unwrap();
+    assert_eq!(sized.read_all(None).unwrap(), [&tied[..], &other, &tied]);
 }

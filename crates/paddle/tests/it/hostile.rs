@@ -176,6 +176,59 @@ fn a_stream_that_is_cut_anywhere_is_refused_in_every_layout() {
 }
 
 #[test]
+fn a_cut_names_the_field_that_it_goes_through() {
+    let w = [ParameterSpec::new("w", StreamKind::Dense)];
+    let dense = stream(&[]);
+    let rows = {
+        let mut bytes = Vec::new();
+        let spec = TensorSpec::selected_rows(Type::Fp32, [2, 1], [0, 3], 4);
+        write_stream(&mut bytes, &spec, Layout::Paddle, &mut &[1; 8][..]).unwrap();
+        bytes
+    };
+    let table: &[(&[u8], usize, usize, &str)] = &[
+        (&dense, 0, 4, "the version of the stream"),
+        (&dense, LEVELS, 8, "the number of LoD levels"),
+        (&dense, LEVEL_SIZE, 8, "the size of LoD level 0"),
+        (&dense, 20, 16, "LoD level 0"),
+        (&dense, INNER, 4, "the version of the tensor"),
+        (&dense, DESC_SIZE, 4, "the size of the tensor's description"),
+        (&dense, DESC, 4, "the tensor's description"),
+        (&dense, 48, 8, "the data"),
+        (&rows, 0, 4, "the version of the stream"),
+        (&rows, 4, 8, "the number of rows"),
+        (&rows, 12, 16, "the row numbers"),
+        (&rows, 28, 8, "the height"),
+        (&rows, 36, 4, "the version of the tensor"),
+        (&rows, 40, 4, "the size of the tensor's description"),
+        (&rows, 44, 6, "the tensor's description"),
+        (&rows, 50, 8, "the data"),
+    ];
+    let kinds = [
+        (&dense, StreamKind::Dense),
+        (&rows, StreamKind::SelectedRows),
+    ];
+    for (bytes, at, size, what) in table {
+        let (_, kind) = kinds.iter().find(|(of, _)| of == bytes).unwrap();
+        let specs = [ParameterSpec::new("w", *kind)];
+        for left in 0..*size {
+            if at + left == 0 {
+                continue;
+            }
+            let error = open(&bytes[..at + left], &specs, Some(Layout::Paddle));
+            let wanted = format!("w: {what} is cut: {left} of {size} bytes are left at {at:#x}");
+            assert_eq!(error, wanted);
+        }
+    }
+    for bytes in [dense, rows] {
+        assert!(bytes.len() == 56 || bytes.len() == 58);
+    }
+    assert_eq!(
+        open(&[], &w, Some(Layout::Paddle)),
+        "w: the file ends after 0 of 1 parameters at 0x0"
+    );
+}
+
+#[test]
 fn a_size_in_front_that_is_not_that_of_the_stream_is_refused() {
     let w = [ParameterSpec::new("w", StreamKind::Dense)];
     let sized = |size: u64| [&size.to_le_bytes()[..], &stream(&[])].concat();
@@ -191,6 +244,10 @@ fn a_size_in_front_that_is_not_that_of_the_stream_is_refused() {
     assert_eq!(
         open(&sized(u64::MAX), &w, Some(Layout::Sized)),
         "w: the stream has 18446744073709551615 bytes, and 56 are left at 0x8"
+    );
+    assert_eq!(
+        open(&sized(0), &w, Some(Layout::Sized)),
+        "w: the stream has no size, as if an append was broken off; a file that is cut here has all before it at 0x0"
     );
 }
 
@@ -252,6 +309,32 @@ fn lod_and_rows_that_make_no_sense_are_found_by_verify() {
         let file = ParameterFile::open(&path, Some(&specs), None).unwrap();
         let error = file.verify().unwrap_err().to_string();
         assert!(error.ends_with(wanted), "{error}");
+    }
+}
+
+#[test]
+fn rows_that_the_matrix_does_not_have_are_found_by_verify() {
+    for (rows, height, wanted) in [
+        (vec![0, 4], 4, "row 1 is number 4 of 4 at 0x14"),
+        (
+            vec![i64::MAX, 0],
+            4,
+            "row 0 is number 9223372036854775807 of 4 at 0xc",
+        ),
+        (vec![-1, 0], 4, "row 0 is number -1 of 4 at 0xc"),
+        (vec![0, 1], 0, "row 0 is number 0 of 0 at 0xc"),
+        (vec![0, 1], -1, "row 0 is number 0 of -1 at 0xc"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p");
+        let mut bytes = Vec::new();
+        let spec = TensorSpec::selected_rows(Type::Uint8, [2, 1], rows, height);
+        write_stream(&mut bytes, &spec, Layout::Paddle, &mut &[1; 2][..]).unwrap();
+        fs::write(&path, bytes).unwrap();
+        let specs = [ParameterSpec::new("sr", StreamKind::SelectedRows)];
+        let file = ParameterFile::open(&path, Some(&specs), None).unwrap();
+        let error = file.verify().unwrap_err().to_string();
+        assert_eq!(error, format!("{}: sr: {wanted}", path.display()));
     }
 }
 
@@ -344,10 +427,11 @@ fn two_parameters_of_one_name_in_two_blocks_are_refused() {
         [0, 1]
     );
     let error = proto_splitter_paddle::parameters(&variables).unwrap_err();
-    assert!(
-        error.to_string().contains("two parameters \"w\""),
-        "{error}"
+    let wanted = format!(
+        "the program has two parameters \"w\" at {:#x}",
+        variables[1].place.start
     );
+    assert_eq!(error.to_string(), wanted);
 }
 
 #[test]
@@ -361,6 +445,11 @@ fn a_name_that_leads_outside_the_folder_is_refused() {
         fs::write(&path, program(&[name])).unwrap();
         let error = PaddleModel::open(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidPath, "{name}: {error}");
+        let wanted = format!(
+            "{}: the name {name:?} can't be that of a file: it would lead outside its folder at 0x",
+            path.display()
+        );
+        assert!(error.to_string().starts_with(&wanted), "{error}");
     }
     #[cfg(unix)]
     {

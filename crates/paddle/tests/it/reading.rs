@@ -145,7 +145,7 @@ fn kinds_of_the_documents_and_of_newer_versions_are_listed() {
     let error = parameters(&[of(16)]).unwrap_err().to_string();
     assert_eq!(
         error,
-        "c: a persistable variable of type CHANNEL is in no known file"
+        "c: a persistable variable of type CHANNEL is in no known file at 0x4"
     );
     assert!(parameters(&[of(17)]).unwrap().is_empty());
 }
