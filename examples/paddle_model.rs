@@ -2,10 +2,10 @@
 //! again from that, and compares them.
 //!
 //! Needs 8 GiB of disk in the folder for temporary files, or in the one that is given. With a number, the model has so many
-//! MiB.
+//! MiB, at least 1, and all takes three times as much disk.
 //!
 //! ```text
-//! cargo run --release --example paddle_model [FOLDER [MIB]]
+//! cargo run --release --example paddle_model -- [FOLDER] [MIB]
 //! ```
 #![allow(clippy::print_stdout, reason = "a program")]
 
@@ -30,13 +30,27 @@ const COLUMNS: u64 = 1 << 12;
 /// How many matrices there are.
 const LAYERS: u64 = 10;
 
+/// How large they are together, in MiB, unless that is said.
+const MIB: u64 = 2560;
+
+/// The most that is made, 1 TiB.
+const MOST_MIB: u64 = 1 << 20;
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let folder = match args.next() {
+    let (mut folder, mut mib) = (None, MIB);
+    for arg in std::env::args().skip(1) {
+        match arg.parse() {
+            Ok(number) => mib = number,
+            Err(_) => folder = Some(arg),
+        }
+    }
+    if !(1..=MOST_MIB).contains(&mib) {
+        return Err(format!("{mib} MiB: from 1 to {MOST_MIB} are made").into());
+    }
+    let folder = match folder {
         Some(folder) => tempfile::tempdir_in(folder)?,
         None => tempfile::tempdir()?,
     };
-    let mib: u64 = args.next().map_or(Ok(2560), |mib| mib.parse())?;
     let original = folder.path().join("original");
     fs::create_dir(&original)?;
     timed("made", || {
