@@ -10,6 +10,7 @@ mod entries;
 mod errors;
 mod format;
 mod hostile;
+mod memory;
 mod properties;
 mod reads;
 mod schema;

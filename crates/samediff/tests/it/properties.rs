@@ -1,28 +1,24 @@
 //! Any edits of any model lead where a model in memory says.
 
-use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::Path;
 
 use proptest::prelude::*;
 use proto_splitter_samediff::{
     Array, ArrayInfo, ByteOrder, CheckOptions, Compression, DType, Draft, Graph, Model, Order,
-    TagContent, VarType, Variable, WriteOptions,
+    TagContent, VarType, Variable, WriteOptions, Written,
 };
+use zip::write::SimpleFileOptions;
 
-use crate::support::values;
-
-/// A tag: its values by name, as bytes of a vector, and the states of its variables.
-#[derive(Clone, Debug, PartialEq)]
-struct Memory {
-    name: String,
-    values: BTreeMap<String, Vec<u8>>,
-    states: BTreeMap<String, Vec<Vec<u8>>>,
-}
+use crate::entries::file_of;
+use crate::memory::{Given, Memory, Snapshot, Value};
+use crate::support::{entries, values};
 
 #[derive(Clone, Debug)]
 enum Edit {
-    Add(BTreeMap<String, Vec<u8>>, BTreeMap<String, Vec<Vec<u8>>>),
-    AddLike(usize, Vec<u8>),
+    Add(Given),
+    AddLike(usize, usize, u8),
     Extract(usize),
     Drop(usize),
     Rename(usize),
@@ -31,102 +27,121 @@ enum Edit {
     Deduplicate,
     CollectGarbage,
     Save(Compression),
+    /// Saves, and adds a file that nothing refers to.
+    Stray(usize, Value),
 }
 
-fn bytes() -> impl Strategy<Value = Vec<u8>> {
-    // Few, so that many are the same.
-    prop_oneof![
+fn value() -> impl Strategy<Value = Value> {
+    // Few, so that many are the same; some differ in type only.
+    let bytes = prop_oneof![
         (0_u8..3, 1_usize..4).prop_map(|(value, len)| vec![value; len]),
         prop::collection::vec(any::<u8>(), 0..300),
-    ]
+    ];
+    let dtype = prop::sample::select(vec![DType::UInt8, DType::UInt8, DType::Int8]);
+    (dtype, bytes).prop_map(|(dtype, bytes)| Value { dtype, bytes })
 }
 
 fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["w", "layer/b:0", "äß", "x*&", "7"]).prop_map(str::to_owned)
 }
 
+fn given() -> impl Strategy<Value = Given> {
+    let states = prop::collection::vec(value(), 1..3);
+    let arguments = (
+        prop::collection::vec(any::<i64>(), 0..4),
+        prop::collection::vec(-1e300..1e300, 0..4),
+        prop::collection::vec(any::<bool>(), 0..4),
+        prop::collection::vec(prop::sample::select(DType::ALL.to_vec()), 0..4),
+    );
+    let all = (
+        prop::collection::btree_map(name(), (value(), any::<bool>()), 0..4),
+        prop::collection::btree_map(name(), states, 0..3),
+        prop::option::of(prop::collection::vec(any::<u8>(), 0..40)),
+        arguments,
+    );
+    all.prop_map(|(parameters, states, config, arguments)| Given {
+        parameters,
+        states,
+        config,
+        i_args: arguments.0,
+        t_args: arguments.1,
+        b_args: arguments.2,
+        d_args: arguments.3,
+    })
+}
+
 fn edit() -> impl Strategy<Value = Edit> {
-    let states = prop::collection::vec(bytes(), 1..3);
     let compression = prop::sample::select(vec![
         Compression::Keep,
         Compression::Stored,
         Compression::Deflated,
     ]);
+    let any_name =
+        prop_oneof![4 => name(), 1 => Just("in".to_owned()), 1 => Just("out".to_owned())];
     prop_oneof![
-        4 => (
-            prop::collection::btree_map(name(), bytes(), 0..4),
-            prop::collection::btree_map(name(), states, 0..3),
-        )
-            .prop_map(|(values, states)| Edit::Add(values, states)),
-        2 => (any::<usize>(), bytes()).prop_map(|(tag, bytes)| Edit::AddLike(tag, bytes)),
+        4 => given().prop_map(Edit::Add),
+        2 => (any::<usize>(), any::<usize>(), 0_u8..3)
+            .prop_map(|(tag, which, change)| Edit::AddLike(tag, which, change)),
         1 => any::<usize>().prop_map(Edit::Extract),
         2 => any::<usize>().prop_map(Edit::Drop),
         2 => any::<usize>().prop_map(Edit::Rename),
-        2 => (any::<usize>(), name()).prop_map(|(tag, name)| Edit::RenameVariable(tag, name)),
+        2 => (any::<usize>(), any_name).prop_map(|(tag, name)| Edit::RenameVariable(tag, name)),
         1 => Just(Edit::Merge),
         1 => Just(Edit::Deduplicate),
         1 => Just(Edit::CollectGarbage),
         3 => compression.prop_map(Edit::Save),
+        1 => (any::<usize>(), value()).prop_map(|(tag, value)| Edit::Stray(tag, value)),
     ]
 }
 
-fn array(bytes: &[u8]) -> Array {
-    let info = ArrayInfo::new(DType::UInt8, [bytes.len() as u64]).unwrap();
-    Array::from_bytes(info, bytes.to_vec()).unwrap()
+/// Writes a draft, checks the file, and compares all of it with what is in memory.
+fn save(
+    draft: &Draft,
+    memory: &mut Memory,
+    path: &Path,
+    compression: Compression,
+) -> Result<Model, TestCaseError> {
+    let options = WriteOptions::new().compression(compression);
+    let written = draft.write(path, &options).unwrap();
+    let shared = memory.settle();
+    let model = checked(path);
+    let found = Snapshot::of(&model, arrays_in(path));
+    prop_assert_eq!(found, memory.snapshot());
+    let Written {
+        arrays,
+        shared: found,
+        ..
+    } = written;
+    prop_assert_eq!((arrays, found), (arrays_in(path) as u64, shared as u64));
+    Ok(model)
 }
 
-fn content(memory: &Memory) -> TagContent {
-    let mut graph = Graph::default();
-    for name in memory.values.keys() {
-        let variable = Variable::new(name, VarType::Variable, DType::UInt8, [-1]);
-        graph.variables.push(variable);
-    }
-    let mut content = TagContent::new(graph);
-    for (name, bytes) in &memory.values {
-        content = content.parameter(name, array(bytes));
-    }
-    for (name, states) in &memory.states {
-        let states: Vec<Array> = states.iter().map(|bytes| array(bytes)).collect();
-        content = content.updater_states(name, states);
-    }
-    content
-}
-
-/// What a model has, read anew.
-fn read(model: &Model) -> Vec<Memory> {
-    let tags = model.tags().map(|tag| {
-        let parameters = tag.parameters().unwrap();
-        let value = |(name, files): (&str, &[_])| {
-            (
-                name.to_owned(),
-                values(&parameters.open(&files[0]).unwrap()),
-            )
-        };
-        let states = tag.updater_states().unwrap();
-        let all = |(name, files): (&str, &[_])| {
-            let each = files.iter().map(|file| values(&states.open(file).unwrap()));
-            (name.to_owned(), each.collect())
-        };
-        Memory {
-            name: tag.name().to_string(),
-            values: parameters.iter().map(value).collect(),
-            states: states.iter().map(all).collect(),
-        }
-    });
-    tags.collect()
-}
-
-fn save(draft: &Draft, path: &Path, compression: Compression) -> Model {
-    draft
-        .write(path, &WriteOptions::new().compression(compression))
-        .unwrap();
+fn checked(path: &Path) -> Model {
     let model = Model::open(path).unwrap();
+    let report = model.check(&CheckOptions::new()).unwrap();
+    report.into_result().unwrap();
     model
-        .check(&CheckOptions::new())
-        .unwrap()
-        .into_result()
+}
+
+/// How many entries are files of arrays.
+fn arrays_in(path: &Path) -> usize {
+    let all = entries(path);
+    let arrays = all.iter().filter(|name| name.split('/').count() == 3);
+    arrays.count()
+}
+
+/// Adds a file of an array to an archive.
+fn append(path: &Path, entry: &str, value: &Value) {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
         .unwrap();
-    model
+    let mut archive = zip::ZipWriter::new_append(file).unwrap();
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    archive.start_file(entry, stored).unwrap();
+    archive.write_all(&file_of(value.array())).unwrap();
+    archive.finish().unwrap();
 }
 
 proptest! {
@@ -134,87 +149,87 @@ proptest! {
 
     #[test]
     fn edits_in_any_order_lead_where_a_model_in_memory_says(
-        edits in prop::collection::vec(edit(), 1..14)
+        edits in prop::collection::vec(edit(), 1..16)
     ) {
         let folder = tempfile::tempdir().unwrap();
-        let (mut draft, mut memory) = (Draft::new(), Vec::<Memory>::new());
+        let (mut draft, mut memory) = (Draft::new(), Memory::default());
         for (number, edit) in edits.into_iter().enumerate() {
-            let count = memory.len();
+            let count = memory.tags.len();
             let fresh = format!("Tag-{number}");
+            let path = folder.path().join(format!("{number}.zip"));
             match edit {
-                Edit::Add(values, states) => {
-                    let tag = Memory { name: fresh.clone(), values, states };
-                    draft.add_tag(fresh.parse().unwrap(), content(&tag)).unwrap();
-                    memory.push(tag);
+                Edit::Add(given) => {
+                    draft.add_tag(fresh.parse().unwrap(), given.content()).unwrap();
+                    memory.add(&fresh, &given);
                 }
                 _ if count == 0 => {}
-                Edit::AddLike(tag, bytes) => {
-                    let mut like = memory[tag % count].clone();
-                    let base = std::mem::replace(&mut like.name, fresh.clone());
-                    let mut changed = Vec::new();
-                    if let Some((name, value)) = like.values.iter_mut().next()
-                        && value.len() == bytes.len()
-                    {
-                        *value = bytes;
-                        changed.push((name.clone(), array(value)));
-                    }
+                Edit::AddLike(tag, which, change) => {
+                    let base = memory.tags[tag % count].name.clone();
+                    let changed = memory.add_like(tag % count, &fresh, which, change);
+                    let changed = changed.map(|(name, value)| (name, value.array()));
                     draft.add_tag_like(fresh.parse().unwrap(), &base, changed).unwrap();
-                    memory.push(like);
                 }
                 Edit::Extract(tag) => {
-                    let tag = memory.swap_remove(tag % count);
-                    draft.extract_tag(&tag.name.to_lowercase()).unwrap();
-                    memory = vec![tag];
+                    let name = memory.tags[tag % count].name.to_lowercase();
+                    draft.extract_tag(&name).unwrap();
+                    memory.extract(tag % count);
                 }
                 Edit::Drop(tag) => {
-                    let name = memory[tag % count].name.clone();
+                    let name = memory.tags[tag % count].name.clone();
                     prop_assert_eq!(draft.drop_tag(&name).is_ok(), count > 1);
                     if count > 1 {
-                        memory.remove(tag % count);
+                        memory.tags.remove(tag % count);
                     }
                 }
                 Edit::Rename(tag) => {
-                    let tag = &mut memory[tag % count];
+                    let tag = &mut memory.tags[tag % count];
                     draft.rename_tag(&tag.name, fresh.parse().unwrap()).unwrap();
                     tag.name = fresh;
                 }
                 Edit::RenameVariable(tag, name) => {
-                    let Memory { name: tag, values, states } = &mut memory[tag % count];
                     let to = format!("v{number}");
-                    let renamed = draft.rename_variable(tag, &name, &to);
-                    prop_assert_eq!(renamed.is_ok(), values.contains_key(&name));
-                    if let Some(value) = values.remove(&name) {
-                        values.insert(to.clone(), value);
-                        if let Some(all) = states.remove(&name) {
-                            states.insert(to, all);
-                        }
-                    }
+                    let tag_name = memory.tags[tag % count].name.clone();
+                    let renamed = draft.rename_variable(&tag_name, &name, &to);
+                    let known = memory.rename_variable(tag % count, &name, &to);
+                    prop_assert_eq!(renamed.is_ok(), known);
                 }
                 Edit::Merge => {
                     let mut other = draft.clone();
                     prop_assert!(draft.merge(other.clone()).is_err());
                     let mut more = memory.clone();
-                    for (index, tag) in more.iter_mut().enumerate() {
+                    for (index, tag) in more.tags.iter_mut().enumerate() {
                         let name = format!("{fresh}.{index}");
                         other.rename_tag(&tag.name, name.parse().unwrap()).unwrap();
                         tag.name = name;
                     }
                     draft.merge(other).unwrap();
-                    memory.append(&mut more);
+                    memory.merge(more);
                 }
-                Edit::Deduplicate => draft.deduplicate().unwrap(),
-                Edit::CollectGarbage => draft.collect_garbage(),
+                Edit::Deduplicate => {
+                    draft.deduplicate().unwrap();
+                    memory.deduplicate();
+                }
+                Edit::CollectGarbage => {
+                    draft.collect_garbage();
+                    memory.collect_garbage();
+                }
                 Edit::Save(compression) => {
-                    let path = folder.path().join(format!("{number}.zip"));
-                    let model = save(&draft, &path, compression);
-                    prop_assert_eq!(read(&model), memory.clone());
+                    let model = save(&draft, &mut memory, &path, compression)?;
                     draft = Draft::open(&model).unwrap();
                 }
+                Edit::Stray(tag, value) => {
+                    save(&draft, &mut memory, &path, Compression::Keep)?;
+                    let entry = format!("{}/params/{}.fb", memory.tags[tag % count].name, 1000 + number);
+                    append(&path, &entry, &value);
+                    memory.add_stray(tag % count, value);
+                    draft = Draft::open(&checked(&path)).unwrap();
+                }
             }
+            let tags = draft.tags().map(|tag| tag.as_str());
+            prop_assert!(tags.eq(memory.tags.iter().map(|tag| &*tag.name)));
         }
-        if !memory.is_empty() {
-            let model = save(&draft, &folder.path().join("last.zip"), Compression::Keep);
-            prop_assert_eq!(read(&model), memory);
+        if !memory.tags.is_empty() {
+            save(&draft, &mut memory, &folder.path().join("last.zip"), Compression::Keep)?;
         }
     }
 
@@ -240,7 +255,9 @@ proptest! {
         let mut draft = Draft::new();
         draft.add_tag("t".parse().unwrap(), content).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let model = save(&draft, &folder.path().join("x.zip"), Compression::Keep);
+        let path = folder.path().join("x.zip");
+        draft.write(&path, &WriteOptions::new()).unwrap();
+        let model = checked(&path);
         let read = model.default_tag().parameter("x").unwrap();
         prop_assert_eq!(read.info().byte_order(), ByteOrder::Little);
         prop_assert_eq!(values(&read), values(&original));
