@@ -4,18 +4,21 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Instant;
 
 use proto_splitter::record_file::ReadAt;
 use proto_splitter_samediff::{
-    Array, ArrayInfo, DType, Draft, Graph, Model, ModelOptions, TagContent, VarType, Variable,
-    WriteOptions, write_safetensors,
+    Array, ArrayInfo, DType, Draft, Graph, Model, ModelOptions, Order, TagContent, VarType,
+    Variable, WriteOptions, write_safetensors,
 };
+use proto_splitter_testkit::memory::watch;
 use proto_splitter_testkit::scratch::{scale, scratch_folder};
 use proto_splitter_testkit::sources::Watched;
 use proto_splitter_testkit::turns::{Contestant, in_turns};
@@ -28,18 +31,31 @@ const PARAMETERS: u64 = 12;
 const PARAMETER: u64 = 256 << 20;
 const ENTRIES: u64 = 100_000;
 
-/// The most that writing and reading large parameters may take of the heap.
-const MOST_MIB: f32 = 64.0;
+/// The most anonymous memory that writing and reading large parameters may take.
+const MOST_MEMORY: u64 = 64 << 20;
 
-#[global_allocator]
-static MEMORY: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
+/// The most seconds that opening the file of many entries may take.
+const MOST_TO_OPEN: f64 = 0.2;
 
 fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().collect();
+    if let Some(at) = args.iter().position(|arg| arg == "--child") {
+        return child(&args[at + 1..]);
+    }
     let scale = scale(QUICK);
     let folder = scratch_folder()?;
     large(folder.path(), PARAMETER / scale)?;
     println!();
     many(folder.path(), ENTRIES / scale)
+}
+
+/// One piece of work as a process of its own, to have its memory watched.
+fn child(args: &[String]) -> Outcome<()> {
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["write", data, model, len, ..] => write_model(data.as_ref(), model.as_ref(), len.parse()?),
+        ["read", model, copy, ..] => read_model(model.as_ref(), copy.as_ref()),
+        _ => Err("what is the child to do?".into()),
+    }
 }
 
 fn name(number: u64) -> String {
@@ -69,6 +85,36 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
     }))
 }
 
+/// A tag whose parameters are parts of a file. The one of the number `other` has the values of the
+/// next one.
+fn parts_of(source: &Arc<dyn ReadAt>, len: u64, other: Option<u64>) -> Outcome<TagContent> {
+    content(PARAMETERS, |number| {
+        let info = ArrayInfo::new(DType::Float, [len / 4])?;
+        let part = if other == Some(number) {
+            number + 1
+        } else {
+            number
+        };
+        let source = Arc::clone(source);
+        Ok(Array::from_source(info, source, part * len, len)?)
+    })
+}
+
+fn write_model(data: &Path, model: &Path, len: u64) -> Outcome<()> {
+    let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
+    let mut draft = Draft::new();
+    draft.add_tag("only".parse()?, parts_of(&source, len, None)?)?;
+    draft.write(model, &WriteOptions::new().force(true))?;
+    Ok(())
+}
+
+fn read_model(model: &Path, copy: &Path) -> Outcome<()> {
+    let opened = Model::open(model)?;
+    let options = WriteOptions::new().force(true);
+    write_safetensors(&opened.default_tag(), copy, &options)?;
+    Ok(())
+}
+
 /// Writing and reading large parameters, beside `cp`, `sync` and `mv` of as many bytes.
 fn large(folder: &Path, len: u64) -> Outcome<()> {
     let data = folder.join("data");
@@ -79,32 +125,10 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
         out.write_all(&word.to_le_bytes())?;
     }
     out.flush()?;
-    let source: Arc<dyn ReadAt> = Arc::new(File::open(&data)?);
-    let content = content(PARAMETERS, |number| {
-        let info = ArrayInfo::new(DType::Float, [len / 4])?;
-        Ok(Array::from_source(
-            info,
-            Arc::clone(&source),
-            number * len,
-            len,
-        )?)
-    })?;
     let (model, copy) = (folder.join("model.zip"), folder.join("copy"));
-    let mut draft = Draft::new();
-    draft.add_tag("only".parse()?, content)?;
-    let write = || -> Outcome<()> {
-        draft.write(&model, &WriteOptions::new().force(true))?;
-        Ok(())
-    };
-    write()?;
+    write_model(&data, &model, len)?;
     // All three put a new file in the place of an old one, since writers of models do.
     let fresh = folder.join("fresh");
-    let read = || -> Outcome<()> {
-        let opened = Model::open(&model)?;
-        let options = WriteOptions::new().force(true);
-        write_safetensors(&opened.default_tag(), &copy, &options)?;
-        Ok(())
-    };
     let cp = || -> Outcome<()> {
         let script = "cp --reflink=never \"$0\" \"$1\" && sync \"$1\" && mv \"$1\" \"$2\"";
         let done = Command::new("sh")
@@ -116,36 +140,123 @@ fn large(folder: &Path, len: u64) -> Outcome<()> {
             .ok_or_else(|| "cp failed".into())
     };
     cp()?;
-    MEMORY.reset_peak_usage();
     let mut turns = [
         Contestant::new("cp, sync and mv", cp),
-        Contestant::new("write a model", write),
-        Contestant::new("read all parameters to a safetensors file", read),
+        Contestant::new("write a model", || write_model(&data, &model, len)),
+        Contestant::new("read all parameters to a safetensors file", || {
+            read_model(&model, &copy)
+        }),
     ];
     let times = in_turns(ROUNDS, &mut turns)?;
-    let peak = MEMORY.peak_usage_as_mb();
+    let [data_arg, model_arg, copy_arg] = [&data, &model, &copy].map(|path| path.as_os_str());
+    let len_arg = len.to_string();
+    let memory = [
+        memory_of(&["write".as_ref(), data_arg, model_arg, len_arg.as_ref()])?,
+        memory_of(&["read".as_ref(), model_arg, copy_arg])?,
+    ];
     println!(
-        "{} MiB of parameters; peak of the heap {peak:.1} MiB",
-        (PARAMETERS * len) >> 20,
+        "| {} MiB of parameters | best s | median s | of cp's best | anonymous MiB |",
+        (PARAMETERS * len) >> 20
     );
-    if peak > MOST_MIB {
-        return Err(format!("more than {MOST_MIB} MiB of heap").into());
-    }
-    println!("| work | best s | median s | of cp's best |");
-    println!("| --- | --- | --- | --- |");
-    for time in &times {
+    println!("| --- | --- | --- | --- | --- |");
+    let memory = [None].into_iter().chain(memory.map(Some));
+    for (time, memory) in times.iter().zip(memory) {
         let ratio = time.best() / times[0].best();
+        let (best, median) = (time.best(), time.median());
+        let memory = memory.map_or(String::new(), |bytes| {
+            format!("{:.1}", bytes as f64 / f64::from(1 << 20))
+        });
         println!(
-            "| {} | {:.2} | {:.2} | {ratio:.2} |",
-            time.name,
-            time.best(),
-            time.median()
+            "| {} | {best:.2} | {median:.2} | {ratio:.2} | {memory} |",
+            time.name
         );
     }
     check_last(&model, &data)?;
-    std::fs::remove_file(&data)?;
     std::fs::remove_file(&copy)?;
+    println!();
+    checkpoint(&data, &model, len)?;
+    println!();
+    in_another_order(&data, len)?;
+    std::fs::remove_file(&data)?;
     std::fs::remove_file(&model)?;
+    Ok(())
+}
+
+/// How much anonymous memory this program takes for a piece of work. Fails if it is too much.
+fn memory_of(args: &[&OsStr]) -> Outcome<u64> {
+    let mut command = Command::new(std::env::current_exe()?);
+    let (status, peak) = watch(command.arg("--child").args(args))?;
+    if !status.success() {
+        return Err(format!("{args:?}: {status}").into());
+    }
+    if peak.anonymous > MOST_MEMORY {
+        let found = peak.anonymous;
+        return Err(format!("{args:?}: {found} bytes of memory, more than {MOST_MEMORY}").into());
+    }
+    Ok(peak.anonymous)
+}
+
+/// Adding a checkpoint that shares all but one parameter. Fails if a shared one is read twice.
+fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
+    let both = model.with_file_name("both.zip");
+    let (all, slack) = (PARAMETERS * len, 1 << 20);
+    let start = Instant::now();
+    let (base, of_base) = Watched::new(File::open(model)?);
+    let (new, of_new) = Watched::new(File::open(data)?);
+    let base = Model::from_source(Arc::new(base), &ModelOptions::new())?;
+    let new: Arc<dyn ReadAt> = Arc::new(new);
+    let mut draft = Draft::open(&base)?;
+    draft.add_tag("next".parse()?, parts_of(&new, len, Some(3))?)?;
+    let written = draft.write(&both, &WriteOptions::new().force(true))?;
+    let took = start.elapsed().as_secs_f64();
+    if (written.arrays, written.shared) != (PARAMETERS + 1, PARAMETERS - 1) {
+        return Err(format!("other arrays are shared: {written:?}").into());
+    }
+    println!("| a checkpoint that shares all but one parameter | MiB read | of those there are |");
+    println!("| --- | --- | --- |");
+    for (name, reads, most) in [
+        ("of the older one", of_base, all + slack),
+        // The one that differs is read for its file, and up to the difference before.
+        ("of the new one", of_new, all + slack),
+    ] {
+        let read: u64 = reads
+            .take()
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum();
+        println!("| {name} | {} | {} |", read >> 20, all >> 20);
+        if read > most {
+            return Err(format!("{name}, {read} bytes were read, more than {most}").into());
+        }
+    }
+    println!("\nit took {took:.2} s for {} MiB", written.size >> 20);
+    Ok(std::fs::remove_file(&both)?)
+}
+
+/// Reading a wide array that is stored column by column, beside one that isn't.
+fn in_another_order(data: &Path, len: u64) -> Outcome<()> {
+    let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
+    let array = |order| -> Outcome<Array> {
+        let info = ArrayInfo::new(DType::Float, [1024, len / 4096])?.with_order(order);
+        Ok(Array::from_source(info, Arc::clone(&source), 0, len)?)
+    };
+    let read = |order| {
+        let array = array(order)?;
+        Ok(std::io::copy(&mut array.values()?, &mut std::io::sink())?)
+    };
+    let mut turns = [
+        Contestant::new("row by row", || read(Order::C)),
+        Contestant::new("column by column", || read(Order::F)),
+    ];
+    println!(
+        "| a wide array of {} MiB is read | best s | median s |",
+        len >> 20
+    );
+    println!("| --- | --- | --- |");
+    for time in in_turns(ROUNDS, &mut turns)? {
+        let (best, median) = (time.best(), time.median());
+        println!("| {} | {best:.2} | {median:.2} |", time.name);
+    }
     Ok(())
 }
 
@@ -192,13 +303,17 @@ fn many(folder: &Path, count: u64) -> Outcome<()> {
     println!("{count} entries of arrays");
     println!("| work | best ms | median ms |");
     println!("| --- | --- | --- |");
-    for time in in_turns(ROUNDS, &mut turns)? {
+    let times = in_turns(ROUNDS, &mut turns)?;
+    for time in &times {
         println!(
             "| {} | {:.1} | {:.1} |",
             time.name,
             time.best() * 1e3,
             time.median() * 1e3
         );
+    }
+    if times[0].best() > MOST_TO_OPEN {
+        return Err(format!("opening takes more than {MOST_TO_OPEN} s").into());
     }
     let (source, reads) = Watched::new(File::open(&path)?);
     let model = Model::from_source(Arc::new(source), &ModelOptions::new())?;

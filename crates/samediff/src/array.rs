@@ -1,9 +1,10 @@
 //! Arrays: their shape, where their bytes are, and the file that holds one.
 
 mod flat;
-mod order;
 mod shape;
 mod strings;
+mod swapped;
+mod transposed;
 
 pub use flat::{Array, Elements};
 pub use shape::{ArrayInfo, ByteOrder, Order};

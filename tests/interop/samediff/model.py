@@ -12,8 +12,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent / "generated"))
 
 from flat_graph import FlatArray as ClassicArray  # noqa: E402
-from flat_graph import FlatGraph, FlatNode, FlatVariable, IntPair  # noqa: E402
-from samediff import FlatArray, Graph, Operation, Variable  # noqa: E402
+from flat_graph import FlatGraph, FlatVariable, IntPair, UpdaterState  # noqa: E402
+from samediff import FlatArray, Graph, Operation, TrainingConfig, Variable  # noqa: E402
 
 # Number, NumPy's type, the type's bits in shape information. bfloat16 is looked at as its bits.
 DTYPES = {
@@ -112,8 +112,48 @@ def array_file(dtype, shape, data, **how):
     return bytes(builder.Output())
 
 
+def write_operation(builder, name, op, op_type, op_num, inputs, outputs, i_args, t_args, b_args, d_args):
+    """The arguments are (name, value) pairs, those of types with the numbers of the types."""
+    name, op = builder.CreateString(name), builder.CreateString(op)
+    o = Operation
+    fields = []
+
+    def add_texts(start, field, texts):
+        offsets = [builder.CreateString(text) for text in texts]
+        fields.append((field, vector(builder, start, offsets, builder.PrependUOffsetTRelative)))
+
+    add_texts(o.OperationStartInputsVector, o.OperationAddInputs, inputs)
+    add_texts(o.OperationStartOutputsVector, o.OperationAddOutputs, outputs)
+    for pairs, start_names, add_names, start, add, append in (
+        (i_args, o.OperationStartIArgNamesVector, o.OperationAddIArgNames,
+         o.OperationStartIArgsVector, o.OperationAddIArgs, builder.PrependInt64),
+        (t_args, o.OperationStartTArgNamesVector, o.OperationAddTArgNames,
+         o.OperationStartTArgsVector, o.OperationAddTArgs, builder.PrependFloat64),
+        (b_args, o.OperationStartBArgNamesVector, o.OperationAddBArgNames,
+         o.OperationStartBArgsVector, o.OperationAddBArgs, builder.PrependBool),
+        (d_args, o.OperationStartDArgNamesVector, o.OperationAddDArgNames,
+         o.OperationStartDArgsVector, o.OperationAddDArgs, builder.PrependInt8),
+    ):  # fmt: skip
+        add_texts(start_names, add_names, [key for key, _ in pairs])
+        fields.append((add, vector(builder, start, [value for _, value in pairs], append)))
+    Operation.OperationStart(builder)
+    Operation.OperationAddName(builder, name)
+    Operation.OperationAddOpName(builder, op)
+    Operation.OperationAddOpType(builder, op_type)
+    Operation.OperationAddOpNum(builder, op_num)
+    for add, offset in fields:
+        add(builder, offset)
+    return Operation.OperationEnd(builder)
+
+
+def pairs(count, names, values):
+    """Arguments as (name, value), which must be as many names as values."""
+    assert count[0] == count[1], count
+    return [(text(names(k)), values(k)) for k in range(count[0])]
+
+
 def graph_file(variables, operations):
-    """variables: (name, dtype, kind, shape); operations: (name, op, inputs, outputs, i_args)."""
+    """variables: (name, dtype, kind, shape); operations: as in write_operation."""
     builder = flatbuffers.Builder(1024)
     tables = []
     for name, dtype, kind, shape in variables:
@@ -125,27 +165,7 @@ def graph_file(variables, operations):
         Variable.VariableAddVarType(builder, kind)
         Variable.VariableAddShape(builder, shape)
         tables.append(Variable.VariableEnd(builder))
-    ops = []
-    for name, op, inputs, outputs, i_args in operations:
-        name, op = builder.CreateString(name), builder.CreateString(op)
-        strings = []
-        for start, names in (
-            (Operation.OperationStartInputsVector, inputs),
-            (Operation.OperationStartOutputsVector, outputs),
-            (Operation.OperationStartIArgNamesVector, [key for key, _ in i_args]),
-        ):
-            offsets = [builder.CreateString(text) for text in names]
-            strings.append(vector(builder, start, offsets, builder.PrependUOffsetTRelative))
-        values = [value for _, value in i_args]
-        values = vector(builder, Operation.OperationStartIArgsVector, values, builder.PrependInt64)
-        Operation.OperationStart(builder)
-        Operation.OperationAddName(builder, name)
-        Operation.OperationAddOpName(builder, op)
-        Operation.OperationAddInputs(builder, strings[0])
-        Operation.OperationAddOutputs(builder, strings[1])
-        Operation.OperationAddIArgNames(builder, strings[2])
-        Operation.OperationAddIArgs(builder, values)
-        ops.append(Operation.OperationEnd(builder))
+    ops = [write_operation(builder, *operation) for operation in operations]
     add = builder.PrependUOffsetTRelative
     tables = vector(builder, Graph.GraphStartVariablesVector, tables, add)
     ops = vector(builder, Graph.GraphStartOperationsVector, ops, add)
@@ -160,8 +180,8 @@ def classic_array(builder, *what, **how):
     return write_array(builder, ClassicArray, *what, **how)
 
 
-def classic_file(variables, array_table=classic_array):
-    """variables: (name, dtype, kind, shape, data or None, how)."""
+def classic_file(variables, array_table=classic_array, states=(), config=None):
+    """variables: (name, dtype, kind, shape, data or None, how); states: (name, keys, [(dtype, shape, data, how)])."""
     builder = flatbuffers.Builder(1024)
     tables = []
     for index, (name, dtype, kind, shape, data, how) in enumerate(variables):
@@ -183,10 +203,30 @@ def classic_file(variables, array_table=classic_array):
             FlatVariable.FlatVariableAddNdarray(builder, array)
         FlatVariable.FlatVariableAddVariableType(builder, kind)
         tables.append(FlatVariable.FlatVariableEnd(builder))
-    start = FlatGraph.FlatGraphStartVariablesVector
-    tables = vector(builder, start, tables, builder.PrependUOffsetTRelative)
+    add = builder.PrependUOffsetTRelative
+    tables = vector(builder, FlatGraph.FlatGraphStartVariablesVector, tables, add)
+    if states:
+        u, all_states = UpdaterState, []
+        for name, keys, values in states:
+            arrays = [array_table(builder, *what, **how) for *what, how in values]
+            arrays = vector(builder, u.UpdaterStateStartUpdaterStateValuesVector, arrays, add)
+            keys = [builder.CreateString(key) for key in keys]
+            keys = vector(builder, u.UpdaterStateStartUpdaterStateKeysVector, keys, add)
+            name = builder.CreateString(name)
+            u.UpdaterStateStart(builder)
+            u.UpdaterStateAddParamName(builder, name)
+            u.UpdaterStateAddUpdaterStateKeys(builder, keys)
+            u.UpdaterStateAddUpdaterStateValues(builder, arrays)
+            all_states.append(u.UpdaterStateEnd(builder))
+        states = vector(builder, FlatGraph.FlatGraphStartUpdaterStateVector, all_states, add)
+    if config is not None:
+        config = builder.CreateString(config)
     FlatGraph.FlatGraphStart(builder)
     FlatGraph.FlatGraphAddVariables(builder, tables)
+    if states:
+        FlatGraph.FlatGraphAddUpdaterState(builder, states)
+    if config is not None:
+        FlatGraph.FlatGraphAddTrainingConfig(builder, config)
     builder.Finish(FlatGraph.FlatGraphEnd(builder))
     return bytes(builder.Output())
 
@@ -260,12 +300,42 @@ def read_classic(data):
                 [text(node.OutputNames(k)) for k in range(node.OutputNamesLength())],
                 [node.ExtraInteger(k) for k in range(node.ExtraIntegerLength())],
                 [node.ExtraParams(k) for k in range(node.ExtraParamsLength())],
-                [bool(node.ExtraBools(k)) for k in range(node.ExtraBoolsLength())],
+                [node.ExtraBools(k) for k in range(node.ExtraBoolsLength())],
+                [node.ExtraTypes(k) for k in range(node.ExtraTypesLength())],
                 [node.Dimensions(k) for k in range(node.DimensionsLength())],
                 [text(node.ControlDeps(k)) for k in range(node.ControlDepsLength())],
             )
         )
     return variables, nodes
+
+
+def read_training(data):
+    """([(name, keys, arrays)], JSON) of a classic file: the states of its updater, and how it is trained."""
+    graph = FlatGraph.FlatGraph.GetRootAs(data, 0)
+    states = []
+    for i in range(graph.UpdaterStateLength()):
+        state = graph.UpdaterState(i)
+        keys = [text(state.UpdaterStateKeys(k)) for k in range(state.UpdaterStateKeysLength())]
+        arrays = [decode(state.UpdaterStateValues(k)) for k in range(state.UpdaterStateValuesLength())]
+        states.append((text(state.ParamName()), keys, arrays))
+    return states, text(graph.TrainingConfig())
+
+
+def read_config(path, tag):
+    """The JSON in a tag's trainingConfig.fb."""
+    with zipfile.ZipFile(path) as archive:
+        data = archive.read(f"{tag}/trainingConfig.fb")
+    return text(TrainingConfig.TrainingConfig.GetRootAs(data, 0).Json())
+
+
+def config_file(json):
+    """A trainingConfig.fb."""
+    builder = flatbuffers.Builder(64)
+    json = builder.CreateString(json)
+    TrainingConfig.TrainingConfigStart(builder)
+    TrainingConfig.TrainingConfigAddJson(builder, json)
+    builder.Finish(TrainingConfig.TrainingConfigEnd(builder))
+    return bytes(builder.Output())
 
 
 def lines(archive, name):
@@ -296,7 +366,6 @@ def read_model(path):
             operations = []
             for i in range(graph.OperationsLength()):
                 op = graph.Operations(i)
-                names = [text(op.IArgNames(k)) for k in range(op.IArgNamesLength())]
                 operations.append(
                     (
                         text(op.Name()),
@@ -305,10 +374,10 @@ def read_model(path):
                         op.OpNum(),
                         [text(op.Inputs(k)) for k in range(op.InputsLength())],
                         [text(op.Outputs(k)) for k in range(op.OutputsLength())],
-                        [(name, op.IArgs(k)) for k, name in enumerate(names)],
-                        [op.TArgs(k) for k in range(op.TArgsLength())],
-                        [bool(op.BArgs(k)) for k in range(op.BArgsLength())],
-                        [(text(op.DArgNames(k)), op.DArgs(k)) for k in range(op.DArgsLength())],
+                        pairs((op.IArgNamesLength(), op.IArgsLength()), op.IArgNames, op.IArgs),
+                        pairs((op.TArgNamesLength(), op.TArgsLength()), op.TArgNames, op.TArgs),
+                        pairs((op.BArgNamesLength(), op.BArgsLength()), op.BArgNames, op.BArgs),
+                        pairs((op.DArgNamesLength(), op.DArgsLength()), op.DArgNames, op.DArgs),
                     )
                 )
             parameters = {}

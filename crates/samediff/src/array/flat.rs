@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record_file::ReadAt;
 
-use super::order::{Swapped, Transposed};
 use super::shape::{ArrayInfo, ByteOrder, Order};
+use super::swapped::Swapped;
+use super::transposed::Transposed;
 use crate::fb::schema::samediff::{self, flat_array};
 use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex};

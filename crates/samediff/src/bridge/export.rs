@@ -193,7 +193,8 @@ impl Export {
             let Some(Value::String(name)) = state.get(updater_state::PARAM_NAME).cloned() else {
                 continue;
             };
-            let named = state.get(updater_state::UPDATER_STATE_KEYS).is_some();
+            let keys = state.get(updater_state::UPDATER_STATE_KEYS);
+            let named = matches!(keys, Some(Value::Strings(keys)) if !keys.is_empty());
             match states.get(&name) {
                 Some(files) => self.set_states(&mut state, states, files)?,
                 // Its values have been taken out of the list since.

@@ -103,6 +103,7 @@ fn full_graph() -> Object {
     graph.set(slots::TRAINING_CONFIG, Value::String(json.to_owned()));
     let mut without = Object::default();
     without.set(updater_state::PARAM_NAME, Value::String("u".to_owned()));
+    without.set(updater_state::UPDATER_STATE_KEYS, texts(&[]));
     let mut adam = Object::default();
     adam.set(updater_state::PARAM_NAME, Value::String("w".to_owned()));
     adam.set(updater_state::UPDATER_STATE_KEYS, texts(&["M", "V"]));

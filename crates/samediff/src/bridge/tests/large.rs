@@ -155,6 +155,7 @@ fn an_array_over_2_gib_in_an_archive_is_refused_and_it_is_said_what_to_do() {
         let written = write_classic(&tag, path, &WriteOptions::new());
         for error in [opened.unwrap_err(), written.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::ArrayTooLarge);
+            assert_eq!(error.entry(), Some("t/params/0.fb"));
             let advice = "its writer has to cut it into several variables";
             assert!(error.to_string().contains(advice), "{error}");
         }
