@@ -157,6 +157,9 @@ fn execute(cli: &mut Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
     verbose::show(cli.verbose);
     output.be_as(cli);
     let staged = remote::stage(&mut cli.command, output)?;
+    remote::inputs(&mut cli.command)
+        .into_iter()
+        .for_each(input::name_model);
     let exit = printed::run(&cli.command, output, |output| {
         execute_one(&cli.command, output)
     })?;

@@ -28,6 +28,11 @@ use arguments::{Arguments, arguments};
 /// What is open already, by its URL: opening takes a request, and commands look several times.
 static OPEN: LazyLock<Mutex<HashMap<PathBuf, Arc<ObjectReader>>>> = LazyLock::new(Mutex::default);
 
+/// The arguments of a command that name what it reads.
+pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
+    arguments(command).inputs
+}
+
 /// Whether an argument is the URL of an object.
 pub(crate) fn is_url(named: &Path) -> bool {
     named.to_str().is_some_and(Location::is_url)

@@ -227,7 +227,10 @@ impl Job {
                 args.input().display()
             )));
         }
+        let named = |output: &Path| output.extension().is_some_and(|it| it == CHUNKED);
         let options = SplitOptions::new()
+            // Who names a .cpb gets one, whatever the size.
+            .always_chunked(!is_folder && args.output.as_deref().is_some_and(named))
             .max_chunk_size(args.max_chunk_size)
             .max_slice_size(args.max_slice_size)
             .max_value_size(args.max_value_size)

@@ -11,7 +11,7 @@ use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{Limits, MergeOptions};
 use proto_splitter_core::path::{FieldPath, PathQuery};
-use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_core::view::MessageView;
 use record_file::Compression;
 
@@ -38,11 +38,12 @@ fn message() -> FileDescriptorProto {
 
 /// The file of a message in slices, and its reads.
 fn sliced(compression: Compression) -> ChunkedFile<Counted> {
+    split(SplitOptions::new().max_chunk_size(100 << 10), compression)
+}
+
+fn split(options: SplitOptions, compression: Compression) -> ChunkedFile<Counted> {
     let folder = tempfile::tempdir().unwrap();
-    let options = SplitOptions::new()
-        .max_chunk_size(100 << 10)
-        .max_slice_size(SLICE)
-        .compression(compression);
+    let options = options.max_slice_size(SLICE).compression(compression);
     let written = SizeSplitter
         .write_with(&message(), folder.path().join("many"), &options)
         .unwrap();
@@ -58,8 +59,16 @@ fn options() -> MergeOptions {
 fn an_element_of_a_sliced_field_is_found_without_reading_the_slices_before_it() {
     let whole = message().encode_to_vec();
     let plain = MessageView::of_plain(&whole, options()).unwrap();
-    for compression in [Compression::None, Compression::ZSTD] {
-        let file = sliced(compression);
+    let cut = SplitOptions::new().max_chunk_size(100 << 10);
+    // Nothing has to be cut, and the file is to be one of chunks.
+    let uncut = SplitOptions::new().always_chunked(true);
+    for (splitting, compression) in [
+        (&cut, Compression::None),
+        (&cut, Compression::ZSTD),
+        (&uncut, Compression::None),
+        (&uncut, Compression::ZSTD),
+    ] {
+        let file = split(splitting.clone(), compression);
         let counted = file.record_file().get_ref().get_ref().unwrap();
         let (view, size) = (file.view(options()), file.record_file().size());
         for at in (0..COUNT)
@@ -168,4 +177,26 @@ fn numbers_that_are_not_true_lead_to_an_error_or_a_wrong_element_and_never_furth
             }
         }
     }
+}
+
+#[test]
+fn a_message_that_needs_no_cut_is_sliced_only_where_that_helps() {
+    let options = SplitOptions::new()
+        .always_chunked(true)
+        .max_slice_size(SLICE);
+    let chunks = |bytes: Vec<u8>, options: &SplitOptions| {
+        let source = Source::from_bytes(bytes, FileDescriptorProto::default().descriptor());
+        let plan = SizeSplitter.plan(&source, options).unwrap();
+        assert!(plan.byte_exact());
+        plan.chunks().len()
+    };
+    let elements = |count: usize| len(4, len(1, "message")).repeat(count);
+    assert!(chunks(elements(10_000), &options) > 10);
+    let plain = options.clone().always_chunked(false);
+    assert_eq!(chunks(elements(10_000), &plain), 1);
+    // Shorter than a slice, one value, and elements that are apart.
+    assert_eq!(chunks(elements(100), &options), 1);
+    assert_eq!(chunks(len(1, vec![b'n'; 100_000]), &options), 1);
+    let apart = [len(3, "dependency"), len(4, len(1, "message"))].concat();
+    assert_eq!(chunks(apart.repeat(10_000), &options), 1);
 }

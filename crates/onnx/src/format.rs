@@ -1,7 +1,8 @@
 //! ONNX as one of the formats.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use prost_reflect::DescriptorPool;
@@ -27,7 +28,8 @@ use crate::source::{OnnxOptions, OnnxSource};
 use crate::tensors::{ModelTensor, ModelTensors};
 use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 
-/// An ONNX model: an `.onnx` file, with the files of external data beside it, if there are any.
+/// An ONNX model: an `.onnx` file, with the files of external data beside it, if there are any, or
+/// the folder of one.
 ///
 /// ```
 /// use proto_splitter_core::formats::{OpenOptions, Registry};
@@ -44,6 +46,32 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
+
+impl OnnxFormat {
+    /// The model of a folder: the only file in it that is called `.onnx`; none if there are several.
+    ///
+    /// ```
+    /// use proto_splitter_onnx::OnnxFormat;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// assert_eq!(OnnxFormat::model_in(folder.path()), None);
+    /// let model = folder.path().join("model.onnx");
+    /// std::fs::write(&model, [0x08, 0x0e])?;
+    /// assert_eq!(OnnxFormat::model_in(folder.path()), Some(model));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn model_in(folder: &Path) -> Option<PathBuf> {
+        let entries = fs::read_dir(folder).ok()?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut models = paths.filter(|path| is_named_as_model(path) && path.is_file());
+        models.next().filter(|_| models.next().is_none())
+    }
+}
+
+fn is_named_as_model(path: &Path) -> bool {
+    let extension = path.extension();
+    extension.is_some_and(|extension| extension.eq_ignore_ascii_case("onnx"))
+}
 
 /// The forms that a model can be written in.
 const TARGETS: &[Target] = &[
@@ -77,11 +105,17 @@ impl Format for OnnxFormat {
     }
 
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
-        let is_file = candidate.kind() == CandidateKind::File;
-        (is_file && candidate.extension().as_deref() == Some("onnx")).then_some(Confidence::Likely)
+        let is_model = match candidate.kind() {
+            CandidateKind::File => is_named_as_model(candidate.path()),
+            CandidateKind::Folder => OnnxFormat::model_in(candidate.path()).is_some(),
+            CandidateKind::Prefix => false,
+        };
+        is_model.then_some(Confidence::Likely)
     }
 
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
+        let in_folder = OnnxFormat::model_in(path);
+        let path = in_folder.as_deref().unwrap_or(path);
         let model = OnnxSource::open(path, &open_options(options)?)?;
         if model.external_tensors() == 0 {
             // The file is the message, byte for byte.

@@ -17,6 +17,8 @@ use super::values::{
 pub(super) const HELP: &str = "\
 INPUT is a .pb file, and OUTPUT a prefix: OUTPUT.cpb is written, or OUTPUT.pb if
 the message is within the maximum chunk size, so that nothing has to be cut.
+An OUTPUT that ends with .cpb is written in any case; then the message's own
+repeated fields are put into slices, if they are longer than one.
 Or INPUT is the folder of a SavedModel, and OUTPUT a new folder: everything is
 copied there, with saved_model.cpb in place of saved_model.pb, and fingerprint.pb
 is what TensorFlow would write for it.
@@ -50,7 +52,7 @@ Examples:
       A type that isn't built in: its schema is compiled on the way.
   protosplit split trace.pb --message perf.Trace --descriptor-set perf.binpb
       Or compiled before, as by `protoc --include_imports --descriptor_set_out=perf.binpb`.
-  protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --embed-schema
+  protosplit split trace.pb -o trace.cpb --message perf.Trace --proto perf/trace.proto --embed-schema
       After that, get, cat and info know the type by themselves.
   protosplit split trace.pb --message perf.Trace --proto perf/trace.proto --profile extended --max-file-size 4GiB
       To trace.cpb and, if that is not enough, trace.00001-89abcdef.cpb and so on, which

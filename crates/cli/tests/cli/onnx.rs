@@ -118,6 +118,76 @@ fn every_command_takes_a_model_in_any_form_with_no_options() {
 }
 
 #[test]
+fn the_folder_of_a_model_is_taken_wherever_the_model_is() {
+    let dir = Dir::new();
+    let [one, _, _] = forms(&dir);
+    let folder = dir.path("folder");
+    fs::create_dir(&folder).unwrap();
+    let model = folder.join("model.onnx");
+    run([&"convert", &one, &"-o", &model, &"--to", &"external"]).ok();
+    let value = ["graph.name", "--value", "other"];
+    for (command, arguments, output) in [
+        ("info", &[][..], None),
+        ("tree", &[][..], None),
+        ("ls", &[][..], None),
+        ("tensors", &[][..], None),
+        ("verify", &[][..], None),
+        ("cat", &[][..], None),
+        ("schema", &[][..], None),
+        ("get", &["graph.name"][..], None),
+        ("merge", &[][..], Some("merged.pb")),
+        (
+            "split",
+            &["--max-chunk-size", "4KiB"][..],
+            Some("split.cpb"),
+        ),
+        ("convert", &[][..], Some("one.cpb")),
+        ("export", &[][..], Some("w.safetensors")),
+        ("strip", &["--tensors"][..], Some("s.pb")),
+        ("remove", &["graph.name"][..], Some("r.pb")),
+        ("insert", &["domain", "--value", "d"][..], Some("i.pb")),
+        ("replace", &value[..], Some("v.pb")),
+        (
+            "pieces",
+            &["--field", "opset_import", "--count", "1"][..],
+            Some("pieces"),
+        ),
+    ] {
+        let ran = |named: &Path, prefix: &str| {
+            let mut args = vec![command.into(), named.as_os_str().to_owned()];
+            args.extend(arguments.iter().map(Into::into));
+            if let Some(output) = output {
+                let output = dir.path(&format!("{prefix}{output}"));
+                args.extend(["-o".into(), output.into_os_string()]);
+            }
+            let ran = run_all(args);
+            (
+                ran.exit,
+                ran.out.replace(prefix, ""),
+                ran.err.replace(prefix, ""),
+            )
+        };
+        assert_eq!(
+            ran(&folder, "of-folder-"),
+            ran(&model, "of-file-"),
+            "{command}"
+        );
+    }
+    run([&"diff", &folder, &one]).ok();
+    run([
+        &"verify",
+        &dir.path("of-folder-one.cpb"),
+        &"--against",
+        &folder,
+    ])
+    .ok();
+    // Of two nobody knows which is meant.
+    fs::copy(&one, folder.join("other.onnx")).unwrap();
+    let error = run([&"info", &folder]).failed(Exit::Usage);
+    assert!(error.contains("no ONNX model"), "{error}");
+}
+
+#[test]
 fn a_model_in_one_file_says_what_it_is() {
     let dir = Dir::new();
     for file in &forms(&dir)[..2] {

@@ -220,6 +220,38 @@ fn a_prefix_may_be_given_as_the_name_of_the_file_to_be() {
 }
 
 #[test]
+fn who_names_a_cpb_gets_one_whatever_the_size() {
+    let dir = Dir::new();
+    let file = dir.copy(&fixture("keras_mlp/saved_model.pb"), "m.pb");
+    let message = "tensorflow.SavedModel";
+    run([
+        &"split",
+        &file,
+        &"--message",
+        &message,
+        &"-o",
+        &dir.path("n.cpb"),
+    ])
+    .ok();
+    // What it is made of isn't in the way.
+    run([
+        &"split",
+        &file,
+        &"--message",
+        &message,
+        &"-o",
+        &dir.path("m.cpb"),
+    ])
+    .ok();
+    assert_eq!(dir.files(), ["m.cpb", "m.pb", "n.cpb"]);
+    run([&"merge", &dir.path("n.cpb"), &"-o", &dir.path("back.pb")]).ok();
+    assert_eq!(
+        fs::read(dir.path("back.pb")).unwrap(),
+        fs::read(&file).unwrap()
+    );
+}
+
+#[test]
 fn what_is_in_the_way_is_replaced_only_by_force() {
     let dir = Dir::new();
     let (file, prefix) = (fixture("keras_mlp/saved_model.pb"), dir.path("m"));

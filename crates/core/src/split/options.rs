@@ -79,7 +79,7 @@ pub struct SplitOptions {
     pub progress: Progress,
     /// Whether the file brings along the schema of its message.
     pub embed_schema: bool,
-    /// Whether a message in which nothing has to be cut is written as a file of one chunk.
+    /// Whether a message in which nothing has to be cut is written as a file of chunks.
     pub always_chunked: bool,
     /// Whether a split fails if a merge would not be byte-exact.
     pub require_byte_exact: bool,
@@ -200,8 +200,10 @@ impl SplitOptions {
         self
     }
 
-    /// Whether a message in which nothing has to be cut is written as a file of one chunk, a
-    /// `.cpb` (no: as it is, a `.pb`). A `.pb` beside it is not in the way then, and stays.
+    /// Whether a message in which nothing has to be cut is written as a file of chunks, a `.cpb`
+    /// (no: as it is, a `.pb`). Its own repeated fields are put into [slices](Self::max_slice_size)
+    /// then, if they are longer than one; all else is one chunk. A `.pb` beside it is not in the way
+    /// then, and stays.
     #[must_use]
     pub const fn always_chunked(mut self, always: bool) -> Self {
         self.always_chunked = always;

@@ -120,7 +120,17 @@ impl Fit {
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
             }
-            return Ok(None);
+            // A file of chunks it is to be in any case: then one whose elements are found quickly.
+            let long = self.message.size() > options.effective_max_slice_size();
+            return match self.message.chains.as_slice() {
+                [chain]
+                    if options.always_chunked && long && marks.is_empty() && self.addressable =>
+                {
+                    let engine = Engine::new(source, options, &self.rules, marks, turns);
+                    engine.slice_long_fields(chain, descriptor, &self.message.path)
+                }
+                _ => Ok(None),
+            };
         }
         let chain = match self.message.chains.as_slice() {
             [chain] if self.addressable => Ok(chain),

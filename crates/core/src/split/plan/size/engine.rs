@@ -72,6 +72,29 @@ impl<'a> Engine<'a> {
         Ok(marks)
     }
 
+    /// Marks slices of the repeated fields of a message that needn't be cut, where these are longer
+    /// than a slice; none if no field is.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the message.
+    pub(crate) fn slice_long_fields(
+        self,
+        chain: &Chain,
+        descriptor: &MessageDescriptor,
+        path: &FieldPath,
+    ) -> Result<Option<Marks>> {
+        let siblings = Siblings::default();
+        let check = path.is_root();
+        let mut node = self.scan(chain, descriptor, path, 0, siblings, check)?;
+        if !self.slice_long(&mut node)? {
+            return Ok(None);
+        }
+        let mut marks = self.decided.into_inner();
+        mark_node(&node, &mut marks);
+        Ok(Some(marks))
+    }
+
     /// Whether a value may be cut that only the extended profile has paths for: an element, or one
     /// in a map.
     pub(super) fn cuts_elements(&self) -> bool {

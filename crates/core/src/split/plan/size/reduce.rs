@@ -65,6 +65,25 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Puts the elements of fields that are longer than a slice into slices, whether or not something
+    /// has to leave; says whether there are such fields. One whose elements are apart stays as it is.
+    pub(super) fn slice_long(&self, node: &mut Node) -> Result<bool> {
+        let most = self.max_slice();
+        let is_long = |at: &usize| {
+            let group = &node.groups[*at];
+            let is_packed = matches!(group.class, Class::Numbers { .. });
+            let in_one_place = group.runs.len() == 1;
+            !is_packed && in_one_place && group.total > most && tail(node, *at).is_some()
+        };
+        let long: Vec<usize> = (0..node.groups.len()).filter(is_long).collect();
+        for &at in &long {
+            self.hold_first(node, at)?;
+            let others = node.size - node.groups[at].total;
+            self.slice(node, at, others.saturating_add(most))?;
+        }
+        Ok(!long.is_empty())
+    }
+
     /// Adds the children of a group that could leave.
     fn queue(&self, node: &Node, at: usize, queue: &mut BinaryHeap<Candidate>) {
         for (place, child) in node.groups[at].children.iter().enumerate() {
