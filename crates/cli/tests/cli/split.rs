@@ -234,15 +234,15 @@ fn who_names_a_cpb_gets_one_whatever_the_size() {
     ])
     .ok();
     // What it is made of isn't in the way.
-    run([
+    let beside = run([
         &"split",
         &file,
         &"--message",
         &message,
         &"-o",
         &dir.path("m.cpb"),
-    ])
-    .ok();
+    ]);
+    assert_eq!(beside.exit, Exit::Done);
     assert_eq!(dir.files(), ["m.cpb", "m.pb", "n.cpb"]);
     run([&"merge", &dir.path("n.cpb"), &"-o", &dir.path("back.pb")]).ok();
     assert_eq!(
