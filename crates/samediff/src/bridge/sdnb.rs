@@ -243,21 +243,25 @@ fn appended(table: &Object) -> Result<Option<(u64, u64)>> {
 
 /// How many bytes the data of large arrays takes.
 fn blobs_len(graph: &Object) -> Result<u64> {
-    let tables = |table: &Object, slot| match table.get(slot) {
-        Some(Value::Tables(tables)) => tables.clone(),
-        _ => Vec::new(),
-    };
-    let mut arrays = Vec::new();
-    for mut variable in tables(graph, slots::VARIABLES) {
-        arrays.extend(variable.take_table(flat_variable::NDARRAY));
-    }
-    for mut state in tables(graph, slots::UPDATER_STATE) {
-        arrays.extend(state.take_tables(updater_state::UPDATER_STATE_VALUES));
-    }
     let mut end = 0;
-    for array in arrays {
-        if let Some((offset, len)) = appended(&array)? {
+    let mut see = |array: &Object| -> Result<()> {
+        if let Some((offset, len)) = appended(array)? {
             end = end.max(offset + len);
+        }
+        Ok(())
+    };
+    if let Some(Value::Tables(variables)) = graph.get(slots::VARIABLES) {
+        for variable in variables {
+            if let Some(Value::Table(array)) = variable.get(flat_variable::NDARRAY) {
+                see(array)?;
+            }
+        }
+    }
+    if let Some(Value::Tables(states)) = graph.get(slots::UPDATER_STATE) {
+        for state in states {
+            if let Some(Value::Tables(arrays)) = state.get(updater_state::UPDATER_STATE_VALUES) {
+                arrays.iter().try_for_each(&mut see)?;
+            }
         }
     }
     Ok(end)

@@ -402,3 +402,27 @@ fn values_of_a_placeholder_come_from_sdnb_as_a_classic_file_has_them() {
     assert_eq!(array.take(flat_array::BUFFER), Some(bytes));
     assert_eq!(array.take(flat_array::APPENDED_DATA_LENGTH), None);
 }
+
+#[test]
+fn states_that_lie_behind_an_sdnb_graph_are_read_from_there() {
+    let folder = tempfile::tempdir().unwrap();
+    // As Java lays them out: the values of the variable, and then those of the state.
+    let mut state = variable(0, "", &[2], 0, &[9, 0, 8, 0], Some(4));
+    let array = state.take_table(flat_variable::NDARRAY).unwrap();
+    let mut adam = Object::default();
+    adam.set(updater_state::PARAM_NAME, Value::String("w".to_owned()));
+    adam.set(updater_state::UPDATER_STATE_KEYS, texts(&["M"]));
+    let values = Value::Tables(vec![array]);
+    adam.set(updater_state::UPDATER_STATE_VALUES, values);
+    let mut graph = Object::default();
+    let variables = vec![variable(1, "w", &[2], 0, SMALL, Some(0))];
+    graph.set(slots::VARIABLES, Value::Tables(variables));
+    graph.set(slots::UPDATER_STATE, Value::Tables(vec![adam]));
+    let path = folder.path().join("model.sdnb");
+    let blobs = [SMALL, &[9, 0, 8, 0]].concat();
+    std::fs::write(&path, sdnb_of(&graph, &blobs)).unwrap();
+    let content = import(&path).unwrap();
+    assert_eq!(values_of(&content), [("w".to_owned(), SMALL.to_vec())]);
+    let expected = [("w".to_owned(), vec![vec![9, 0, 8, 0]])];
+    assert_eq!(states_of(&content), expected);
+}
