@@ -205,6 +205,7 @@ fn conversions() -> Outcome<()> {
     let bytes = CONVERTED_BYTES / scale(24);
     model(&path("model"), CONVERTED, bytes)?;
     let run = |command: &mut Command| -> Outcome<Duration> {
+        touch(CONVERTED * bytes)?;
         let start = Instant::now();
         let status = command.status()?;
         let took = start.elapsed();
@@ -250,6 +251,13 @@ fn conversions() -> Outcome<()> {
         let what = format!("{} MiB {}", CONVERTED * bytes / MIB, row.name);
         line(&what, row, &times[0], &(peak.anonymous / MIB).to_string());
     }
+    Ok(())
+}
+
+/// Touches so much memory, so that who needs it next takes what the machine has. A virtual one gives
+/// what is free back to its host, and then the first to touch it waits for seconds.
+fn touch(bytes: u64) -> Outcome<()> {
+    drop(black_box(vec![1u8; usize::try_from(bytes)?]));
     Ok(())
 }
 
@@ -300,11 +308,9 @@ fn reading() -> Outcome<()> {
     let folder = scratch_folder()?;
     let bytes = READ_BYTES / scale(24);
     model(folder.path(), READ, bytes)?;
-    // All begin with memory that the machine has. A virtual one gives what is free back to its host, and
-    // then the first to touch it waits for seconds.
-    let touched = usize::try_from(READ * bytes * 5 / 4)?;
     let ours = || -> Outcome<Vec<Duration>> {
-        drop(black_box(vec![1u8; touched]));
+        // The same as `touch`, in pages of the size that it takes.
+        drop(PaddleModel::open(folder.path())?.read_all(None)?);
         let start = Instant::now();
         let model = PaddleModel::open(folder.path())?;
         let read = model.read_all(None)?;
@@ -316,7 +322,7 @@ fn reading() -> Outcome<()> {
         let output = Command::new(&python)
             .args(["-c", PADDLE])
             .arg(folder.path())
-            .arg(touched.to_string())
+            .arg((READ * bytes).to_string())
             .output()?;
         let seconds = String::from_utf8(output.stdout)?;
         let seconds = seconds.lines().last().unwrap_or_default().parse::<f64>();
