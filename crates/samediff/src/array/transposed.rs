@@ -12,6 +12,9 @@ const BLOCK: u64 = 16 << 20;
 /// The least that is read at once of a file that is larger than a block: 4 KiB.
 const PIECE: u64 = 4 << 10;
 
+/// How many columns are copied together, so that what is side by side in a row is written at once.
+const GROUP: usize = 16;
+
 /// Elements that are stored in Fortran's order, in C's.
 ///
 /// The elements that differ in the first index only lie side by side in the source: they are a
@@ -163,11 +166,13 @@ impl Slabs {
         self.offset + element * self.width as u64
     }
 
-    /// Reads some rows of a slab.
+    /// Appends some rows of a slab.
     fn read(&self, slab: u64, row: u64, rows: u64, buf: &mut Vec<u8>) -> io::Result<()> {
         let len = rows * self.columns_of(slab) * self.width as u64;
-        buf.resize(to_usize(len)?, 0);
-        self.source.read_exact_at(self.position(slab, row), buf)
+        let start = buf.len();
+        buf.resize(start + to_usize(len)?, 0);
+        let at = self.position(slab, row);
+        self.source.read_exact_at(at, &mut buf[start..])
     }
 
     /// The same elements in slabs of more columns, in a temporary file.
@@ -248,19 +253,36 @@ impl Blocks {
         let count = to_usize(rows)?;
         self.bytes.resize(count * columns * slabs.width, 0);
         let mut places = Places::new(&self.others);
-        for slab in 0..slabs.count() {
-            slabs.read(slab, self.next, rows, &mut self.slab)?;
+        let single = slabs.per_slab == 1;
+        let together = if single { GROUP } else { 1 };
+        let mut slab = 0;
+        while slab < slabs.count() {
+            let until = slabs.count().min(slab + together as u64);
+            self.slab.clear();
+            for slab in slab..until {
+                slabs.read(slab, self.next, rows, &mut self.slab)?;
+            }
+            // How many columns there are now, and how far apart they and their rows are.
             let own = to_usize(slabs.columns_of(slab))?;
-            for column in 0..own {
-                let place = to_usize(places.take())?;
-                let (from, to) = ((column, own), (place, columns));
+            let (own, from) = match single {
+                true => (to_usize(until - slab)?, (count, 1)),
+                false => (own, (1, own)),
+            };
+            for left in (0..own).step_by(GROUP) {
+                let mut to = [0; GROUP];
+                let to = &mut to[..GROUP.min(own - left)];
+                for place in &mut *to {
+                    *place = to_usize(places.take())?;
+                }
+                let source = &self.slab[left * from.0 * slabs.width..];
                 match slabs.width {
-                    1 => scatter::<1>(&self.slab, from, &mut self.bytes, to),
-                    2 => scatter::<2>(&self.slab, from, &mut self.bytes, to),
-                    4 => scatter::<4>(&self.slab, from, &mut self.bytes, to),
-                    _ => scatter::<8>(&self.slab, from, &mut self.bytes, to),
+                    1 => scatter::<1>(source, from, &mut self.bytes, columns, to),
+                    2 => scatter::<2>(source, from, &mut self.bytes, columns, to),
+                    4 => scatter::<4>(source, from, &mut self.bytes, columns, to),
+                    _ => scatter::<8>(source, from, &mut self.bytes, columns, to),
                 }
             }
+            slab = until;
         }
         self.next += rows;
         self.at = 0;
@@ -316,19 +338,21 @@ impl Places {
     }
 }
 
-/// Copies a column, the elements of which are `from.1` apart, to where they are `to.1` apart.
+/// Copies columns to their places in each row of `columns` elements. In the source, `from` says how
+/// far apart the columns and the rows are.
 fn scatter<const W: usize>(
     source: &[u8],
     from: (usize, usize),
     target: &mut [u8],
-    to: (usize, usize),
+    columns: usize,
+    places: &[usize],
 ) {
     let (source, _) = source.as_chunks::<W>();
     let (target, _) = target.as_chunks_mut::<W>();
-    let source = source.iter().skip(from.0).step_by(from.1);
-    let target = target.iter_mut().skip(to.0).step_by(to.1);
-    for (element, place) in source.zip(target) {
-        *place = *element;
+    for (row, target) in target.chunks_exact_mut(columns).enumerate() {
+        for (column, &place) in places.iter().enumerate() {
+            target[place] = source[column * from.0 + row * from.1];
+        }
     }
 }
 
