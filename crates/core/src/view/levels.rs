@@ -8,7 +8,9 @@ use super::element_runs::{KnowsRuns, Passing};
 use super::locate;
 use crate::member_names::{Kindred, MemberName, NameRule, name_of};
 use crate::path::{Expected, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
-use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, decode_varint, wire_type};
+use crate::wire::{
+    Field, FieldNumber, Input, WireCursor, WireType, decode_varint, short_tag, wire_type,
+};
 use crate::{Error, ErrorKind, Result};
 
 /// The most bytes of a name that is looked for: 4 KiB.
@@ -24,14 +26,20 @@ pub(super) struct Level {
     pub(super) rest: FieldPath,
     /// Whether what is looked for lies inside the elements.
     goes_on: bool,
+    /// How an element is written, if its field is known.
+    wire: Option<WireType>,
+    /// The tag of an element, if it is one byte and of what is length-delimited.
+    pub(super) tag: Option<u8>,
+    /// Whether the elements are entries of a map.
+    pub(super) is_map: bool,
 }
 
 impl Level {
     /// Whether this is one of the elements.
     pub(super) fn takes(&self, met: &Field) -> bool {
         met.number.0 == self.number
-            && match &self.field {
-                Some(field) => met.wire_type == wire_type(&field.kind(), field.is_group()),
+            && match self.wire {
+                Some(wire) => met.wire_type == wire,
                 None if !self.goes_on => true,
                 None => matches!(met.wire_type, WireType::Len | WireType::StartGroup),
             }
@@ -101,14 +109,23 @@ pub(super) fn levels(
                     Some(level) => level.rest.push(step),
                 }
             }
-            (pick, _) => levels.push(Level {
-                number: step.field.0,
-                field,
-                message: below.clone(),
-                pick: pick.clone(),
-                rest: FieldPath::root(),
-                goes_on: false,
-            }),
+            (pick, _) => {
+                let wire = field
+                    .as_ref()
+                    .map(|field| wire_type(&field.kind(), field.is_group()));
+                levels.push(Level {
+                    number: step.field.0,
+                    message: below.clone(),
+                    pick: pick.clone(),
+                    rest: FieldPath::root(),
+                    goes_on: false,
+                    // Elements of an unknown field may be written so, too.
+                    tag: short_tag(step.field, wire.unwrap_or(WireType::Len)),
+                    wire,
+                    is_map: field.as_ref().is_some_and(FieldRef::is_map),
+                    field,
+                });
+            }
         }
         message = below;
     }

@@ -83,6 +83,7 @@ impl<S: ReadAt> Input for Portion<'_, S> {
         }
     }
 
+    #[inline]
     fn fetch(&mut self, position: u64, want: usize) -> Result<&[u8]> {
         self.furthest.reach(position)?;
         match &mut self.bytes {

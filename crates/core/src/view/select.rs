@@ -15,7 +15,7 @@ use crate::member_names::{MemberName, NameRule};
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
 };
-use crate::wire::{Field, FieldNumber, Input, WireCursor, wire_type};
+use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// How much of a value is copied at a time.
@@ -346,7 +346,19 @@ impl<S: ReadAt> Selected<'_, S> {
                     .get_or_insert_with(|| Passing::new(cursor, number));
                 frame.next += passing.pass(&mut self.cursor, most);
             }
-            let Some(met) = self.cursor.next()? else {
+            let alike = level.tag.and_then(|tag| self.cursor.next_alike(tag));
+            let met = match alike {
+                Some((start, value)) => Some(Field {
+                    number: FieldNumber(level.number),
+                    wire_type: WireType::Len,
+                    start,
+                    tag_end: start + 1,
+                    end: value.end,
+                    value,
+                }),
+                None => self.cursor.next()?,
+            };
+            let Some(met) = met else {
                 match frame.pieces.next() {
                     Some(piece) => (frame.left, frame.passing) = (piece, None),
                     None => return Ok(false),
@@ -365,7 +377,7 @@ impl<S: ReadAt> Selected<'_, S> {
             frame.select = Select::Index(index);
             self.met = met.start..met.end;
             self.last.clear();
-            if let Some(map) = level.field.as_ref().filter(|field| field.is_map()) {
+            if let Some(map) = level.field.as_ref().filter(|_| level.is_map) {
                 let (select, value) = entry(&mut self.cursor, &met, map)?;
                 frame.select = select;
                 self.last.extend(value);

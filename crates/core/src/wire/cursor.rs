@@ -230,6 +230,27 @@ impl<I: Input> WireCursor<I> {
         Ok(())
     }
 
+    /// The field that comes next, and past it, if it has this one-byte tag of what is
+    /// length-delimited: where it starts, and its value. `None` is of any other, and of whatever is
+    /// wrong, which [`next`](Self::next) gives.
+    #[inline]
+    pub(crate) fn next_alike(&mut self, tag: u8) -> Option<(u64, Range<u64>)> {
+        let start = self.position;
+        if start >= self.end {
+            return None;
+        }
+        let bytes = self.input.fetch(start, 2 * MAX_VARINT_LEN).ok()?;
+        let (first, behind) = bytes.split_first()?;
+        if *first != tag {
+            return None;
+        }
+        let (len, len_len) = decode_varint(behind)?;
+        let value = start + 1 + len_len as u64;
+        let end = value.checked_add(len).filter(|&end| end <= self.end)?;
+        self.position = end;
+        Some((start, value..end))
+    }
+
     /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`,
     /// which is length-delimited, and shorter than `limit`. May stop earlier. For each, `pass`
     /// is told where it starts and how long its value is.

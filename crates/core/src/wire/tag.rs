@@ -59,6 +59,13 @@ impl WireType {
     }
 }
 
+/// The tag of a length-delimited field, if it is one byte.
+pub(crate) fn short_tag(number: FieldNumber, wire_type: WireType) -> Option<u8> {
+    let is_len = wire_type == WireType::Len;
+    let tag = u8::try_from(tag(number, wire_type)).ok();
+    tag.filter(|&tag| is_len && tag < 0x80)
+}
+
 /// The tag of a field: its number and wire type, as written on the wire.
 pub fn tag(number: FieldNumber, wire_type: WireType) -> u64 {
     u64::from(number.0) << 3 | wire_type.bits()

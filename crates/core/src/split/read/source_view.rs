@@ -164,6 +164,7 @@ impl<'a> SourceView<'a> {
     }
 
     /// A value of this message.
+    #[inline]
     pub(in crate::split) fn child(
         &'a self,
         step: Step,
@@ -238,6 +239,7 @@ impl<'a> SourceView<'a> {
     }
 
     /// Bytes of the value as it is in the source, without its tag and length. Costs nothing.
+    #[inline]
     pub fn size(&self) -> u64 {
         match &self.pieces {
             Pieces::All => self.source.size(),

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::container::key_is_addressable;
 use crate::path::{FieldRef, MapEntry, MapKey, Step, parse_entry};
 use crate::split::read::superseded::is_passable;
-use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType};
+use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType, short_tag};
 
 /// The appearances of a field in a message, with the piece of the message that each is in.
 pub(in crate::split) struct Occurrences<'a> {
@@ -20,6 +20,8 @@ pub(in crate::split) struct Occurrences<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
     number: FieldNumber,
     wire_type: WireType,
+    /// The tag, if it is one byte and of what is length-delimited.
+    tag: Option<u8>,
     /// The piece that comes next.
     piece: usize,
 }
@@ -36,16 +38,34 @@ impl<'a> Occurrences<'a> {
     pub(in crate::split) fn new(message: &'a SourceView<'a>, field: &FieldRef) -> Self {
         let mut cursor = WireCursor::new(message.source.input());
         cursor.set_range(0..0);
+        let number = FieldNumber(field.number());
+        let wire_type = match field.is_group() {
+            true => WireType::StartGroup,
+            false => WireType::Len,
+        };
         Occurrences {
             message,
             cursor,
-            number: FieldNumber(field.number()),
-            wire_type: match field.is_group() {
-                true => WireType::StartGroup,
-                false => WireType::Len,
-            },
+            number,
+            wire_type,
+            tag: short_tag(number, wire_type),
             piece: 0,
         }
+    }
+
+    /// The next, if it follows at once: what most elements of a long field do.
+    #[inline]
+    fn next_alike(&mut self) -> Option<(usize, Field)> {
+        let (start, value) = self.cursor.next_alike(self.tag?)?;
+        let field = Field {
+            number: self.number,
+            wire_type: WireType::Len,
+            start,
+            tag_end: start + 1,
+            end: value.end,
+            value,
+        };
+        Some((self.piece - 1, field))
     }
 
     #[inline]
@@ -89,6 +109,27 @@ impl<'a> Elements<'a> {
             index: 0,
         }
     }
+
+    #[inline]
+    fn element(&mut self, piece: usize, field: Field) -> SourceView<'a> {
+        let step = Step::index(field.number.0, self.index);
+        self.index += 1;
+        let pieces = Pieces::One(piece, field);
+        self.occurrences
+            .message
+            .child(step, pieces, self.like, true)
+    }
+
+    #[inline(never)]
+    fn next_of_any(&mut self) -> Option<Result<SourceView<'a>>> {
+        match self.occurrences.next() {
+            Ok(found) => found.map(|(piece, field)| Ok(self.element(piece, field))),
+            Err(error) => {
+                self.occurrences.end();
+                Some(Err(error))
+            }
+        }
+    }
 }
 
 impl<'a> Iterator for Elements<'a> {
@@ -96,23 +137,9 @@ impl<'a> Iterator for Elements<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Result<SourceView<'a>>> {
-        match self.occurrences.next() {
-            Ok(Some((piece, field))) => {
-                let step = Step::index(field.number.0, self.index);
-                self.index += 1;
-                let message = self.occurrences.message;
-                Some(Ok(message.child(
-                    step,
-                    Pieces::One(piece, field),
-                    self.like,
-                    true,
-                )))
-            }
-            Ok(None) => None,
-            Err(error) => {
-                self.occurrences.end();
-                Some(Err(error))
-            }
+        match self.occurrences.next_alike() {
+            Some((piece, field)) => Some(Ok(self.element(piece, field))),
+            None => self.next_of_any(),
         }
     }
 }
