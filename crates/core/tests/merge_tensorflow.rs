@@ -525,6 +525,30 @@ fn nested_chunked_messages_merge() {
 }
 
 #[test]
+fn what_is_below_a_field_is_merged_right_behind_it_and_lists_that_cross_are_refused() {
+    let behind = file()
+        .message("9.9", i32(1))
+        .message("9", i32(2))
+        .message("9", i32(3))
+        .nest(1);
+    equal("a path of two lists", &behind, "m { i32: 2 m { i32: 1 } }");
+    let crossing = "the paths of two lists of fields cross: this one is merged after what belongs \
+                    behind it";
+    let above = file()
+        .message("9", i32(1))
+        .message("9", i32(2))
+        .nest(1)
+        .message("9", i32(3));
+    fails(&above, &format!("9: chunk 2: {crossing}"));
+    let oneof = file()
+        .message("9", i32(1))
+        .bytes("31", "text")
+        .nest(1)
+        .message("9.30", i32(3));
+    fails(&oneof, &format!("9.30: chunk 2: {crossing}"));
+}
+
+#[test]
 fn of_a_oneof_what_is_set_last_is_left() {
     // Superseded on the wire: setting into the first member brings it back, without what it had.
     let base = cat([len(30, i32(1)), len(31, "text")]);

@@ -1,6 +1,7 @@
 //! Merges files made at random with ours and with TensorFlow's Merger, and tells each way in which
-//! they differ: `differential TF_READ CASES [SEED]`, where TF_READ is what
-//! `tests/interop/setup.sh` builds.
+//! they differ: `differential TF_READ CASES [SEED [FOLDER]]`, where TF_READ is what
+//! `tests/interop/setup.sh` builds. Files that differ without a known reason are kept in FOLDER: the
+//! file, what ours merged to, and both in TensorFlow's form.
 //!
 //! TensorFlow reads what ours merged to as well, and writes both in its deterministic form: two
 //! messages are the same if these bytes are.
@@ -381,10 +382,14 @@ fn shape(text: &str) -> String {
     parts.chars().take(90).collect()
 }
 
+fn is_unexplained(what: &str) -> bool {
+    (what.starts_with("DIFFERENT") || what.starts_with("ours is no")) && !what.contains('(')
+}
+
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let [_, program, cases, rest @ ..] = &args[..] else {
-        println!("usage: differential TF_READ CASES [SEED]");
+        println!("usage: differential TF_READ CASES [SEED [FOLDER]]");
         return;
     };
     let cases: u64 = cases.parse().unwrap();
@@ -469,6 +474,12 @@ fn main() {
                     what += if is { why } else { "" };
                 }
             }
+            if let (true, Some(folder)) = (is_unexplained(&what), rest.get(1)) {
+                for end in [".cpb", "-ours.pb", ".tf", ".ours"] {
+                    let from = dir.path().join(format!("{at}{end}"));
+                    let _ = fs::copy(from, Path::new(folder).join(format!("{case}{end}")));
+                }
+            }
             let row = found.entry(what).or_insert((0, case));
             row.0 += 1;
         }
@@ -478,12 +489,8 @@ fn main() {
     for (what, (count, first)) in &found {
         println!("{count:>9}  {what}; first: {first}");
     }
-    let unknown = |what: &&String| what.starts_with("DIFFERENT") || what.starts_with("ours is no");
-    let wrong: u64 = found
-        .iter()
-        .filter(|(what, _)| unknown(what) && !what.contains('('))
-        .map(|(_, row)| row.0)
-        .sum();
+    let wrong = found.iter().filter(|(what, _)| is_unexplained(what));
+    let wrong: u64 = wrong.map(|(_, row)| row.0).sum();
     println!("{wrong} differ without a known reason");
     std::process::exit(i32::from(wrong > 0));
 }

@@ -1,6 +1,7 @@
 //! Where chunks belong: every path of a `ChunkedMessage`, nested ones made absolute, as one tree.
 
 mod build;
+mod order;
 mod prune;
 
 use std::ops::Range;

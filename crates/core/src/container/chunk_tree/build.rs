@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
+use super::order::{Entry, Lists};
 use super::{ChunkRef, ChunkTree, Node, NodeId};
 use crate::container::kind::ChunkKind;
 use crate::container::limits::Limits;
@@ -35,6 +36,8 @@ struct Builder<'a> {
     by_hash: HashMap<u64, NodeId, BuildHasherDefault<AsHash>>,
     /// The nodes on the way to the field before: the next one's way mostly begins as that.
     way: Vec<NodeId>,
+    /// The lists of fields, unless placeholders say where everything goes.
+    lists: Lists,
 }
 
 /// Hashes what is a hash already.
@@ -77,9 +80,10 @@ impl ChunkTree {
             hashes: RandomState::new(),
             by_hash: HashMap::default(),
             way: Vec::new(),
+            lists: Lists::default(),
         };
         builder.add_all(message)?;
-        let tree = builder.finish(message.chunk_index.is_some());
+        let tree = builder.finish(message)?;
         tree.check(&options)?;
         Ok(tree)
     }
@@ -153,8 +157,8 @@ impl Builder<'_> {
         }
         // A stack of its own instead of recursion: a caller's ChunkedMessage may nest deeper than a
         // stack is.
-        let mut open = vec![(NodeId::ROOT, message, 0)];
-        while let Some((above, message, nesting)) = open.pop() {
+        let mut open = vec![(NodeId::ROOT, message, 0, None)];
+        while let Some((above, message, nesting, field)) = open.pop() {
             let most = self.options.limits.max_nesting;
             if nesting > most {
                 let message = format!("chunked messages nest deeper than {most}");
@@ -162,14 +166,25 @@ impl Builder<'_> {
                     Error::new(ErrorKind::LimitExceeded, message).at_path(self.tree.path(above))
                 );
             }
+            let list = index(self.lists.starts.len());
+            if let Some(entry) = field.and_then(|at: usize| self.lists.entries.get_mut(at)) {
+                entry.below = Some(list);
+            }
+            self.lists.starts.push(index(self.lists.entries.len()));
             for field in &message.chunked_fields {
+                let chunks = self.chunks.len();
                 let node = self.add_field(above, field)?;
-                if let Some(nested) = field
-                    .message
-                    .as_ref()
-                    .filter(|m| !m.chunked_fields.is_empty())
-                {
-                    open.push((node, nested, nesting + 1));
+                let at = self.lists.entries.len();
+                if !self.options.marked {
+                    self.lists.entries.push(Entry {
+                        node,
+                        chunk: (self.chunks.len() > chunks).then_some(index(chunks)),
+                        below: None,
+                    });
+                }
+                let nested = field.message.as_ref();
+                if let Some(nested) = nested.filter(|nested| !nested.chunked_fields.is_empty()) {
+                    open.push((node, nested, nesting + 1, Some(at)));
                 }
             }
         }
@@ -269,13 +284,14 @@ impl Builder<'_> {
     }
 
     /// Gives every node its chunks, in the order of merging, and its children, by their steps.
-    fn finish(mut self, has_base: bool) -> ChunkTree {
+    fn finish(mut self, message: &ChunkedMessage) -> Result<ChunkTree> {
         self.by_hash = HashMap::default();
-        let ChunkTree {
-            mut nodes,
-            mut chunks,
-            mut children,
-        } = self.tree;
+        self.list_children();
+        let by_lists = self.lists.starts.len() > 1 && !self.options.marked;
+        if by_lists {
+            self.chunks = self.lists.in_order(&self.tree, &self.chunks)?;
+        }
+        let ChunkTree { nodes, chunks, .. } = &mut self.tree;
         self.chunks.sort_by_key(|(node, _)| *node);
         chunks.reserve_exact(self.chunks.len());
         for at_node in self.chunks.chunk_by(|(a, _), (b, _)| a == b) {
@@ -283,14 +299,23 @@ impl Builder<'_> {
             chunks.extend(at_node.iter().map(|(_, chunk)| *chunk));
             let node = at_node[0].0;
             // The base comes first, the others by index.
+            let has_base = message.chunk_index.is_some();
             let first = usize::from(node == NodeId::ROOT && has_base);
             let sorted = &mut chunks[start + first..];
             let is_value = |c: &ChunkRef| self.options.kinds[c.chunk] == ChunkKind::Bytes;
-            if !(self.options.concatenates && sorted.iter().all(is_value)) {
+            let is_sorted = by_lists || self.options.concatenates && sorted.iter().all(is_value);
+            if !is_sorted {
                 sorted.sort_by_key(|c| c.chunk);
             }
             nodes[node.index()].chunks = range(start, chunks.len());
         }
+        Ok(self.tree)
+    }
+
+    fn list_children(&mut self) {
+        let ChunkTree {
+            nodes, children, ..
+        } = &mut self.tree;
         children.extend((1..nodes.len()).map(|at| NodeId(index(at))));
         children.sort_unstable_by(|a, b| {
             let (a, b) = (&nodes[a.index()], &nodes[b.index()]);
@@ -303,11 +328,6 @@ impl Builder<'_> {
                 siblings.start = index(at);
             }
             siblings.end = index(at + 1);
-        }
-        ChunkTree {
-            nodes,
-            chunks,
-            children,
         }
     }
 }

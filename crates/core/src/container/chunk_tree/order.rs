@@ -1,0 +1,118 @@
+//! The order of merging where fields have lists of their own.
+
+use super::{ChunkRef, ChunkTree, NodeId};
+use crate::path::Select;
+use crate::{Error, ErrorKind, Result};
+
+/// A field of a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) node: NodeId,
+    /// Which of the chunks it has.
+    pub(super) chunk: Option<u32>,
+    /// The list below it.
+    pub(super) below: Option<u32>,
+}
+
+/// All lists of a `ChunkedMessage`: the root's first, each of them a run of `entries`.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub(super) entries: Vec<Entry>,
+    /// Where each list begins. It ends where the next one does.
+    pub(super) starts: Vec<u32>,
+}
+
+impl Lists {
+    fn entries_of(&self, list: u32) -> &[Entry] {
+        let bound = |list: usize| self.starts.get(list).map(|&at| at as usize);
+        let start = bound(list as usize).unwrap_or(self.entries.len());
+        let end = bound(list as usize + 1).unwrap_or(self.entries.len());
+        &self.entries[start..end]
+    }
+
+    /// The chunks as TensorFlow merges them: each list by its paths, and by chunks where paths are
+    /// the same, and with each field all of the list below it.
+    ///
+    /// Planning merges the chunks at a path before those below it, and fields by their numbers. A
+    /// list can go against that, if its paths cross those of another one. No splitter is known to
+    /// write such lists, and they are an error.
+    pub(super) fn in_order(
+        &self,
+        tree: &ChunkTree,
+        chunks: &[(NodeId, ChunkRef)],
+    ) -> Result<Vec<(NodeId, ChunkRef)>> {
+        let mut ranks = vec![0u32; tree.len()];
+        for (rank, id) in (0u32..).zip(tree.ids_in_depth()) {
+            ranks[id.index()] = rank;
+        }
+        let chunk_of = |entry: &Entry| entry.chunk.map(|at| chunks[at as usize].1);
+        let sorted = |list: u32| {
+            let mut entries = self.entries_of(list).to_vec();
+            entries.sort_by_key(|entry| {
+                let chunk = chunk_of(entry).map(|chunk| chunk.chunk);
+                (ranks[entry.node.index()], chunk)
+            });
+            entries.into_iter()
+        };
+        let mut merged = Merged {
+            tree,
+            is_above: vec![false; tree.len()],
+            latest: vec![0; tree.len()],
+            chunks: Vec::with_capacity(chunks.len()),
+        };
+        // What no field has is the message's own.
+        if let Some(&(NodeId::ROOT, base)) = chunks.first()
+            && !self.entries.iter().any(|entry| entry.chunk == Some(0))
+        {
+            merged.add(NodeId::ROOT, base)?;
+        }
+        let mut open = vec![sorted(0)];
+        while let Some(list) = open.last_mut() {
+            let Some(entry) = list.next() else {
+                open.pop();
+                continue;
+            };
+            if let Some(chunk) = chunk_of(&entry) {
+                merged.add(entry.node, chunk)?;
+            }
+            open.extend(entry.below.map(sorted));
+        }
+        Ok(merged.chunks)
+    }
+}
+
+struct Merged<'a> {
+    tree: &'a ChunkTree,
+    /// Whether a chunk was merged below a node.
+    is_above: Vec<bool>,
+    /// The highest number of a singular field of a node that was merged into: fields of one oneof
+    /// end each other.
+    latest: Vec<u32>,
+    chunks: Vec<(NodeId, ChunkRef)>,
+}
+
+impl Merged<'_> {
+    fn add(&mut self, node: NodeId, chunk: ChunkRef) -> Result<()> {
+        let mut crosses = self.is_above[node.index()];
+        let mut at = node;
+        while let Some((above, step)) = self.tree.above(at) {
+            self.is_above[above.index()] = true;
+            if step.select == Select::Field {
+                let latest = &mut self.latest[above.index()];
+                crosses |= step.field.0 < *latest;
+                *latest = step.field.0.max(*latest);
+            }
+            at = above;
+        }
+        if crosses {
+            let message = "the paths of two lists of fields cross: this one is merged after what \
+                           belongs behind it";
+            let error = Error::new(ErrorKind::InvalidTrailer, message);
+            return Err(error
+                .at_path(self.tree.path(node))
+                .in_chunk(chunk.chunk as u64));
+        }
+        self.chunks.push((node, chunk));
+        Ok(())
+    }
+}
