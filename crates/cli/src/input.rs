@@ -9,7 +9,6 @@ use std::sync::Arc;
 use proto_splitter::atomic::names_folder;
 use proto_splitter::container::is_chunked;
 use proto_splitter::formats::{ALL, Candidate, Format};
-use proto_splitter::onnx::OnnxFormat;
 
 use crate::args::CompanionArgs;
 use crate::display_name::{OPENED_BY, name_copy};
@@ -81,14 +80,12 @@ pub(crate) fn recognize(path: &Path) -> Option<&'static dyn Format> {
     ALL.recognize(&Candidate::new(path).ok()?)
 }
 
-/// Where the folder of an ONNX model is named, names the model: it is one file, whatever is around
-/// it.
-pub(crate) fn name_model(named: &mut PathBuf) {
-    let Some(model) = OnnxFormat::model_in(named) else {
-        return;
-    };
-    if recognize(named).is_some_and(|format| format.name() == OnnxFormat.name()) {
-        *named = model;
+/// Where a folder is named that stands for a file in it, names the file.
+pub(crate) fn name_file(named: &mut PathBuf) {
+    if named.is_dir()
+        && let Some(file) = recognize(named).and_then(|format| format.file_in(named))
+    {
+        *named = file;
     }
 }
 

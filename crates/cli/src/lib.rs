@@ -159,7 +159,7 @@ fn execute(cli: &mut Cli, output: &mut Output<'_>) -> Result<Exit, Failure> {
     let staged = remote::stage(&mut cli.command, output)?;
     remote::inputs(&mut cli.command)
         .into_iter()
-        .for_each(input::name_model);
+        .for_each(input::name_file);
     let exit = printed::run(&cli.command, output, |output| {
         execute_one(&cli.command, output)
     })?;

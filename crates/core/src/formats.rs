@@ -149,6 +149,13 @@ pub trait Format: Debug + Send + Sync {
         None
     }
 
+    /// The file that a folder stands for, where an input is a file and its folder is just where it
+    /// lies; by default none. Commands that take the file take such a folder.
+    fn file_in(&self, folder: &Path) -> Option<PathBuf> {
+        let _ = folder;
+        None
+    }
+
     /// The types of the messages that inputs are, and of all they reach; none for formats without
     /// messages.
     fn descriptor_pool(&self) -> Option<&'static DescriptorPool> {

@@ -32,7 +32,7 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 /// the folder of one.
 ///
 /// ```
-/// use proto_splitter_core::formats::{OpenOptions, Registry};
+/// use proto_splitter_core::formats::{Format, OpenOptions, Registry};
 /// use proto_splitter_onnx::OnnxFormat;
 ///
 /// static FORMATS: Registry = Registry::new(&[&OnnxFormat]);
@@ -42,30 +42,21 @@ use crate::{MODEL_PROTO, NAMES, OnnxSplitter, model_descriptor};
 /// std::fs::write(&path, [0x08, 0x0e])?;
 /// let opened = FORMATS.open(&path, &OpenOptions::new())?;
 /// assert_eq!(opened.format().map(|format| format.title()), Some("ONNX model"));
+///
+/// // A folder stands for the only model in it.
+/// assert_eq!(OnnxFormat.file_in(folder.path()), Some(path));
+/// assert!(FORMATS.open(folder.path(), &OpenOptions::new()).is_ok());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnnxFormat;
 
-impl OnnxFormat {
-    /// The model of a folder: the only file in it that is called `.onnx`; none if there are several.
-    ///
-    /// ```
-    /// use proto_splitter_onnx::OnnxFormat;
-    ///
-    /// let folder = tempfile::tempdir()?;
-    /// assert_eq!(OnnxFormat::model_in(folder.path()), None);
-    /// let model = folder.path().join("model.onnx");
-    /// std::fs::write(&model, [0x08, 0x0e])?;
-    /// assert_eq!(OnnxFormat::model_in(folder.path()), Some(model));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn model_in(folder: &Path) -> Option<PathBuf> {
-        let entries = fs::read_dir(folder).ok()?;
-        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let mut models = paths.filter(|path| is_named_as_model(path) && path.is_file());
-        models.next().filter(|_| models.next().is_none())
-    }
+/// The model of a folder: the only file in it that is called `.onnx`; none if there are several.
+fn model_in(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?;
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let mut models = paths.filter(|path| is_named_as_model(path) && path.is_file());
+    models.next().filter(|_| models.next().is_none())
 }
 
 fn is_named_as_model(path: &Path) -> bool {
@@ -107,14 +98,18 @@ impl Format for OnnxFormat {
     fn recognize(&self, candidate: &Candidate<'_>) -> Option<Confidence> {
         let is_model = match candidate.kind() {
             CandidateKind::File => is_named_as_model(candidate.path()),
-            CandidateKind::Folder => OnnxFormat::model_in(candidate.path()).is_some(),
+            CandidateKind::Folder => model_in(candidate.path()).is_some(),
             CandidateKind::Prefix => false,
         };
         is_model.then_some(Confidence::Likely)
     }
 
+    fn file_in(&self, folder: &Path) -> Option<PathBuf> {
+        model_in(folder)
+    }
+
     fn open(&self, path: &Path, options: &OpenOptions) -> Result<Opened> {
-        let in_folder = OnnxFormat::model_in(path);
+        let in_folder = model_in(path);
         let path = in_folder.as_deref().unwrap_or(path);
         let model = OnnxSource::open(path, &open_options(options)?)?;
         if model.external_tensors() == 0 {
