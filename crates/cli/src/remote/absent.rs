@@ -1,6 +1,12 @@
 //! A build that reads no objects in stores.
 
-use std::path::Path;
+#[allow(
+    dead_code,
+    reason = "where nothing is copied, inputs alone are of interest"
+)]
+mod arguments;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
@@ -10,6 +16,12 @@ use proto_splitter::record_file::ReadAt;
 use crate::args::Command;
 use crate::failure::Failure;
 use crate::output::Output;
+use arguments::arguments;
+
+/// The arguments of a command that name what it reads.
+pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
+    arguments(command).inputs
+}
 
 /// Nothing goes to a store.
 #[derive(Debug)]
