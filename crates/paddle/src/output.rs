@@ -93,7 +93,7 @@ pub struct WrittenModel {
     pub folder: PathBuf,
     /// All of them, the program first.
     pub files: Vec<PathBuf>,
-    /// The names of files beside the model that the [arrangement](Arrangement) has no place for: a
+    /// The names of files beside the model that don't go with the [arrangement](Arrangement). A
     /// `.pdiparams.info` goes with a file of all parameters, and Paddle runs a model without it.
     pub left_out: Vec<String>,
 }

@@ -256,32 +256,18 @@ fn a_folder_with_a_file_that_would_be_read_instead_is_refused_even_with_force() 
     let combined = paddle("vars_separate");
     run([&"convert", &combined, &"-o", &to, &"--to", &"combined"]).ok();
     let before = contents(&to);
-    let again = run([
-        &"convert",
-        &model,
-        &"-o",
-        &to,
-        &"--to",
-        &"separate",
-        &"--force",
-    ]);
-    let line = again.failed(Exit::Usage);
+    let again = || {
+        let (verb, form) = (&"convert", &"separate");
+        run([verb, &model, &"-o", &to, &"--to", form, &"--force"])
+    };
+    let line = again().failed(Exit::Usage);
     assert!(
         line.contains("__params__: the file is in the way"),
         "{line}"
     );
     assert_eq!(contents(&to), before);
     fs::remove_file(to.join("__params__")).unwrap();
-    run([
-        &"convert",
-        &model,
-        &"-o",
-        &to,
-        &"--to",
-        &"separate",
-        &"--force",
-    ])
-    .ok();
+    again().ok();
     let listed = run([&"tensors", &to, &"--json"]).json();
     assert_eq!(listed["tensors"].as_array().unwrap().len(), 4);
 }

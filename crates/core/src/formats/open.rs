@@ -80,7 +80,7 @@ impl Registry {
         Ok(opened.found_by(*self, Some(format)))
     }
 
-    /// Opens a message that is no file: in chunks, or as it is. Its format is the one whose inputs
+    /// Opens a message that is not a file: in chunks, or as it is. Its format is the one whose inputs
     /// are of its type, which the options say, or what is in chunks. Nothing is recognised.
     ///
     /// A chunk is read through once, with its checksums, before any of it is given.
@@ -106,7 +106,7 @@ impl Registry {
     /// file that goes with it; what is wrong with it if it is in chunks.
     pub fn open_reader(&self, bytes: Arc<dyn ReadAt>, options: &OpenOptions) -> Result<Opened> {
         if options.companion.is_some() {
-            return Err(alone("a message that is no file"));
+            return Err(alone("a message that is not a file"));
         }
         if !is_record_file(&bytes)? {
             return Ok(Opened::of_reader(bytes, None, options)?.found_by(*self, None));

@@ -511,7 +511,7 @@ impl Opened {
         }
     }
 
-    /// The bytes of the message, by position; none if there is no message.
+    /// The bytes of the message, by position. An archive of tensors has no message, and gives none.
     fn whole(&self) -> Result<Option<Arc<dyn ReadAt>>> {
         if let Some((bytes, _)) = self.plain() {
             return Ok(Some(Arc::clone(bytes)));

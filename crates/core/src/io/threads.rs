@@ -9,7 +9,8 @@ use std::thread::{Builder, Scope};
 
 use crate::{Error, ErrorKind, Result};
 
-/// The most threads that work, however many are asked for: each takes memory of its own.
+/// The most threads that work, however many are asked for: each takes memory of its own. The compiler
+/// checks that it isn't zero: this is a constant.
 const MOST: NonZeroUsize = NonZeroUsize::new(512).unwrap();
 
 /// How many threads work: as many as there are cores, unless somebody said.

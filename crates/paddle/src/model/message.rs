@@ -87,7 +87,7 @@ impl PaddleModel {
     ///
     /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::InvalidPath`]
     /// if a name isn't Unicode; [`ErrorKind::InvalidMessage`] if the description of a tensor has a
-    /// group or a field of number 100, which Paddle passes over and the message has no place for.
+    /// group or a field of number 100: Paddle passes over both, and the message can't hold them.
     pub fn source(&self) -> Result<Source> {
         let descriptor = descriptor_pool().get_message_by_name(MODEL);
         let descriptor = descriptor.ok_or_else(|| {
@@ -137,8 +137,8 @@ fn file_name(path: &Path) -> Result<&str> {
     })
 }
 
-/// Fails if the message has no place for a field of a tensor's description: one that Paddle doesn't
-/// know either, and passes over.
+/// Fails if the message can't hold a field of a tensor's description. Paddle doesn't know such a field
+/// either, and passes over it.
 fn check_fits(parameter: &Parameter, at: usize) -> Result<()> {
     let Some((number, offset)) = parameter.stream().parts().misfit else {
         return Ok(());

@@ -40,7 +40,7 @@ pub(super) struct Files<'m> {
     kind: Option<ProgramKind>,
     parameters: Stored,
     companion: Option<String>,
-    /// The companions that the arrangement has no place for.
+    /// The companions that don't go with the arrangement.
     left_out: Vec<String>,
     /// The file that is being written. What is written to none is left out.
     open: Option<BufWriter<Arc<File>>>,

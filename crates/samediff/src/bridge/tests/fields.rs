@@ -298,7 +298,7 @@ fn a_field_that_is_not_known_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::NotConvertible, "{error}");
         assert!(error.to_string().contains(text), "{error}");
         assert!(error.to_string().contains("would be lost"), "{error}");
-        // The command says the same, and not that it is no archive.
+        // The command says the same, and doesn't say that it isn't an archive.
         let error = SameDiffFormat.open(&path, &OpenOptions::new()).unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
