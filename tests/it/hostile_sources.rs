@@ -64,7 +64,7 @@ fn malformed_sources_are_refused_where_they_are_and_nothing_is_written() {
             "no tag",
             b"\x06\x00",
             ErrorKind::InvalidMessage,
-            "6 is no tag at 0x44",
+            "6 is not a tag at 0x44",
         ),
         (
             "half a varint",

@@ -329,7 +329,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.message().map("child").map(|_| ()),
             ErrorKind::InvalidPath,
-            "field child is no map",
+            "field child is not a map",
         ),
         (
             |cx| cx.message().get("small").map(|_| ()),
@@ -349,7 +349,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.compose(&SizeSplitter, &cx.message().get("text")?.unwrap()),
             ErrorKind::InvalidPath,
-            "text: a splitter for what is no message",
+            "text: a splitter for what is not a message",
         ),
         (
             |cx| cx.add_chunk(AddedChunk::Bytes(Bytes::new()), &"4".parse()?, None),

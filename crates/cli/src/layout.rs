@@ -91,7 +91,7 @@ enum What {
     Unknown,
     /// What is behind damage.
     Unreadable,
-    /// A file that is no record file: all of it.
+    /// A file that is not a record file: all of it.
     Message,
 }
 

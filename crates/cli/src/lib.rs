@@ -114,7 +114,7 @@ impl From<Exit> for ExitCode {
 /// Runs the command. The first argument is the command's own name, as in `std::env::args_os`.
 ///
 /// Results go to `stdout`; errors, warnings and notes to `stderr`, a line each, beginning with
-/// `protosplit: `. A `stdout` that nobody reads any more is no error.
+/// `protosplit: `. A `stdout` that nobody reads any more is not an error.
 pub fn run<I, T>(args: I, stdout: &mut dyn Write, stderr: &mut dyn Write) -> Exit
 where
     I: IntoIterator<Item = T>,

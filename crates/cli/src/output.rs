@@ -79,7 +79,7 @@ impl<'a> Output<'a> {
         &self.interrupt
     }
 
-    /// Whether a result was left unfinished because nobody reads it any more, which is no failure.
+    /// Whether a result was left unfinished because nobody reads it any more, which is not a failure.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned
     }

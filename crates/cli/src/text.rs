@@ -119,7 +119,7 @@ fn is_empty(message: &DynamicMessage) -> bool {
         && message.unknown_fields().next().is_none()
 }
 
-/// A value that is no message, as the text format has it.
+/// A value that is not a message, as the text format has it.
 pub(crate) fn scalar(value: &Value, kind: &Kind) -> String {
     shortened(value, kind, usize::MAX)
 }

@@ -91,7 +91,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is no record file, has no record, or the last is no trailer;
+    /// [`ErrorKind::NotChunked`] if it is not a record file, has no record, or the last is not a trailer;
     /// [`ErrorKind::InvalidTrailer`] if the trailer contradicts itself;
     /// [`ErrorKind::UnsupportedVersion`]; [`ErrorKind::LimitExceeded`].
     pub fn from_source(source: S, limits: &Limits) -> Result<Self> {

@@ -186,7 +186,7 @@ impl<'a> MemberFields<'a> {
         Ok(found)
     }
 
-    /// The next field of a range, which begins behind it then. What is no field ends it: a name
+    /// The next field of a range, which begins behind it then. What is not a field ends it: a name
     /// isn't what fails for it.
     fn next(&mut self, range: &mut Range<u64>) -> Result<Option<Field>> {
         let found = field_if_any(self.cursor.input_mut(), range.clone())?;

@@ -49,7 +49,7 @@ use reflect::{invalid, number, text};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::InvalidSchema`] if these are no descriptors, a file that is imported isn't among
+/// [`ErrorKind::InvalidSchema`] if these are not descriptors, a file that is imported isn't among
 /// them, or they contradict each other.
 pub fn decode_descriptor_set(bytes: &[u8]) -> Result<DescriptorPool> {
     let mut pool = DescriptorPool::new();
@@ -135,7 +135,7 @@ pub(crate) fn check_memory(set: &[u8]) -> Result<()> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] then, [`ErrorKind::InvalidMessage`] if it is no message at all.
+/// [`ErrorKind::LimitExceeded`] then, [`ErrorKind::InvalidMessage`] if it is not a message at all.
 pub fn check_decoded_size(bytes: &[u8], descriptor: &MessageDescriptor, most: u64) -> Result<()> {
     let costs = cost::Costs {
         most,

@@ -1,7 +1,7 @@
 //! What takes up space in a message: sizes by field path, without loading it.
 //!
 //! [`measure`] walks a message, hopping over every value
-//! that is no message, and sums what it meets by field path: all elements of `graph_def.node` are
+//! that is not a message, and sums what it meets by field path: all elements of `graph_def.node` are
 //! one [`TreeNode`], and so are the `name`s of all of them. Of repeated fields and maps the largest
 //! members are kept besides, and called by a name that means something.
 //!

@@ -6,7 +6,7 @@
 //! checked as in a merge; of other slices of a field on the way the beginning is.
 //!
 //! A path leads to one value: a message, in all its pieces; an element; the value of a map entry;
-//! or a value that is no message, of which the last counts. What is given are its bytes, without
+//! or a value that is not a message, of which the last counts. What is given are its bytes, without
 //! its tag and length: the fields of a message, a string's or bytes' own, and for a number what is
 //! on the wire.
 //!
@@ -292,7 +292,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are no message of that
+    /// As [`get`](Self::get); [`ErrorKind::InvalidMessage`] if the bytes are not a message of that
     /// type.
     pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
         M::decode(self.get(path)?).map_err(|error| undecodable(error).at_path(self.show(path)))
@@ -303,7 +303,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// # Errors
     ///
     /// As [`message`](Self::message); [`ErrorKind::SchemaNeeded`] if the type of the whole is not
-    /// known; [`ErrorKind::InvalidPath`] if the path leads to a value that is no message.
+    /// known; [`ErrorKind::InvalidPath`] if the path leads to a value that is not a message.
     pub fn message_dynamic(&self, path: &FieldPath) -> Result<DynamicMessage> {
         let Some(kind) = self.kind(path)? else {
             let message = "no type is known for the message";
@@ -516,7 +516,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
 
     #[cold]
     fn no_message(&self, path: &FieldPath) -> Error {
-        let message = "the path leads to a value that is no message";
+        let message = "the path leads to a value that is not a message";
         Error::new(ErrorKind::InvalidPath, message).at_path(self.show(path))
     }
 }

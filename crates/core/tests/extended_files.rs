@@ -227,7 +227,7 @@ fn a_file_that_is_not_the_one_meant_is_named() {
     );
 
     fs::create_dir(&first).unwrap();
-    fails(ErrorKind::Io, "it is no regular file");
+    fails(ErrorKind::Io, "it is not a regular file");
     fs::remove_dir(&first).unwrap();
 
     fs::write(&first, &original[..original.len() - 1]).unwrap();

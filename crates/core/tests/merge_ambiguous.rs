@@ -34,7 +34,7 @@ fn every_ambiguous_case_with_and_without_the_type() {
             plain: len(1, "5"),
         },
         Case {
-            what: "a value that has a placeholder is no number",
+            what: "a value that has a placeholder is not a number",
             chunked: file().base(len(8, [])).bytes("8", "5"),
             typed: len(8, "5"),
             untyped: Ok(len(8, "5")),

@@ -181,7 +181,7 @@ fn every_wrong_trailer_has_its_own_error() {
                 }
             },
             InvalidTrailer,
-            "field tag 0: 0 is no field number",
+            "field tag 0: 0 is not a field number",
         ),
         (
             "a field without a chunk",
@@ -249,7 +249,7 @@ fn every_wrong_trailer_has_its_own_error() {
             "no message",
             |m| m.message = None,
             NotChunked,
-            "the last record is no trailer: it has no chunked message at 0xce",
+            "the last record is not a trailer: it has no chunked message at 0xce",
         ),
         (
             "another checksum of a chunk",
@@ -317,7 +317,7 @@ fn what_is_no_chunked_file_is_said_to_be_none() {
         (NotChunked, "the file has no records".into())
     );
     // TensorFlow takes an empty record for the trailer of an empty message.
-    let no_trailer = "the last record is no trailer: it has no chunked message at 0x40";
+    let no_trailer = "the last record is not a trailer: it has no chunked message at 0x40";
     assert_eq!(error(records(&[b""])), (NotChunked, no_trailer.into()));
     assert_eq!(
         error(records(&[&int(9, 5)])),
@@ -326,7 +326,7 @@ fn what_is_no_chunked_file_is_said_to_be_none() {
     let (kind, text) = error(records(&[b"not a message"]));
     assert_eq!(kind, NotChunked);
     assert!(
-        text.starts_with("the last record is no trailer: failed to decode Protobuf message"),
+        text.starts_with("the last record is not a trailer: failed to decode Protobuf message"),
         "{text}"
     );
     // Something behind the trailer.

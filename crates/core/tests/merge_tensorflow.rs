@@ -134,23 +134,23 @@ fn every_case_of_the_table() {
     );
     fails(
         &file().base([]).bytes("1", "12abc"),
-        r#"i32: chunk 1: "12abc" is no int32"#,
+        r#"i32: chunk 1: "12abc" is not an int32"#,
     );
     fails(
         &file().base([]).bytes("1", ""),
-        r#"i32: chunk 1: "" is no int32"#,
+        r#"i32: chunk 1: "" is not an int32"#,
     );
     fails(
         &file().base([]).bytes("1", "2147483648"),
-        r#"i32: chunk 1: "2147483648" is no int32"#,
+        r#"i32: chunk 1: "2147483648" is not an int32"#,
     );
     fails(
         &file().base([]).bytes("34", "-1"),
-        r#"u64: chunk 1: "-1" is no uint64"#,
+        r#"u64: chunk 1: "-1" is not a uint64"#,
     );
     fails(
         &file().base([]).bytes("1", [0xff]),
-        "i32: chunk 1: text that is not UTF-8 is no int32",
+        "i32: chunk 1: text that is not UTF-8 is not an int32",
     );
     fails(
         &file().base([]).bytes("1", [b'1'; 5000]),
@@ -162,11 +162,11 @@ fn every_case_of_the_table() {
     equal("double", &file().base([]).bytes("4", "-inf"), "d: -inf");
     fails(
         &file().base([]).bytes("3", "1e3zzz"),
-        r#"f: chunk 1: "1e3zzz" is no float"#,
+        r#"f: chunk 1: "1e3zzz" is not a float"#,
     );
     fails(
         &file().base([]).bytes("3", "1e39"),
-        r#"f: chunk 1: "1e39" is no float"#,
+        r#"f: chunk 1: "1e39" is not a float"#,
     );
 
     // bool: text. TensorFlow takes "1" for false.
@@ -178,7 +178,7 @@ fn every_case_of_the_table() {
     );
     fails(
         &file().base([]).bytes("5", "1"),
-        r#"b: chunk 1: "1" is no bool"#,
+        r#"b: chunk 1: "1" is not a bool"#,
     );
 
     // enum: by name. TensorFlow dies of "6".
@@ -186,7 +186,7 @@ fn every_case_of_the_table() {
     equal("enum", &file().base([]).bytes("6", "E_MINUS"), "e: E_MINUS");
     fails(
         &file().base([]).bytes("6", "6"),
-        r#"e: chunk 1: "6" is no value of t.E"#,
+        r#"e: chunk 1: "6" is not a value of t.E"#,
     );
 
     // A string with invalid UTF-8: accepted, at the level of bytes.
@@ -261,11 +261,11 @@ fn every_case_of_the_table() {
     // A map key on another field.
     fails(
         &file().base([]).message(r#"10["x"]"#, i32(1)),
-        r#"r["x"]: a map key on r, which is no map"#,
+        r#"r["x"]: a map key on r, which is not a map"#,
     );
     fails(
         &file().base([]).message(r#"9["x"]"#, i32(1)),
-        r#"m["x"]: a map key on m, which is no map"#,
+        r#"m["x"]: a map key on m, which is not a map"#,
     );
     fails(
         &file().base([]).message("9[0]", i32(1)),
@@ -644,7 +644,7 @@ fn of_a_duplicate_key_the_last_entry_is_merged_into() {
 
 #[test]
 fn other_wire_types_are_unknown_fields() {
-    // Field 9 as a varint and field 1 as a string are no pieces of those fields: parsers pass them
+    // Field 9 as a varint and field 1 as a string are not pieces of those fields: parsers pass them
     // by.
     let base = cat([int(9, 5), len(1, "x"), len(9, i32(1))]);
     let chunked = file().base(base).message("9", i32(2)).bytes("1", "7");

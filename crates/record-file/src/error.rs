@@ -150,7 +150,7 @@ impl Error {
         )
     }
 
-    /// That a position is no chunk boundary, or not in the file.
+    /// That a position is not a chunk boundary, or not in the file.
     pub(crate) fn no_chunk_at(offset: u64) -> Self {
         Error::at(
             ErrorKind::InvalidPosition,

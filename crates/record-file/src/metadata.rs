@@ -86,7 +86,7 @@ impl RecordsMetadata {
     ///
     /// # Errors
     ///
-    /// [`Corrupt`](ErrorKind::Corrupt) if it is no message, or a string in it is not UTF-8.
+    /// [`Corrupt`](ErrorKind::Corrupt) if it is not a message, or a string in it is not UTF-8.
     pub fn parse(serialized: &[u8]) -> Result<Self> {
         let mut metadata = RecordsMetadata::default();
         let mut rest = serialized;

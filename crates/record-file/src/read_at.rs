@@ -53,7 +53,7 @@ use bytes::Bytes;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait ReadAt: Send + Sync {
-    /// Reads some bytes at `offset`; fewer than asked for is no error, and 0 means the end.
+    /// Reads some bytes at `offset`; fewer than asked for is not an error, and 0 means the end.
     ///
     /// # Errors
     ///

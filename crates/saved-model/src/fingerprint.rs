@@ -129,7 +129,7 @@ fn checkpoint_hash(folder: &Path) -> u64 {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::InvalidMessage`] if it is no fingerprint.
+/// [`ErrorKind::Io`] if it can't be read; [`ErrorKind::InvalidMessage`] if it is not a fingerprint.
 pub fn read(folder: impl AsRef<Path>) -> Result<Option<FingerprintDef>> {
     let path = folder.as_ref().join(FINGERPRINT_FILE);
     let bytes = match std::fs::read(&path) {

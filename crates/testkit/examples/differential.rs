@@ -456,7 +456,7 @@ fn main() {
             let mut what = match (&ours, theirs) {
                 (Ok(()), Ok(bytes)) if read_ours.is_none_or(|line| !line.starts_with("ok")) => {
                     format!(
-                        "ours is no message to TensorFlow, which has {} bytes",
+                        "ours is not a message to TensorFlow, which has {} bytes",
                         bytes.len()
                     )
                 }

@@ -240,7 +240,7 @@ impl Writer<'_> {
         from + u32::try_from(self.random.below(u64::from(to - from + 1))).expect("small")
     }
 
-    /// A field that is no map; a singular one where it is in a oneof.
+    /// A field that is not a map; a singular one where it is in a oneof.
     fn plain_field(&mut self, number: u32, name: &str, oneof: Option<String>) -> String {
         let label = match (self.random.below(5), &oneof, self.level) {
             (0 | 1, None, _) => "REPEATED",

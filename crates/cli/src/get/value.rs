@@ -163,7 +163,7 @@ fn undecodable(why: impl ToString) -> Error {
     Error::new(ErrorKind::InvalidMessage, why.to_string())
 }
 
-/// A value that is no message, by way of a message that has nothing but it.
+/// A value that is not a message, by way of a message that has nothing but it.
 fn scalar(value: &[u8], kind: &Kind, holder: &Holder) -> Result<Value, Error> {
     let wire = wire_type(kind);
     let mut bytes = Vec::with_capacity(value.len() + 16);

@@ -126,7 +126,7 @@ impl<I: Input> Parser<I> {
                 if !(field.value.end - field.value.start).is_multiple_of(width) =>
             {
                 Err(invalid(
-                    &format!("a packed run that is no multiple of {width} bytes"),
+                    &format!("a packed run that is not a multiple of {width} bytes"),
                     field.value.start,
                 ))
             }

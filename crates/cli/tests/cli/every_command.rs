@@ -337,7 +337,7 @@ fn a_folder_that_is_not_there_is_named_by_all_that_write_to_it() {
         for (target, folder) in [
             ("missing/x", "missing does not exist"),
             ("missing/more/x", "missing does not exist"),
-            ("name/x", "name is no folder"),
+            ("name/x", "name is not a folder"),
         ] {
             let ran = ran(&dir, &[args, &[target]].concat());
             let err = String::from_utf8(ran.stderr).unwrap();

@@ -177,7 +177,7 @@ fn a_damaged_file_gives_one_line_and_no_output() {
     damaged("nothing.cpb", b"");
     damaged(
         "text.cpb",
-        b"this is no record file, but it is longer than a signature, which has 64 bytes",
+        b"this is not a record file, but it is longer than a signature, which has 64 bytes",
     );
     assert!(!dir.path("back.pb").exists());
 }

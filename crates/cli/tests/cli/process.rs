@@ -1,4 +1,4 @@
-//! What only a process of its own shows: status, streams, and names that are no Unicode.
+//! What only a process of its own shows: status, streams, and names that are not Unicode.
 
 use std::io::pipe;
 use std::path::Path;

@@ -189,7 +189,7 @@ fn what_is_wrong_with_a_schema_is_said_in_one_line_with_what_to_do() {
         "editions.proto",
         "edition = \"2023\";\nmessage A { string a = 1; }",
     );
-    let no_set = dir.file("no_set.binpb", "this is no descriptor set");
+    let no_set = dir.file("no_set.binpb", "this is not a descriptor set");
     let proto = dir.path("protos/perf/trace.proto");
     let missing = dir.path("missing.binpb");
     type Case<'a> = (&'a str, [&'a dyn AsRef<Path>; 2], &'a str);

@@ -169,7 +169,7 @@ fn without_a_type_messages_are_compared_as_they_are_written() {
 #[test]
 fn deep_finds_what_no_checksum_can() {
     let dir = Dir::new();
-    // A node with a name that is no UTF-8, and enough around it to be cut.
+    // A node with a name that is not UTF-8, and enough around it to be cut.
     let node = [&[0x0a, 200, 1][..], &[0xff; 200]].concat();
     let graph = [&[0x0a, 203, 1][..], &node].concat().repeat(3);
     let original = dir.file("graph.pb", graph);

@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
         self.single(sides, step, &kind, is_implicit(field), values)
     }
 
-    /// A value that is no message, and not repeated.
+    /// A value that is not a message, and not repeated.
     fn single<I: Input, J: Input>(
         &mut self,
         sides: &mut Sides<I, J>,

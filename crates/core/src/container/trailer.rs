@@ -96,7 +96,7 @@ impl Trailer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotChunked`] if it is no trailer, and what
+    /// [`ErrorKind::NotChunked`] if it is not a trailer, and what
     /// [`from_metadata`](Self::from_metadata) finds wrong with it.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         Trailer::parse_level(bytes, limits)?.in_one_piece()
@@ -105,7 +105,7 @@ impl Trailer {
     /// Reads a trailer that may itself be in chunks: those that it tells of.
     pub(crate) fn parse_level(bytes: &[u8], limits: &Limits) -> Result<Trailer> {
         let no_trailer = |error: &dyn std::fmt::Display| {
-            let message = format!("the last record is no trailer: {error}");
+            let message = format!("the last record is not a trailer: {error}");
             Error::new(ErrorKind::NotChunked, message)
         };
         if let Err(error) = message_count::check(bytes, limits.max_trailer_memory)
@@ -121,7 +121,7 @@ impl Trailer {
         }
         // Nearly any bytes parse as a message all of whose fields are unknown.
         if metadata.message.is_none() && metadata.extended_message.is_none() {
-            let message = "the last record is no trailer: it has no chunked message";
+            let message = "the last record is not a trailer: it has no chunked message";
             return Err(Error::new(ErrorKind::NotChunked, message));
         }
         let unknown = Unknown::of(bytes, &metadata);

@@ -255,7 +255,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
         }))
     }
 
-    /// Copies the records that are no chunks of the message: they are someone's.
+    /// Copies the records that are not chunks of the message: they are someone's.
     fn copy_unnamed(&mut self) -> Result<()> {
         let mut named = self.trailer_chunks.clone();
         let places = (0..self.file.len()).filter_map(|chunk| self.file.place(chunk));

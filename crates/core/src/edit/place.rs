@@ -75,7 +75,7 @@ pub(super) fn check_as<V: ReadAt + ?Sized>(
             value.read_exact_at(0, &mut bytes)?;
             match decode_varint(&bytes) {
                 Some((_, len)) if len as u64 == size => Ok(()),
-                _ => invalid("the value is no varint, as a number there is on the wire".into()),
+                _ => invalid("the value is not a varint, as a number there is on the wire".into()),
             }
         }
         WireType::StartGroup | WireType::EndGroup => check_fields(value, size),
@@ -94,7 +94,7 @@ fn check_fields<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
             Ok(Some(_)) => {}
             Ok(None) => return Ok(()),
             Err(error) => {
-                let message = format!("the new value is no message: {error}");
+                let message = format!("the new value is not a message: {error}");
                 return Err(Error::new(error.kind(), message));
             }
         }
@@ -114,7 +114,7 @@ fn check_text<V: ReadAt + ?Sized>(value: &V, size: u64) -> Result<()> {
             }
             Err(error) => {
                 let at = position + error.valid_up_to() as u64;
-                let message = "the new value is no UTF-8, which a string has to be";
+                let message = "the new value is not UTF-8, which a string has to be";
                 return Err(Error::new(ErrorKind::InvalidMessage, message).at_offset(at));
             }
         };

@@ -1,4 +1,4 @@
-//! Inputs that are no message, but a list of named tensors and whatever is beside them.
+//! Inputs that are not a message, but a list of named tensors and whatever is beside them.
 
 use std::fmt::Debug;
 

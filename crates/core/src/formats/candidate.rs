@@ -134,7 +134,7 @@ impl<'a> Candidate<'a> {
         path.is_file().then_some(path)
     }
 
-    /// The first bytes of the file: all of them, up to 4 KiB. Empty if it is no file, or can't be
+    /// The first bytes of the file: all of them, up to 4 KiB. Empty if it is not a file, or can't be
     /// read.
     pub fn head(&self) -> &[u8] {
         &self.ends().head

@@ -288,7 +288,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if it is no message of that type.
+    /// As [`bytes`](Self::bytes); [`ErrorKind::InvalidMessage`] if it is not a message of that type.
     pub fn read<M: prost::Message + Default>(&self) -> Result<M> {
         M::decode(self.bytes()?).map_err(undecodable)
     }

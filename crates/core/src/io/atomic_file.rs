@@ -324,8 +324,8 @@ mod tests {
         for (target, named, why) in [
             ("missing/a", "missing", "does not exist"),
             ("missing/more/a", "missing", "does not exist"),
-            ("file/a", "file", "is no folder"),
-            ("file/more/a", "file", "is no folder"),
+            ("file/a", "file", "is not a folder"),
+            ("file/more/a", "file", "is not a folder"),
         ] {
             let error = write(&path(target), true, b"").unwrap_err();
             let (target, named) = (path(target), path(named));

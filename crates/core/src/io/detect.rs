@@ -11,7 +11,7 @@ use crate::{Error, Result};
 /// Whether the message in a file is in chunks.
 ///
 /// A name in `.cpb` says that it is. Of a file with any other name, as `model.onnx`, it is what the
-/// file begins with that tells: one in chunks that is called `.pb` is no message.
+/// file begins with that tells: one in chunks that is called `.pb` is not a message.
 ///
 /// # Errors
 ///

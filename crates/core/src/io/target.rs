@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is no folder. Any other
+/// [`ErrorKind::NoFolder`] if that folder isn't there, or what has its name is not a folder. Any other
 /// trouble is left to the writing.
 ///
 /// ```
@@ -28,7 +28,7 @@ pub fn check_folder(target: impl AsRef<Path>) -> Result<()> {
     for folder in folder(target).ancestors() {
         let why = match fs::metadata(folder) {
             Ok(metadata) if metadata.is_dir() => break,
-            Ok(_) => "is no folder",
+            Ok(_) => "is not a folder",
             Err(error) => match error.kind() {
                 // A relative path begins in a folder that is there.
                 _ if folder == Path::new("") => break,

@@ -194,7 +194,7 @@ pub(crate) struct PartVerification {
     pub(crate) crcs: Vec<u32>,
 }
 
-/// Reads the chunks of these groups, and of the files that are asked for what is no chunk.
+/// Reads the chunks of these groups, and of the files that are asked for what is not a chunk.
 pub(crate) fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],

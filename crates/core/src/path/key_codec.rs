@@ -186,7 +186,7 @@ impl KeyForm {
         KeyForm::Plain(KeyCodec::plain(key))
     }
 
-    /// How a key of this wire type is written. None if it is no key: a field of another wire type
+    /// How a key of this wire type is written. None if it is not a key: a field of another wire type
     /// than its own is an unknown one.
     pub(crate) fn on_wire(self, wire: WireType) -> Option<KeyCodec> {
         let codec = match self {
@@ -268,7 +268,7 @@ pub(crate) fn entry_key(window: &[u8], len: u64, form: KeyForm) -> Result<(Entry
     }
 }
 
-/// The value of a field in `window`; none of a group, which is no key.
+/// The value of a field in `window`; none of a group, which is not a key.
 fn value_of<'a>(window: &'a [u8], field: &Field) -> Option<EntryKey<'a>> {
     let [start, end] = [field.value.start, field.value.end].map(usize::try_from);
     let bytes = window.get(start.ok()?..end.ok()?)?;

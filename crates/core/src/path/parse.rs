@@ -19,7 +19,7 @@ impl FromStr for FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is no path, or has a name in it.
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or has a name in it.
     fn from_str(text: &str) -> Result<Self> {
         query(text, None)?.into_path()
     }
@@ -41,7 +41,7 @@ impl FieldPath {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if the text is no path, or leads where `root` has nothing: no
+    /// [`ErrorKind::InvalidPath`] if the text is not a path, or leads where `root` has nothing: no
     /// such field, an index on a field that isn't repeated, a key of another type than the
     /// map's.
     pub fn parse(text: &str, root: &MessageDescriptor) -> Result<Self> {
@@ -92,7 +92,7 @@ fn steps(text: &str, root: Option<&MessageDescriptor>) -> Result<Vec<QueryStep>>
             (None, Ok(number)) if (1..=FieldNumber::MAX.0).contains(&number) => FieldNumber(number),
             (None, _) => {
                 let message =
-                    format!("{name} is no field number, and names need the message's type");
+                    format!("{name} is not a field number, and names need the message's type");
                 return Err(invalid(message));
             }
         };
@@ -220,7 +220,7 @@ fn place(token: &str) -> Result<Option<Place>> {
     match token.strip_prefix('-') {
         _ if token.is_empty() => Ok(None),
         Some(back) => match number(back)? {
-            0 => Err(invalid("-0 is no index: the last is -1")),
+            0 => Err(invalid("-0 is not an index: the last is -1")),
             back => Ok(Some(Place::FromEnd(back))),
         },
         None => Ok(Some(Place::FromStart(number(token)?))),
@@ -264,7 +264,7 @@ fn pick_where(path: &str, value: &str, quoted: bool, field: Option<&FieldRef>) -
             let shown = path.display(Some(&message));
             let kind = kind_name(&kind);
             Err(invalid(format!(
-                "{value:?} is no value of {shown}, which is {kind}"
+                "{value:?} is not a value of {shown}, which is {kind}"
             )))
         }
     }
@@ -300,7 +300,7 @@ fn typed_key(field: &FieldRef, token: String, quoted: bool) -> Result<MapKey> {
     key.ok_or_else(|| {
         let kind = kind.map_or("unknown".to_owned(), |kind| kind_name(&kind));
         invalid(format!(
-            "{token:?} is no key of {}, whose keys are {kind}",
+            "{token:?} is not a key of {}, whose keys are {kind}",
             field.name()
         ))
     })
@@ -309,7 +309,7 @@ fn typed_key(field: &FieldRef, token: String, quoted: bool) -> Result<MapKey> {
 fn number<T: FromStr>(token: &str) -> Result<T> {
     token
         .parse()
-        .map_err(|_| invalid(format!("{token:?} is no index")))
+        .map_err(|_| invalid(format!("{token:?} is not an index")))
 }
 
 /// A string in double or single quotes: what it says, and what follows it.
@@ -327,7 +327,7 @@ fn take_quoted(text: &str) -> Result<(String, &str)> {
                 Some('u') => {
                     let hex: String = chars.by_ref().take(4).map(|(_, c)| c).collect();
                     let code = u32::from_str_radix(&hex, 16).ok().and_then(char::from_u32);
-                    out.push(code.ok_or_else(|| invalid(format!("\\u{hex} is no character")))?);
+                    out.push(code.ok_or_else(|| invalid(format!("\\u{hex} is not a character")))?);
                 }
                 Some(c @ ('"' | '\'' | '\\' | '/')) => out.push(c),
                 _ => return Err(invalid("a \\ that escapes nothing")),

@@ -25,12 +25,12 @@ pub enum TargetKind {
     Message(MessageDescriptor),
     /// A message of this type, written as a group.
     Group(MessageDescriptor),
-    /// A value that is no message.
+    /// A value that is not a message.
     Scalar(Kind),
 }
 
 impl TargetKind {
-    /// The type of the message, however it is written; `None` for a value that is no message.
+    /// The type of the message, however it is written; `None` for a value that is not a message.
     pub fn message(&self) -> Option<&MessageDescriptor> {
         match self {
             TargetKind::Message(message) | TargetKind::Group(message) => Some(message),
@@ -128,7 +128,7 @@ impl FieldPath {
 fn resolve_step(target: &Target, step: &Step) -> Result<Target> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
     let Some(message) = target.kind.message() else {
-        return invalid("the path goes on below a value that is no message".into());
+        return invalid("the path goes on below a value that is not a message".into());
     };
     if target.whole_field {
         return invalid(
@@ -163,7 +163,7 @@ fn resolve_step(target: &Target, step: &Step) -> Result<Target> {
             ));
         }
         (Select::Key(_), ..) => {
-            return invalid(format!("a map key on {}, which is no map", field.name()));
+            return invalid(format!("a map key on {}, which is not a map", field.name()));
         }
     };
     let whole_field = step.select == Select::Field && (field.is_list() || field.is_map());

@@ -21,7 +21,7 @@ impl FieldPath {
             let select = match &tag.kind {
                 Some(Kind::Field(number)) => {
                     if !(1..=FieldNumber::MAX.0).contains(number) {
-                        return Err(invalid(at, &format!("{number} is no field number")));
+                        return Err(invalid(at, &format!("{number} is not a field number")));
                     }
                     steps.push(Step::field(*number));
                     continue;

@@ -55,21 +55,21 @@ fn text_that_is_no_path_is_refused_with_the_reason() {
     let table = [
         (
             "a",
-            "a: a is no field number, and names need the message's type",
+            "a: a is not a field number, and names need the message's type",
         ),
         (
             "0",
-            "0: 0 is no field number, and names need the message's type",
+            "0: 0 is not a field number, and names need the message's type",
         ),
         (
             "536870912",
-            "536870912: 536870912 is no field number, and names need the message's type",
+            "536870912: 536870912 is not a field number, and names need the message's type",
         ),
         ("1.", "1.: the path ends with a dot"),
         (".1", ".1: expected a field's name or number at \".1\""),
         ("1..2", "1..2: expected a field's name or number at \".2\""),
         ("1[", "1[: a [ without its ]"),
-        ("1[x]", "1[x]: \"x\" is no index"),
+        ("1[x]", "1[x]: \"x\" is not an index"),
         ("1[\"x\"", "1[\"x\": expected a ] behind a key"),
         ("1[\"x", "1[\"x: a key without its closing quote"),
         ("1[\"\\q\"]", "1[\"\\q\"]: a \\ that escapes nothing"),
@@ -136,7 +136,7 @@ fn a_path_that_leads_nowhere_in_its_type_is_refused_with_the_reason() {
     let error = FieldPath::parse("fields[1]", &message_with_map()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "fields[1]: \"1\" is no key of fields, whose keys are string"
+        "fields[1]: \"1\" is not a key of fields, whose keys are string"
     );
 }
 
@@ -154,11 +154,11 @@ fn resolving_says_what_a_path_leads_to_or_why_it_does_not() {
         ),
         (
             "2[true]",
-            "chunked_fields[true]: a map key on chunked_fields, which is no map",
+            "chunked_fields[true]: a map key on chunked_fields, which is not a map",
         ),
         (
             "1.1",
-            "chunk_index.1: the path goes on below a value that is no message",
+            "chunk_index.1: the path goes on below a value that is not a message",
         ),
         (
             "2.3",
@@ -234,11 +234,11 @@ fn tags_that_make_no_path_are_refused() {
         ),
         (
             vec![tag(Kind::Field(0))],
-            "field tag 0: 0 is no field number",
+            "field tag 0: 0 is not a field number",
         ),
         (
             vec![tag(Kind::Field(1 << 29))],
-            "field tag 0: 536870912 is no field number",
+            "field tag 0: 536870912 is not a field number",
         ),
     ];
     for (tags, message) in table {

@@ -96,7 +96,7 @@ pub mod split_plan {
         /// Pairs: where the piece begins, and twice its length; plus 1 if it is of `literals`.
         #[prost(uint64, repeated, tag = "1")]
         pub pieces: ::prost::alloc::vec::Vec<u64>,
-        /// All of a chunk that is no part of the source.
+        /// All of a chunk that is not a part of the source.
         #[prost(bytes = "bytes", optional, tag = "2")]
         pub added: ::core::option::Option<::prost::bytes::Bytes>,
     }

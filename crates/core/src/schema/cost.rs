@@ -47,7 +47,7 @@ impl Costs {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::LimitExceeded`] if it does, [`ErrorKind::InvalidMessage`] if it is no message.
+/// [`ErrorKind::LimitExceeded`] if it does, [`ErrorKind::InvalidMessage`] if it is not a message.
 pub(crate) fn check(message: &[u8], descriptor: &MessageDescriptor, costs: Costs) -> Result<()> {
     let mut cost = 0u64;
     let mut open = vec![(descriptor.clone(), 0..message.len() as u64, 0)];

@@ -13,7 +13,7 @@ use crate::path::{FieldPath, FieldRef, KeyForm, Select, Step, key_codec, with_ke
 use crate::wire::header::{field_if_any, is_malformed};
 use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
 
-/// What is called so in a map: its keys, and values that are no messages.
+/// What is called so in a map: its keys, and values that are not messages.
 const KEY: &str = "(key)";
 const VALUE: &str = "(value)";
 /// The fields that were not told apart.

@@ -31,7 +31,7 @@ impl TreePlace {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is no path, leads nowhere in the type, or has an index or
+    /// [`ErrorKind::InvalidPath`] if it is not a path, leads nowhere in the type, or has an index or
     /// key behind a `[*]`.
     pub fn parse(text: &str, root: Option<&MessageDescriptor>) -> Result<TreePlace> {
         let steps = steps(text);

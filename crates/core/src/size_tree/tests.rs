@@ -272,7 +272,7 @@ fn what_breaks_the_format_of_a_known_message_is_an_error_with_its_path() {
             b"\x0a\x01\x0c",
             "file[*]: an end group tag without a group at 0x2",
         ),
-        (b"\x0a\x01\x00", "file[*]: 0 is no tag at 0x2"),
+        (b"\x0a\x01\x00", "file[*]: 0 is not a tag at 0x2"),
         (b"\x0a\x80", "a length that is cut short or too long at 0x0"),
     ] {
         for windowed in [false, true] {

@@ -320,7 +320,7 @@ fn no_tag(arena: &Arena, node: NodeId, tag: u64, offset: u64) -> Error {
     let end = tag & 7 == 4 && tag >> 3 != 0;
     match end {
         true => malformed(arena, node, "an end group tag without a group", offset),
-        false => malformed(arena, node, &format!("{tag} is no tag"), offset),
+        false => malformed(arena, node, &format!("{tag} is not a tag"), offset),
     }
 }
 

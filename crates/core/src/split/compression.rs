@@ -96,7 +96,7 @@ impl FromStr for ChunkCompression {
         level
             .map(|level| ChunkCompression::Auto { level })
             .ok_or_else(|| {
-                let message = format!("compression {text:?}: the level is no zstd level");
+                let message = format!("compression {text:?}: the level is not a zstd level");
                 Error::new(ErrorKind::InvalidConfig, message)
             })
     }

@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 8 << 30;
 const COPY_LEN: u64 = 64 << 10;
 
 /// The strings of the tensor whose message is the value at a path, each with zeros behind it up to
-/// the length of the longest, as NumPy's arrays of bytes have them. None if it is no tensor of
+/// the length of the longest, as NumPy's arrays of bytes have them. None if it is not a tensor of
 /// strings. The bytes of an element are those of the reader by its elements.
 ///
 /// # Errors

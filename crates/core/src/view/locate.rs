@@ -77,7 +77,7 @@ pub(super) fn locate_in<I: KnowsRuns>(
         };
         message = field.as_ref().and_then(message_below);
         if !is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
-            let message = "the path goes on below a value that is no message";
+            let message = "the path goes on below a value that is not a message";
             return Err(Error::new(ErrorKind::InvalidPath, message));
         }
         pieces = found.pieces;

@@ -128,7 +128,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is no repeated field of the message itself;
+    /// [`ErrorKind::InvalidPath`] if it is not a repeated field of the message itself;
     /// [`ErrorKind::LimitExceeded`] if the other fields, where pieces have them, stand in more than
     /// a million stretches; what is wrong with the message.
     pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a, S>> {

@@ -443,7 +443,7 @@ fn entry<I: Input>(
             pieces.push(met.value);
         }
     }
-    // Of a value that is no message the last counts.
+    // Of a value that is not a message the last counts.
     if !matches!(value, Kind::Message(_)) && pieces.len() > 1 {
         pieces.drain(..pieces.len() - 1);
     }

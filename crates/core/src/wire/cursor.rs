@@ -154,7 +154,7 @@ impl<I: Input> WireCursor<I> {
         let (Some(wire_type), 1..=0x1fff_ffff, Ok(number)) =
             (WireType::from_bits(tag), number, u32::try_from(number))
         else {
-            return Err(malformed(&format!("{tag} is no tag"), start));
+            return Err(malformed(&format!("{tag} is not a tag"), start));
         };
         let tag_end = start + tag_len as u64;
         let rest = &bytes[tag_len..];

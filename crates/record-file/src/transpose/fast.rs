@@ -308,7 +308,7 @@ impl Walk {
         Ok(start - len)
     }
 
-    /// The cursor of the last buffer, which has the lengths of records that are no messages: behind
+    /// The cursor of the last buffer, which has the lengths of records that are not messages: behind
     /// it is that of no bytes.
     fn lengths(&mut self) -> Found<&mut Cursor> {
         let lengths = self.cursors.len().checked_sub(2);
@@ -316,14 +316,14 @@ impl Walk {
         lengths.ok_or(BUFFER_ENDS)
     }
 
-    /// The length of the next record that is no message.
+    /// The length of the next record that is not a message.
     #[inline(never)]
     fn record_len(&mut self, bytes: &[u8]) -> Found<usize> {
         let mut cursor = *self.lengths()?;
         cursor.take_length(bytes)
     }
 
-    /// Puts a record that is no message in front.
+    /// Puts a record that is not a message in front.
     #[inline(never)]
     fn push_record(
         &mut self,

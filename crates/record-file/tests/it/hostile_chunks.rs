@@ -270,7 +270,7 @@ fn a_bomb_costs_no_more_than_it_claims() {
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
         let error = RecordReader::new(&bytes, tight).read_record().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
-        // That is no damage, so nothing is skipped.
+        // That is not a damage, so nothing is skipped.
         let mut reader = RecordReader::new(&bytes, tight).on_damage(|region| panic!("{region:?}"));
         assert_eq!(
             reader.read_record().unwrap_err().kind(),

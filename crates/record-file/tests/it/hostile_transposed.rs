@@ -20,7 +20,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// Two records that are no messages: "b" and "aa", the last one first.
+    /// Two records that are not messages: "b" and "aa", the last one first.
     fn raw() -> Self {
         Machine {
             buckets: vec![b"aab\x02\x01".to_vec()],

@@ -125,7 +125,7 @@ fn ten_thousand_records_in_simple_and_transposed_chunks_by_turns() {
     let record = |index: u64| {
         let mut message = vec![0x08];
         frame::varint(&mut message, index);
-        // Some are no messages.
+        // Some are not messages.
         message.extend(if index.is_multiple_of(7) {
             &b"\xff"[..]
         } else {

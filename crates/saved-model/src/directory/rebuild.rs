@@ -36,7 +36,7 @@ pub struct Rebuilt<T> {
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`] if `to` is there and isn't empty, or is by the end, unless force is
-/// set; [`ErrorKind::InvalidConfig`] if it is no SavedModel then, if one folder lies in the other,
+/// set; [`ErrorKind::InvalidConfig`] if it is not a SavedModel then, if one folder lies in the other,
 /// or if a link leads from one into the other; [`ErrorKind::NoFolder`] if the folder that `to` is
 /// to be in isn't there; [`ErrorKind::Io`]; and what `fill` says.
 pub fn rebuild<T, E: From<Error>>(

@@ -96,7 +96,7 @@ fn attr(
         bytes.extend_from_slice(canonical.bytes(piece.clone())?);
     }
     let decoded = AttrValue::decode(bytes.as_slice()).map_err(|error| {
-        let message = format!("an attribute {name} that is no AttrValue: {error}");
+        let message = format!("an attribute {name} that is not an AttrValue: {error}");
         Error::new(ErrorKind::InvalidMessage, message)
     })?;
     Ok(decoded.value)

@@ -120,14 +120,14 @@ impl ChunkTree {
             }
             for c in chunks {
                 if c.packed && (!options.marked || kind(c) == ChunkKind::Bytes) {
-                    let message = "a packed slice that is no slice of a marked file";
+                    let message = "a packed slice that is not a slice of a marked file";
                     return Err(invalid(message)
                         .at_path(self.path(id))
                         .in_chunk(c.chunk as u64));
                 }
                 let marked = options.marked && options.concatenates;
                 if c.tail && (!marked || c.packed || kind(c) == ChunkKind::Bytes) {
-                    let message = "a tail that is no message of a marked file of join version 1";
+                    let message = "a tail that is not a message of a marked file of join version 1";
                     return Err(invalid(message)
                         .at_path(self.path(id))
                         .in_chunk(c.chunk as u64));

@@ -59,7 +59,7 @@ impl Siblings {
         }
         // Before it is opened: opening a pipe waits for its other end.
         if !fs::metadata(&real)?.is_file() {
-            return Err(Error::new(ErrorKind::Io, "it is no regular file"));
+            return Err(Error::new(ErrorKind::Io, "it is not a regular file"));
         }
         let number = self.paths.len();
         self.paths.push(real.clone());
@@ -79,7 +79,7 @@ impl Siblings {
         let strange = |part: &str| part.is_empty() || part == "." || part.contains('\0');
         let inside = path.strip_prefix('/').unwrap_or(path);
         if inside.split('/').any(strange) {
-            let message = "it is no path of folders and a file";
+            let message = "it is not a path of folders and a file";
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         }
         let foreign = |part: &str| part == ".." || (cfg!(windows) && part.contains(['\\', ':']));

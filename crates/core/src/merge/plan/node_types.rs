@@ -18,7 +18,7 @@ pub(in crate::merge) enum Shape {
         descriptor: MessageDescriptor,
         group: bool,
     },
-    /// A value that is no message.
+    /// A value that is not a message.
     Value(Kind),
 }
 
@@ -129,7 +129,7 @@ fn resolve_step(above: &NodeType, step: &Step) -> Result<NodeType> {
         (Select::Index(_), ..) => {
             return invalid(format!("an index on {name}, which is not repeated"));
         }
-        (Select::Key(_), ..) => return invalid(format!("a map key on {name}, which is no map")),
+        (Select::Key(_), ..) => return invalid(format!("a map key on {name}, which is not a map")),
     }
     let shape = match field.kind() {
         Kind::Message(descriptor) => Shape::Message {

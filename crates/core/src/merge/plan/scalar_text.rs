@@ -58,7 +58,7 @@ pub(in crate::merge) fn field_from_text(
         Kind::Enum(descriptor) => match descriptor.get_value_by_name(text) {
             Some(value) => put_varint(&mut out, i64::from(value.number()).cast_unsigned()),
             None => {
-                let message = format!("{text:?} is no value of {}", descriptor.full_name());
+                let message = format!("{text:?} is not a value of {}", descriptor.full_name());
                 return Err(Error::new(ErrorKind::InvalidMessage, message));
             }
         },
@@ -77,6 +77,8 @@ fn finite(kind: &Kind, text: &str, is_infinite: bool) -> Result<()> {
 
 #[cold]
 fn nonsense<T>(kind: &Kind, what: &str) -> Result<T> {
-    let message = format!("{what} is no {kind:?}");
+    let kind = format!("{kind:?}");
+    let article = if kind.starts_with('i') { "an" } else { "a" };
+    let message = format!("{what} is not {article} {kind}");
     Err(Error::new(ErrorKind::InvalidMessage, message))
 }

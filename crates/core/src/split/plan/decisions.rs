@@ -10,7 +10,7 @@ use crate::container::ChunkKind;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
 
-/// A chunk that is no span of the source; see [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
+/// A chunk that is not a span of the source; see [`SplitContext::add_chunk`](crate::split::SplitContext::add_chunk).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AddedChunk {

@@ -116,7 +116,7 @@ impl Fit {
             return Ok(None);
         };
         if self.message.size() <= options.effective_max_chunk_size() {
-            // Nothing leaves. Still, what is no message, or one of another type, is refused.
+            // Nothing leaves. Still, what is not a message, or one of another type, is refused.
             if self.message.path.is_root() {
                 self.message.check_fields(source)?;
             }

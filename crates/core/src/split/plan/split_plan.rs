@@ -46,7 +46,7 @@ pub struct PlannedChunk {
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Segments(Vec<ChunkSegment>),
-    /// A chunk that is no span of the source: from
+    /// A chunk that is not a span of the source: from
     /// [`SplitContext::add_chunk`](super::SplitContext::add_chunk).
     Added(bytes::Bytes),
 }

@@ -132,7 +132,7 @@ impl<'a> SplitContext<'a> {
     ) -> Result<()> {
         if message.descriptor().is_none() {
             return Err(
-                Error::new(ErrorKind::InvalidPath, "a splitter for what is no message")
+                Error::new(ErrorKind::InvalidPath, "a splitter for what is not a message")
                     .at_path(message.display_path()),
             );
         }
@@ -222,7 +222,7 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is no element of a repeated field;
+    /// [`ErrorKind::InvalidPath`] if it is not an element of a repeated field;
     /// [`ErrorKind::Uncuttable`] for what no path can name, as by [`cut`](Self::cut), and if the
     /// message around the field is [fitted](Self::fit) as well: that makes slices of its own.
     pub fn slice_at(&mut self, element: &SourceView<'_>) -> Result<()> {

@@ -113,7 +113,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if the file can't be opened or is no regular file.
+    /// [`ErrorKind::Io`] if the file can't be opened or is not a regular file.
     pub fn open(path: impl AsRef<Path>, descriptor: MessageDescriptor) -> Result<Source> {
         let path = path.as_ref();
         let open = || -> std::io::Result<Source> {

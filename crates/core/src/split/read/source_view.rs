@@ -197,7 +197,7 @@ impl<'a> SourceView<'a> {
         self.parent
     }
 
-    /// Its place among the elements of its field; `None` for what is no element.
+    /// Its place among the elements of its field; `None` for what is not an element.
     pub fn index(&self) -> Option<u64> {
         match (self.parent, &self.step.select) {
             (Some(_), Select::Index(index)) => Some(*index),
@@ -226,7 +226,7 @@ impl<'a> SourceView<'a> {
         message_below(&field)
     }
 
-    /// The type of the message; `None` for a value that is no message.
+    /// The type of the message; `None` for a value that is not a message.
     pub fn descriptor(&self) -> Option<&MessageDescriptor> {
         match self.kind() {
             ViewKind::Message(descriptor) => Some(descriptor),
@@ -376,12 +376,12 @@ impl<'a> SourceView<'a> {
     ///
     /// # Errors
     ///
-    /// As [`get`](Self::get), for a field that is no map, or with an entry that is written in
+    /// As [`get`](Self::get), for a field that is not a map, or with an entry that is written in
     /// pieces.
     pub fn map(&self, name: &str) -> Result<Entries<'_>> {
         let field = self.field(name)?;
         let (true, Kind::Message(entry)) = (field.is_map(), field.kind()) else {
-            return Err(self.misused(name, "is no map"));
+            return Err(self.misused(name, "is not a map"));
         };
         let like = self.like_of(&entry.map_entry_value_field().kind(), name, true)?;
         Entries::new(self, &field, entry, like)

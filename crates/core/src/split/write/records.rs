@@ -140,7 +140,7 @@ pub(in crate::split) fn write_records(
     Ok((described, parts))
 }
 
-/// How a file begins, and how what is no chunk is compressed.
+/// How a file begins, and how what is not a chunk is compressed.
 pub(in crate::split) fn front(
     described: &RecordsMetadata,
     options: &SplitOptions,

@@ -8,7 +8,7 @@ use crate::pieces::{Blocks, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
-/// The number of the column that has the lengths of records that are no messages.
+/// The number of the column that has the lengths of records that are not messages.
 pub(crate) const LENGTHS: u32 = u32::MAX;
 /// The message that a record is; ids of others count up from here.
 const ROOT: u32 = 4;
@@ -63,7 +63,7 @@ pub(crate) struct Columns {
     /// More than are in use.
     columns: Vec<Column>,
     used: usize,
-    /// Of records that are no messages, the last one first, as varints.
+    /// Of records that are not messages, the last one first, as varints.
     lengths: Column,
     events: Vec<Event>,
     /// What happens in the record that was added last, one event after the other.
@@ -145,7 +145,7 @@ impl Columns {
         }
     }
 
-    /// Adds a record that is no message.
+    /// Adds a record that is not a message.
     pub(crate) fn add_other(&mut self, record: &[u8], blocks: &mut Blocks) {
         self.happened.clear();
         let node = self.node(tag::NON_PROTO, 0);

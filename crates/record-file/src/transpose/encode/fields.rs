@@ -55,7 +55,7 @@ impl Fields {
         &self.found
     }
 
-    /// Finds the fields of a record; false if it is no message.
+    /// Finds the fields of a record; false if it is not a message.
     pub(crate) fn find(&mut self, record: &[u8]) -> bool {
         self.found.clear();
         self.groups.clear();

@@ -284,7 +284,7 @@ fn first_size(group: &Group) -> u64 {
     let size = match group.children.first() {
         Some(run) if is_packed_run(group, run) => run.outer_with(0),
         Some(first) if first.ordinal == 0 => first.outer(),
-        // Its value can't leave, or it is no field with a value inside.
+        // Its value can't leave, or it is not a field with a value inside.
         _ => group.first,
     };
     size.min(group.total)
