@@ -231,7 +231,9 @@ fn level_or<T: FromStr>(level: Option<&str>, default: T) -> Result<T> {
     match level {
         None => Ok(default),
         Some(text) => text.parse().map_err(|_| {
-            Error::config(format!("compression level {text:?} is not a number in range"))
+            Error::config(format!(
+                "compression level {text:?} is not a number in range"
+            ))
         }),
     }
 }

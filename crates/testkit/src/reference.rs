@@ -134,7 +134,10 @@ fn place(
         Value::Message(inner) if rest.is_empty() => merge_into(inner, chunks, message),
         Value::Message(inner) => place(inner, rest, chunks, message),
         value => {
-            assert!(rest.is_empty(), "a path ends at a value that is not a message");
+            assert!(
+                rest.is_empty(),
+                "a path ends at a value that is not a message"
+            );
             let bytes = chunk(chunks, message.chunk_index.expect("a field has a chunk"));
             *value = match kind {
                 Kind::Bytes => Value::Bytes(bytes),

@@ -86,7 +86,10 @@ fn malformed_bytes_are_refused_where_they_are() {
         (b"\x00", "0 is not a tag at 0x0"),
         (b"\x08\x01\x06", "6 is not a tag at 0x2"),
         (b"\x0f", "15 is not a tag at 0x0"),
-        (b"\xf8\xff\xff\xff\xff\x01", "68719476728 is not a tag at 0x0"),
+        (
+            b"\xf8\xff\xff\xff\xff\x01",
+            "68719476728 is not a tag at 0x0",
+        ),
         (b"\x08", "a varint that is cut short or too long at 0x1"),
         (
             b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02",

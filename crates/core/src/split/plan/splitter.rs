@@ -131,10 +131,11 @@ impl<'a> SplitContext<'a> {
         message: &SourceView<'_>,
     ) -> Result<()> {
         if message.descriptor().is_none() {
-            return Err(
-                Error::new(ErrorKind::InvalidPath, "a splitter for what is not a message")
-                    .at_path(message.display_path()),
-            );
+            return Err(Error::new(
+                ErrorKind::InvalidPath,
+                "a splitter for what is not a message",
+            )
+            .at_path(message.display_path()));
         }
         check_type(child, message).map_err(|error| error.at_path(message.display_path()))?;
         let view = message.clone();
