@@ -69,7 +69,7 @@ impl ComposableSplitter for ModelConfigSplitter {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
         let model = cx.message();
         for layer in model.repeated("hidden_layers")? {
-            cx.compose(&LayerSplitter, &layer?)?;
+            cx.compose(&LayerSplitter, &layer?.view())?;
         }
         // The heads are swapped often, so each is a chunk as a whole.
         for entry in model.map("heads")? {

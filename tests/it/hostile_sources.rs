@@ -326,7 +326,7 @@ fn many_of_anything_cost_a_splitter_no_more_than_their_number() {
                     .join(Step::index(5, 0))
                     .join(Step::field(2));
                 cx.add_chunk(blob, &path, None)?;
-                cx.cut(&element)?;
+                cx.cut(&element.view())?;
             }
             Ok(())
         }

@@ -137,7 +137,7 @@ fn values<'a>(message: &'a SourceView<'a>) -> Result<Vec<SourceView<'a>>> {
             }
             _ if field.is_list() => {
                 for element in message.repeated(field.name())? {
-                    found.push(element?);
+                    found.push(element?.view());
                 }
             }
             _ => found.extend(message.get(field.name())?),

@@ -140,7 +140,7 @@ struct Nodes;
 impl ComposableSplitter for Nodes {
     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
         for node in cx.message().repeated("node")? {
-            cx.compose(&Attributes, &node?)?;
+            cx.compose(&Attributes, &node?.view())?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod tag;
 mod varint;
 mod zigzag;
 
+pub(crate) use cursor::alike;
 pub use cursor::{Field, WireCursor};
 pub(crate) use input::at_hand;
 pub use input::{Input, SourceInput, StreamInput};

@@ -1,19 +1,25 @@
-//! Elements of a sliced field, found by the numbers in the trailer.
+//! Elements of a sliced field, found by the numbers in the trailer, and elements that a splitter
+//! goes through.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod merge_support;
+
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use merge_support::file::{Counted, cpb};
 use merge_support::{Chunked, len, path};
 use prost::Message;
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
-use proto_splitter_core::container::ChunkedFile;
+use proto_splitter_core::container::{ChunkedFile, Profile};
 use proto_splitter_core::merge::{Limits, MergeOptions};
 use proto_splitter_core::path::{FieldPath, PathQuery};
-use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
+use proto_splitter_core::split::{
+    ComposableSplitter, SizeSplitter, Source, SplitContext, SplitExt, SplitOptions, SplitPlan,
+};
 use proto_splitter_core::view::MessageView;
-use record_file::Compression;
+use record_file::{Compression, ReadAt};
 
 const COUNT: usize = 60_000;
 const SLICE: u64 = 8 << 10;
@@ -199,4 +205,190 @@ fn a_message_that_needs_no_cut_is_sliced_only_where_that_helps() {
     assert_eq!(chunks(len(1, vec![b'n'; 100_000]), &options), 1);
     let apart = [len(3, "dependency"), len(4, len(1, "message"))].concat();
     assert_eq!(chunks(apart.repeat(10_000), &options), 1);
+}
+
+/// Bytes that don't lend themselves as a slice.
+#[derive(Debug)]
+struct Hidden(Vec<u8>);
+
+impl ReadAt for Hidden {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn size(&self) -> std::io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+/// Looks at the elements of a field, begins a slice at some, and notes what it has seen.
+struct Look {
+    field: &'static str,
+    in_options: bool,
+    starts: Vec<u64>,
+    seen: RefCell<Vec<(u64, Vec<u8>)>>,
+}
+
+impl ComposableSplitter for Look {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter_core::Result<()> {
+        let root = cx.message();
+        let message = match self.in_options {
+            true => root.get("options")?.unwrap(),
+            false => root.clone(),
+        };
+        for element in message.repeated(self.field)? {
+            let element = element?;
+            assert_eq!(element.view().index(), Some(element.index()));
+            assert_eq!(element.view().size(), element.size());
+            let value = element.read()?;
+            self.seen.borrow_mut().push((element.size(), value));
+            if self.starts.contains(&element.index()) {
+                cx.slice_at(&element)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a splitter sees of a field, in a message in memory and in one that is read, and the plan.
+fn look(
+    bytes: &[u8],
+    field: &'static str,
+    in_options: bool,
+    starts: &[u64],
+) -> Result<(Vec<Vec<u8>>, SplitPlan), proto_splitter_core::Error> {
+    let descriptor = FileDescriptorProto::default().descriptor();
+    let hidden = Arc::new(Hidden(bytes.to_vec()));
+    let look = |source: Source| {
+        let look = Look {
+            field,
+            in_options,
+            starts: starts.to_vec(),
+            seen: RefCell::default(),
+        };
+        let options = SplitOptions::new().profile(Profile::Extended);
+        let plan = look.plan(source, &options);
+        let seen = look.seen.into_inner();
+        assert!(seen.iter().all(|(size, value)| value.len() as u64 == *size));
+        let seen: Vec<_> = seen.into_iter().map(|(_, value)| value).collect();
+        plan.map(|plan| (seen, plan))
+    };
+    let read = look(Source::from_reader(
+        hidden,
+        bytes.len() as u64,
+        descriptor.clone(),
+    ));
+    let memory = look(Source::from_bytes(bytes.to_vec(), descriptor));
+    match (&memory, &read) {
+        (Ok((a, _)), Ok((b, _))) => assert_eq!(a, b),
+        (Err(a), Err(b)) => assert_eq!(a.to_string(), b.to_string()),
+        _ => panic!("{memory:?} {read:?}"),
+    }
+    memory
+}
+
+/// Elements of every kind of length, of which some have other fields between them.
+fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let lengths = [0, 1, 90, 127, 128, 300, 20_000, 5, 5, 5, 5];
+    let value = |at: usize| named(lengths[at % 11], at);
+    let values: Vec<Vec<u8>> = (0..count).map(value).collect();
+    let mut bytes = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        if at % 50 > 45 {
+            bytes.extend(len(1, b"between"));
+        }
+        bytes.extend(len(number, value.clone()));
+    }
+    (values, bytes)
+}
+
+/// A message of field 1, a text of about so many bytes.
+fn named(length: usize, at: usize) -> Vec<u8> {
+    match length {
+        0 => Vec::new(),
+        _ => len(1, vec![b'a' + u8::try_from(at % 26).unwrap(); length]),
+    }
+}
+
+#[test]
+fn a_splitter_sees_every_element_however_it_is_written() {
+    let (messages, mut bytes) = values(3000, 4);
+    assert_eq!(
+        look(&bytes, "message_type", false, &[]).unwrap().0,
+        messages
+    );
+    // The options in two pieces, with elements whose tags have two bytes.
+    let (options, pieces) = (values(500, 999), values(400, 999));
+    bytes.extend(len(8, options.1));
+    bytes.extend(len(8, Vec::new()));
+    bytes.extend(len(8, pieces.1));
+    let expected = [options.0, pieces.0].concat();
+    assert_eq!(
+        look(&bytes, "uninterpreted_option", true, &[]).unwrap().0,
+        expected
+    );
+    assert_eq!(
+        look(&bytes, "message_type", false, &[]).unwrap().0,
+        messages
+    );
+    // A tag that is longer than it has to be.
+    let padded = [&b"\xa2\x00\x01a"[..], b"\x22\x01b", b"\xa2\x80\x00\x00"].concat();
+    assert_eq!(
+        look(&padded, "message_type", false, &[]).unwrap().0,
+        [&b"a"[..], b"b", b""]
+    );
+}
+
+#[test]
+fn elements_end_with_what_is_wrong_behind_them() {
+    let (_, bytes) = values(40, 4);
+    for (behind, expected) in [
+        (
+            &b"\x22\x05abc"[..],
+            "field 4: 5 bytes run past the end of the message, which has 3 more",
+        ),
+        (b"\x22", "a length that is cut short or too long"),
+        (b"\x0f", "15 is not a tag"),
+    ] {
+        let error = look(&[&bytes, behind].concat(), "message_type", false, &[]).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn slices_have_the_elements_between_their_beginnings_and_no_more() {
+    let (messages, bytes) = values(200, 4);
+    for starts in [
+        &[1u64][..],
+        &[46, 47, 48],
+        &[10, 20, 100, 199],
+        &[60, 150],
+        &[95],
+    ] {
+        let (_, plan) = look(&bytes, "message_type", false, starts).unwrap();
+        let ends = starts.iter().skip(1).chain([&200]);
+        let counts = starts
+            .iter()
+            .zip(ends.clone())
+            .map(|(start, end)| Some(end - start));
+        let found = plan.chunks()[1..].iter().map(|chunk| chunk.elements());
+        assert!(found.eq(counts), "{starts:?}");
+        let slices: Vec<u64> = starts
+            .iter()
+            .zip(ends)
+            .map(|(&start, &end)| {
+                let range = usize::try_from(start).unwrap()..usize::try_from(end).unwrap();
+                messages[range]
+                    .iter()
+                    .map(|value| len(4, value.clone()).len() as u64)
+                    .sum()
+            })
+            .collect();
+        let found = plan.chunks()[1..]
+            .iter()
+            .map(|chunk| chunk.size())
+            .collect::<Vec<_>>();
+        assert_eq!(found, slices, "{starts:?}");
+        assert!(plan.byte_exact(), "{starts:?}");
+    }
 }

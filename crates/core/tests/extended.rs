@@ -170,7 +170,7 @@ fn an_element_is_cut_by_hand_in_the_extended_profile_only() {
     impl ComposableSplitter for Dependencies {
         fn build_chunks(&self, cx: &mut SplitContext<'_>) -> proto_splitter_core::Result<()> {
             for dependency in cx.message().repeated("dependency")? {
-                cx.cut(&dependency?)?;
+                cx.cut(&dependency?.view())?;
             }
             Ok(())
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::input::Input;
-use super::tag::{FieldNumber, WireType, tag};
+use super::tag::{FieldNumber, WireType, short_tag};
 use super::varint::{MAX_VARINT_LEN, decode_varint};
 use crate::{Error, ErrorKind, Result};
 
@@ -92,6 +92,11 @@ impl<I: Input> WireCursor<I> {
     pub fn set_range(&mut self, range: Range<u64>) {
         self.position = range.start;
         self.end = range.end;
+    }
+
+    /// The input walked over.
+    pub(crate) fn input(&self) -> &I {
+        &self.input
     }
 
     /// The input walked over.
@@ -252,43 +257,39 @@ impl<I: Input> WireCursor<I> {
     }
 
     /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`,
-    /// which is length-delimited, and shorter than `limit`. May stop earlier. For each, `pass`
-    /// is told where it starts and how long its value is.
+    /// which is length-delimited, shorter than `limit`, and `pass` says yes to each: it is told
+    /// where the field starts and how long its value is. May stop earlier.
     ///
     /// It is [`next`](Self::next) for the many small elements of a long repeated field.
     ///
     /// # Errors
     ///
     /// If reading fails.
+    #[inline]
     pub(crate) fn hop_alike(
         &mut self,
         field: &Field,
         limit: u64,
-        mut pass: impl FnMut(u64, u64),
+        mut pass: impl FnMut(u64, u64) -> bool,
     ) -> Result<()> {
-        let tag = tag(field.number, field.wire_type);
-        let (Ok(tag), WireType::Len) = (u8::try_from(tag), field.wire_type) else {
+        let Some(tag) = short_tag(field.number, field.wire_type) else {
             return Ok(());
         };
-        let (Some(left), true) = (
-            self.end.checked_sub(self.position),
-            tag < 0x80 && field.tag_end - field.start == 1,
-        ) else {
+        let Some(left) = self.end.checked_sub(self.position) else {
             return Ok(());
         };
+        if field.tag_end - field.start != 1 {
+            return Ok(());
+        }
         let bytes = self.input.fetch(self.position, 2 * MAX_VARINT_LEN)?;
         let most = usize::try_from(left).unwrap_or(usize::MAX);
         let mut rest = &bytes[..bytes.len().min(most)];
-        while let [first, behind @ ..] = rest
-            && *first == tag
-            && let Some((len, len_len)) = decode_varint(behind)
-            && len < limit
-            && let Ok(value_len) = usize::try_from(len)
-            && let Some(after) = behind[len_len..].get(value_len..)
+        while let Some((head, len)) = alike(rest, tag)
+            && (len as u64) < limit
+            && pass(self.position, len as u64)
         {
-            pass(self.position, len);
-            self.position += (rest.len() - after.len()) as u64;
-            rest = after;
+            rest = rest.get(head + len..).unwrap_or_default();
+            self.position += (head + len) as u64;
         }
         Ok(())
     }
@@ -310,6 +311,19 @@ impl<I: Input> WireCursor<I> {
                 )
             })
     }
+}
+
+/// Of a field at the front of `bytes`, that has this one-byte tag of what is length-delimited and is
+/// there as a whole: how long its tag and length are, and its value.
+#[inline]
+pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
+    let (first, behind) = bytes.split_first()?;
+    if *first != tag {
+        return None;
+    }
+    let (len, len_len) = decode_varint(behind)?;
+    let len = usize::try_from(len).ok()?;
+    (len <= behind.len() - len_len).then_some((1 + len_len, len))
 }
 
 #[cold]

@@ -1,6 +1,8 @@
 //! Where a cursor gets its bytes from: memory, a source with positioned reads, or a stream.
 
+use std::borrow::Cow;
 use std::io::Read;
+use std::ops::Range;
 
 use record_file::ReadAt;
 
@@ -110,7 +112,22 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
     }
 }
 
-impl<S: ReadAt + ?Sized> SourceInput<'_, S> {
+impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
+    /// As much of `range` as is at hand from its start on: for one who looks at many bytes one after
+    /// the other. Nothing is read for it; what isn't in memory is copied.
+    pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {
+        let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+        let up_to = |bytes: &'a [u8]| &bytes[..len.min(bytes.len())];
+        if let Some(slice) = self.slice {
+            let start = usize::try_from(range.start).unwrap_or(usize::MAX);
+            return Cow::Borrowed(slice.get(start..).map(up_to).unwrap_or_default());
+        }
+        let skip = at_hand(&self.window, self.start, range.start, 0);
+        let rest = skip.and_then(|skip| self.window.get(skip..));
+        let rest = rest.unwrap_or_default();
+        Cow::Owned(rest[..len.min(rest.len())].to_vec())
+    }
+
     #[cold]
     fn refill(&mut self, position: u64, want: usize) -> Result<()> {
         // The last field of a window reaches a little beyond it.

@@ -192,6 +192,7 @@ fn hopping_over_fields_of_one_tag_finds_what_hopping_one_by_one_does() {
             let pass = |start, len| {
                 assert!(len < limit);
                 found.push((start, len));
+                true
             };
             cursor.hop_alike(&field, limit, pass).unwrap();
         }

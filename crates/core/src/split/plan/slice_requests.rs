@@ -1,14 +1,16 @@
 //! Slices that splitters ask for: where each begins, and what goes into it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::iter;
 use std::ops::Range;
 
 use super::cuts::Marks;
 use super::size_requests::Fits;
 use crate::split::options::SplitOptions;
 use crate::split::read::source::Source;
-use crate::split::read::source_view::{Located, SourceView};
-use crate::wire::{Field, FieldNumber, WireCursor, WireType};
+use crate::split::read::source_view::Located;
+use crate::split::read::source_view::elements::Element;
+use crate::wire::{FieldNumber, WireCursor, WireType};
 use crate::{Error, ErrorKind, Result};
 
 /// After how many fields is asked whether it was cancelled.
@@ -28,21 +30,34 @@ pub(in crate::split) struct Slices {
 struct Beginnings {
     message: Located,
     wire_type: WireType,
-    /// Offsets in the source.
-    starts: BTreeSet<u64>,
+    /// By their offsets in the source.
+    starts: BTreeMap<u64, Beginning>,
+}
+
+/// An element that a slice begins at.
+#[derive(Clone, Copy, Debug)]
+struct Beginning {
+    index: u64,
+    /// Where the elements begin that stand before it without anything between them.
+    run: u64,
 }
 
 impl Slices {
     /// Begins a slice at an element of a message that stands in one piece.
-    pub(in crate::split) fn begin(&mut self, message: &SourceView<'_>, element: &Field) {
+    pub(in crate::split) fn begin(&mut self, element: &Element<'_>) {
+        let (message, field) = (element.message(), element.field());
         let Range { start, end } = message.content(0);
-        let key = (start, end, element.number);
-        let field = self.fields.entry(key).or_insert_with(|| Beginnings {
+        let key = (start, end, field.number);
+        let sliced = self.fields.entry(key).or_insert_with(|| Beginnings {
             message: message.located(),
-            wire_type: element.wire_type,
-            starts: BTreeSet::new(),
+            wire_type: field.wire_type,
+            starts: BTreeMap::new(),
         });
-        field.starts.insert(element.start);
+        let beginning = Beginning {
+            index: element.index(),
+            run: element.run(),
+        };
+        sliced.starts.insert(field.start, beginning);
     }
 
     /// Fails if a message is to be sliced that is fitted, too: then it is the size that slices it.
@@ -63,49 +78,70 @@ impl Slices {
         Ok(())
     }
 
-    /// Hops over the messages once more, and marks what leaves.
+    /// Marks what leaves. Only where something stands between the elements of a slice, and behind
+    /// the last beginning, the messages are hopped over once more.
     pub(in crate::split) fn mark(
         self,
         source: &Source,
         options: &SplitOptions,
         marks: &mut Marks,
     ) -> Result<()> {
-        for ((start, end, number), field) in self.fields {
+        for ((_, end, number), field) in self.fields {
             let Some(chain) = field.message.chains.first() else {
                 continue;
             };
             let mut starts = field.starts.into_iter().peekable();
-            let mut slices: Vec<(Vec<Range<u64>>, u64)> = Vec::new();
-            let mut previous_end = None;
-            let mut cursor = WireCursor::new(source.input());
-            cursor.set_range(start..end);
-            let mut steps = 0u32;
-            while let Some(met) = cursor.next()? {
-                steps = steps.wrapping_add(1);
-                if steps % CHECK_EVERY == 1 {
-                    options.progress.check()?;
-                }
-                if met.number != number || met.wire_type != field.wire_type {
-                    continue;
-                }
-                if starts.next_if_eq(&met.start).is_some() {
-                    slices.push((Vec::new(), 0));
-                }
-                if let Some((runs, elements)) = slices.last_mut() {
-                    *elements += 1;
-                    // A merge puts slices right behind the elements that stay.
-                    marks.reordered |= previous_end != Some(met.start);
-                    match runs.last_mut() {
-                        Some(run) if run.end == met.start => run.end = met.end,
-                        _ => runs.push(met.start..met.end),
+            while let Some((start, Beginning { index, run })) = starts.next() {
+                // A merge puts slices right behind the elements that stay.
+                marks.reordered |= run == start;
+                let slice = match starts.peek() {
+                    Some((next, behind)) if behind.run <= start => {
+                        (iter::once(start..*next).collect(), behind.index - index)
                     }
-                }
-                previous_end = Some(met.end);
-            }
-            for slice in slices {
+                    next => {
+                        let end = next.map_or(end, |(next, _)| *next);
+                        runs(source, start..end, (number, field.wire_type), options)?
+                    }
+                };
+                marks.reordered |= slice.0.len() > 1;
                 marks.slice(&field.message.path, number, chain, slice);
             }
         }
         Ok(())
     }
+}
+
+/// Where the elements of a field stand in a part of a message that begins at one, and how many they
+/// are.
+fn runs(
+    source: &Source,
+    range: Range<u64>,
+    (number, wire_type): (FieldNumber, WireType),
+    options: &SplitOptions,
+) -> Result<(Vec<Range<u64>>, u64)> {
+    let (mut runs, mut elements): (Vec<Range<u64>>, u64) = (Vec::new(), 0);
+    let mut cursor = WireCursor::new(source.input());
+    cursor.set_range(range);
+    let mut steps = 0u32;
+    while let Some(met) = cursor.next()? {
+        steps = steps.wrapping_add(1);
+        if steps % CHECK_EVERY == 1 {
+            options.progress.check()?;
+        }
+        if met.number != number || met.wire_type != wire_type {
+            continue;
+        }
+        elements += 1;
+        let pass = |_, _| {
+            elements += 1;
+            true
+        };
+        cursor.hop_alike(&met, u64::MAX, pass)?;
+        let end = cursor.position();
+        match runs.last_mut() {
+            Some(run) if run.end == met.start => run.end = end,
+            _ => runs.push(met.start..end),
+        }
+    }
+    Ok((runs, elements))
 }

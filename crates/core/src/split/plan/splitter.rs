@@ -7,7 +7,8 @@ use super::split_plan::{Content, PlannedChunk};
 use crate::container::{ChunkKind, Profile};
 use crate::path::FieldPath;
 use crate::split::options::{SizeRules, SplitOptions};
-use crate::split::read::source_view::{Like, Pieces, SourceView};
+use crate::split::read::source_view::elements::Element;
+use crate::split::read::source_view::{Like, SourceView};
 use crate::{Error, ErrorKind, Result};
 
 /// Decides what of a message becomes a chunk of its own.
@@ -27,7 +28,7 @@ use crate::{Error, ErrorKind, Result};
 /// impl ComposableSplitter for FileSplitter {
 ///     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
 ///         for message in cx.message().repeated("message_type")? {
-///             cx.cut(&message?)?;
+///             cx.cut(&message?.view())?;
 ///         }
 ///         Ok(())
 ///     }
@@ -223,26 +224,19 @@ impl<'a> SplitContext<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is not an element of a repeated field;
     /// [`ErrorKind::Uncuttable`] for what no path can name, as by [`cut`](Self::cut), and if the
     /// message around the field is [fitted](Self::fit) as well: that makes slices of its own.
-    pub fn slice_at(&mut self, element: &SourceView<'_>) -> Result<()> {
-        let fail =
-            |kind, message: &str| Err(Error::new(kind, message).at_path(element.display_path()));
-        let (Some(message), Some(index), Pieces::One(_, field)) =
-            (element.parent(), element.index(), &element.pieces)
-        else {
-            let message = "a slice begins at an element of a repeated field";
-            return fail(ErrorKind::InvalidPath, message);
-        };
-        if index == 0 {
+    pub fn slice_at(&mut self, element: &Element<'_>) -> Result<()> {
+        if element.index() == 0 {
             return Ok(());
         }
-        if !element.addressable || message.piece_count() != 1 {
-            let message = "its message is superseded, written in pieces, or has a key that can't stand in a path";
-            return fail(ErrorKind::Uncuttable, message);
+        let message = element.message();
+        if !message.addressable || message.piece_count() != 1 {
+            let why = "its message is superseded, written in pieces, or has a key that can't stand in a path";
+            let path = element.view().display_path();
+            return Err(Error::new(ErrorKind::Uncuttable, why).at_path(path));
         }
-        self.decisions.slices.begin(message, field);
+        self.decisions.slices.begin(element);
         Ok(())
     }
 

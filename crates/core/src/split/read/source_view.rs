@@ -1,6 +1,7 @@
 //! Values of the source, found by hopping to them.
 
 pub(in crate::split) mod elements;
+pub(in crate::split) mod entries;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,8 @@ use crate::container::Profile;
 use crate::path::{FieldPath, FieldRef, Select, Step, check_field, message_below};
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
-use elements::{Elements, Entries, Occurrences};
+use elements::{Element, Elements};
+use entries::{Entries, Occurrences};
 
 /// One appearance of a field on the wire, and the one that encloses it. Chains lead up to the root,
 /// which has none.
@@ -46,8 +48,7 @@ pub(crate) fn content(chain: &Chain, source: &Source) -> Range<u64> {
 #[derive(Clone, Debug)]
 pub struct SourceView<'a> {
     pub(in crate::split) source: &'a Source,
-    /// The message that it is a value of; none for the root.
-    parent: Option<&'a SourceView<'a>>,
+    parent: Parent<'a>,
     /// From there to here.
     step: Step,
     pub(in crate::split) pieces: Pieces,
@@ -57,6 +58,15 @@ pub struct SourceView<'a> {
     /// keys may stand in paths of the profile.
     pub(in crate::split) addressable: bool,
     pub(in crate::split) profile: Profile,
+}
+
+/// The message that a view is a value of.
+#[derive(Clone, Copy, Debug)]
+enum Parent<'a> {
+    /// It is the root.
+    None,
+    View(&'a SourceView<'a>),
+    Element(Element<'a>),
 }
 
 /// The wire's pieces of a value, each with the piece of its message that it is in.
@@ -153,7 +163,7 @@ impl<'a> SourceView<'a> {
     pub(in crate::split) fn root(source: &'a Source, profile: Profile) -> SourceView<'a> {
         SourceView {
             source,
-            parent: None,
+            parent: Parent::None,
             step: Step::field(0),
             pieces: Pieces::All,
             like: Like::Message,
@@ -172,9 +182,24 @@ impl<'a> SourceView<'a> {
         like: Like,
         addressable: bool,
     ) -> Self {
+        self.child_of(Parent::View(self), step, pieces, like, addressable)
+    }
+
+    /// A value of this message, which is `parent`.
+    fn child_of<'b>(
+        &self,
+        parent: Parent<'b>,
+        step: Step,
+        pieces: Pieces,
+        like: Like,
+        addressable: bool,
+    ) -> SourceView<'b>
+    where
+        'a: 'b,
+    {
         SourceView {
             source: self.source,
-            parent: Some(self),
+            parent,
             step,
             pieces,
             like,
@@ -187,20 +212,25 @@ impl<'a> SourceView<'a> {
     /// The path from the root of the message being split.
     pub fn path(&self) -> FieldPath {
         match self.parent {
-            None => FieldPath::root(),
-            Some(parent) => parent.path().join(self.step.clone()),
+            Parent::None => FieldPath::root(),
+            Parent::View(parent) => parent.path().join(self.step.clone()),
+            Parent::Element(element) => element.path().join(self.step.clone()),
         }
     }
 
     /// The message that it is a value of; `None` for the message being split.
-    pub fn parent(&self) -> Option<&SourceView<'a>> {
-        self.parent
+    pub fn parent(&self) -> Option<SourceView<'a>> {
+        match self.parent {
+            Parent::None => None,
+            Parent::View(parent) => Some(parent.clone()),
+            Parent::Element(element) => Some(element.view()),
+        }
     }
 
     /// Its place among the elements of its field; `None` for what is not an element.
     pub fn index(&self) -> Option<u64> {
-        match (self.parent, &self.step.select) {
-            (Some(_), Select::Index(index)) => Some(*index),
+        match self.step.select {
+            Select::Index(index) => Some(index),
             _ => None,
         }
     }
@@ -219,7 +249,7 @@ impl<'a> SourceView<'a> {
     }
 
     fn message_type(&self) -> Option<MessageDescriptor> {
-        let Some(parent) = self.parent else {
+        let Some(parent) = self.parent() else {
             return Some(self.source.descriptor().clone());
         };
         let field = FieldRef::by_number(parent.descriptor()?, self.step.field.0)?;
@@ -290,7 +320,8 @@ impl<'a> SourceView<'a> {
 
     /// The fields around the value, piece by piece.
     pub(in crate::split) fn chains(&self) -> Vec<Chain> {
-        let above = self.parent.map(SourceView::chains).unwrap_or_default();
+        let above = self.parent();
+        let above = above.map(|parent| parent.chains()).unwrap_or_default();
         let around = |piece: usize| above.get(piece).cloned().flatten();
         match &self.pieces {
             Pieces::All => vec![None],
@@ -328,6 +359,22 @@ impl<'a> SourceView<'a> {
     /// [`ErrorKind::InvalidPath`] if there is no such field or it is repeated or a scalar;
     /// [`ErrorKind::InvalidMessage`] if the source is malformed.
     pub fn get(&self, name: &str) -> Result<Option<SourceView<'_>>> {
+        self.find(Parent::View(self), name)
+    }
+
+    /// [`get`](Self::get), of the view of an element.
+    fn get_below<'b>(&self, element: Element<'b>, name: &str) -> Result<Option<SourceView<'b>>>
+    where
+        'a: 'b,
+    {
+        self.find(Parent::Element(element), name)
+    }
+
+    /// A singular field of this message, which is `parent`.
+    fn find<'b>(&self, parent: Parent<'b>, name: &str) -> Result<Option<SourceView<'b>>>
+    where
+        'a: 'b,
+    {
         let field = self.field(name)?;
         if field.is_list() || field.is_map() {
             return Err(self.misused(name, "is repeated"));
@@ -347,10 +394,11 @@ impl<'a> SourceView<'a> {
                 .all(|(_, field)| !field.value.is_empty());
         }
         let step = Step::field(field.number());
-        Ok(
-            (!found.is_empty())
-                .then(|| self.child(step, Pieces::Several(found), like, addressable)),
-        )
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let pieces = Pieces::Several(found);
+        Ok(Some(self.child_of(parent, step, pieces, like, addressable)))
     }
 
     /// The elements of the repeated message, bytes or string field `name`, one after the other. Their

@@ -221,6 +221,7 @@ impl Engine<'_> {
                     group.stops.pass(group.count, start);
                     group.count += 1;
                     *empties += u64::from(len == 0);
+                    true
                 };
                 cursor.hop_alike(&field, large, pass).map_err(here)?;
                 if group.count > ordinal {

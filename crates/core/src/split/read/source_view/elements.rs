@@ -1,287 +1,269 @@
-//! Going through the elements of a repeated field, and the entries of a map, without holding them.
+//! Going through the elements of a repeated field without holding them.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::borrow::Cow;
 use std::ops::Range;
 
-use prost_reflect::{Kind, MessageDescriptor};
-use record_file::ReadAt;
-
+use super::entries::Occurrences;
 use super::{Like, Pieces, SourceView};
 use crate::Result;
-use crate::container::key_is_addressable;
-use crate::path::{FieldRef, MapEntry, MapKey, Step, parse_entry};
-use crate::split::read::superseded::is_passable;
-use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType, short_tag};
+use crate::path::{FieldPath, FieldRef, Step};
+use crate::wire::{Field, FieldNumber, WireType, alike};
 
-/// The appearances of a field in a message, with the piece of the message that each is in.
-pub(in crate::split) struct Occurrences<'a> {
+/// An element of a repeated field: where it is, and which it is.
+///
+/// It is a few numbers, so that a splitter can look at elements by the hundred million. What is in
+/// it is had by [`get`](Self::get), or from its [`view`](Self::view).
+///
+/// ```
+/// use proto_splitter_core::Result;
+/// use proto_splitter_core::split::{ComposableSplitter, SplitContext, SplitExt, SplitOptions};
+/// # use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
+///
+/// /// A chunk for every type whose description is long.
+/// struct Long;
+///
+/// impl ComposableSplitter for Long {
+///     fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+///         for element in cx.message().repeated("message_type")? {
+///             let element = element?;
+///             if element.size() > 100 {
+///                 cx.cut(&element.view())?;
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// # let of_length = |len| DescriptorProto { name: Some("T".repeat(len)), ..Default::default() };
+/// # let file = FileDescriptorProto {
+/// #     message_type: vec![of_length(1), of_length(200)],
+/// #     ..Default::default()
+/// # };
+/// let plan = Long.plan(&file, &SplitOptions::new())?;
+/// assert_eq!(plan.to_string(), "0 MESSAGE 7 B\n1 MESSAGE 203 B message_type[1]\n");
+/// # Ok::<(), proto_splitter_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Element<'a> {
     message: &'a SourceView<'a>,
-    cursor: WireCursor<SourceInput<'a, dyn ReadAt>>,
+    index: u64,
+    /// Where its tag starts.
+    start: u64,
+    /// Its value.
+    value: (u64, u64),
+    /// Where the elements begin that stand before it without anything between them.
+    run: u64,
+    /// The piece of the message that it is in.
+    piece: usize,
     number: FieldNumber,
     wire_type: WireType,
-    /// The tag, if it is one byte and of what is length-delimited.
-    tag: Option<u8>,
-    /// The piece that comes next.
-    piece: usize,
+    like: Like,
+    /// How long its tag is, and the tag at a group's end.
+    tags: (u8, u8),
 }
 
-impl std::fmt::Debug for Occurrences<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Occurrences")
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<'a> Occurrences<'a> {
-    pub(in crate::split) fn new(message: &'a SourceView<'a>, field: &FieldRef) -> Self {
-        let mut cursor = WireCursor::new(message.source.input());
-        cursor.set_range(0..0);
-        let number = FieldNumber(field.number());
-        let wire_type = match field.is_group() {
-            true => WireType::StartGroup,
-            false => WireType::Len,
-        };
-        Occurrences {
-            message,
-            cursor,
-            number,
-            wire_type,
-            tag: short_tag(number, wire_type),
-            piece: 0,
-        }
-    }
-
-    /// The next, if it follows at once: what most elements of a long field do.
+impl<'a> Element<'a> {
+    /// Its place among the elements of its field.
     #[inline]
-    fn next_alike(&mut self) -> Option<(usize, Field)> {
-        let (start, value) = self.cursor.next_alike(self.tag?)?;
-        let field = Field {
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Bytes of the value as it is in the source, without its tag and length. Costs nothing.
+    #[inline]
+    pub fn size(&self) -> u64 {
+        self.value.1 - self.value.0
+    }
+
+    /// The message that it is an element of.
+    pub fn message(&self) -> &'a SourceView<'a> {
+        self.message
+    }
+
+    /// All that can be known of it.
+    pub fn view(&self) -> SourceView<'a> {
+        let step = Step::index(self.number.0, self.index);
+        let pieces = Pieces::One(self.piece, self.field());
+        self.message.child(step, pieces, self.like, true)
+    }
+
+    /// The path from the root of the message being split.
+    pub fn path(&self) -> FieldPath {
+        self.view().path()
+    }
+
+    /// The bytes of the value: read from the source and copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`SourceView::read`].
+    pub fn read(&self) -> Result<Vec<u8>> {
+        self.view().read()
+    }
+
+    /// The singular message, bytes or string field `name` in it; `None` if it isn't there.
+    ///
+    /// # Errors
+    ///
+    /// As [`SourceView::get`].
+    pub fn get(&self, name: &str) -> Result<Option<SourceView<'a>>> {
+        self.view().get_below(*self, name)
+    }
+
+    pub(in crate::split) fn field(&self) -> Field {
+        let (value, (tag, end_tag)) = (self.value.0..self.value.1, self.tags);
+        Field {
             number: self.number,
-            wire_type: WireType::Len,
-            start,
-            tag_end: start + 1,
-            end: value.end,
+            wire_type: self.wire_type,
+            start: self.start,
+            tag_end: self.start + u64::from(tag),
+            end: value.end + u64::from(end_tag),
             value,
-        };
-        Some((self.piece - 1, field))
-    }
-
-    #[inline]
-    pub(in crate::split) fn next(&mut self) -> Result<Option<(usize, Field)>> {
-        loop {
-            let next = self.cursor.next();
-            match next.map_err(|error| error.at_path(self.message.display_path()))? {
-                Some(field) => {
-                    if field.number == self.number && field.wire_type == self.wire_type {
-                        return Ok(Some((self.piece - 1, field)));
-                    }
-                }
-                None if self.piece == self.message.piece_count() => return Ok(None),
-                None => {
-                    self.cursor.set_range(self.message.content(self.piece));
-                    self.piece += 1;
-                }
-            }
         }
     }
 
-    fn end(&mut self) {
-        self.cursor.set_range(0..0);
-        self.piece = self.message.piece_count();
+    /// Where the elements begin that stand before it without anything between them.
+    pub(in crate::split) fn run(&self) -> u64 {
+        self.run
     }
 }
 
 /// The elements of a repeated field; from [`SourceView::repeated`]. After an error there are no more.
-#[derive(Debug)]
 pub struct Elements<'a> {
-    occurrences: Occurrences<'a>,
-    like: Like,
+    /// Bytes of the message that are at hand, and where they begin.
+    block: Cow<'a, [u8]>,
+    base: u64,
+    /// How far the block was gone through.
+    at: usize,
+    /// The tag of the elements in the block, if it is one byte and of what is length-delimited.
+    tag: Option<u8>,
+    /// The last element that was not found in the block; the next is like it.
+    last: Element<'a>,
+    /// The index of the next element.
     index: u64,
+    /// Finds what the block has not. It is boxed so that nothing points into what changes at every
+    /// element: then that is in registers.
+    beyond: Box<Occurrences<'a>>,
+}
+
+impl std::fmt::Debug for Elements<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Elements")
+            .field("number", &self.last.number)
+            .field("index", &self.index)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Elements<'a> {
     pub(in crate::split) fn new(message: &'a SourceView<'a>, field: &FieldRef, like: Like) -> Self {
-        Elements {
-            occurrences: Occurrences::new(message, field),
-            like,
+        let beyond = Box::new(Occurrences::new(message, field));
+        let last = Element {
+            message,
             index: 0,
+            start: 0,
+            value: (0, 0),
+            run: 0,
+            piece: 0,
+            number: FieldNumber(field.number()),
+            wire_type: WireType::Len,
+            like,
+            tags: (1, 0),
+        };
+        Elements {
+            block: Cow::Borrowed(&[]),
+            base: 0,
+            at: 0,
+            tag: beyond.tag(),
+            last,
+            index: 0,
+            beyond,
         }
     }
+}
 
-    #[inline]
-    fn element(&mut self, piece: usize, field: Field) -> SourceView<'a> {
-        let step = Step::index(field.number.0, self.index);
-        self.index += 1;
-        let pieces = Pieces::One(piece, field);
-        self.occurrences
-            .message
-            .child(step, pieces, self.like, true)
+/// What was found beyond a block: the element, and what is at hand behind it unless the block has
+/// that.
+struct Found<'a> {
+    element: Option<Result<Element<'a>>>,
+    next: u64,
+    block: Option<Cow<'a, [u8]>>,
+}
+
+/// Finds the next element behind a position, in a field whose last was this one.
+#[cold]
+#[inline(never)]
+fn find<'a>(
+    beyond: &mut Occurrences<'a>,
+    last: &Element<'a>,
+    index: u64,
+    position: u64,
+    block: Range<u64>,
+) -> Found<'a> {
+    beyond.go_on_at(position);
+    let found = beyond.next();
+    if found.is_err() {
+        beyond.end();
     }
-
-    #[inline(never)]
-    fn next_of_any(&mut self) -> Option<Result<SourceView<'a>>> {
-        match self.occurrences.next() {
-            Ok(found) => found.map(|(piece, field)| Ok(self.element(piece, field))),
-            Err(error) => {
-                self.occurrences.end();
-                Some(Err(error))
-            }
-        }
+    let next = beyond.position();
+    let is_in_block = found.is_ok() && block.contains(&next);
+    let short = |len: u64| u8::try_from(len).unwrap_or(u8::MAX);
+    let element = |(piece, field): (usize, Field)| Element {
+        index,
+        start: field.start,
+        value: (field.value.start, field.value.end),
+        run: match field.start == position && piece == last.piece {
+            true => last.run,
+            false => field.start,
+        },
+        piece,
+        wire_type: field.wire_type,
+        tags: (
+            short(field.tag_end - field.start),
+            short(field.end - field.value.end),
+        ),
+        ..*last
+    };
+    Found {
+        element: found.map(|found| found.map(element)).transpose(),
+        next,
+        block: (!is_in_block).then(|| beyond.ahead()),
     }
 }
 
 impl<'a> Iterator for Elements<'a> {
-    type Item = Result<SourceView<'a>>;
+    type Item = Result<Element<'a>>;
 
-    #[inline]
-    fn next(&mut self) -> Option<Result<SourceView<'a>>> {
-        match self.occurrences.next_alike() {
-            Some((piece, field)) => Some(Ok(self.element(piece, field))),
-            None => self.next_of_any(),
+    #[inline(always)]
+    fn next(&mut self) -> Option<Result<Element<'a>>> {
+        let start = self.base + self.at as u64;
+        let here = self.block.get(self.at..).zip(self.tag);
+        if let Some((head, len)) = here.and_then(|(rest, tag)| alike(rest, tag)) {
+            let value = start + head as u64;
+            let element = Element {
+                index: self.index,
+                start,
+                value: (value, value + len as u64),
+                wire_type: WireType::Len,
+                tags: (1, 0),
+                ..self.last
+            };
+            self.at += head + len;
+            self.index += 1;
+            return Some(Ok(element));
         }
+        let block = self.base..self.base + self.block.len() as u64;
+        let found = find(&mut self.beyond, &self.last, self.index, start, block);
+        match found.block {
+            Some(block) => (self.block, self.base, self.at) = (block, found.next, 0),
+            // It is in the block.
+            None => self.at = usize::try_from(found.next - self.base).unwrap_or(usize::MAX),
+        }
+        if let Some(Ok(element)) = &found.element {
+            (self.last, self.index) = (*element, self.index + 1);
+        }
+        found.element
     }
 }
 
 impl std::iter::FusedIterator for Elements<'_> {}
-
-/// The entries of a map, with their keys; from [`SourceView::map`]. After an error there are no more.
-#[derive(Debug)]
-pub struct Entries<'a> {
-    occurrences: Occurrences<'a>,
-    entry: MessageDescriptor,
-    name: String,
-    like: Like,
-    hasher: RandomState,
-    /// Hashes that keys share, which are nearly always those of one key.
-    doubted: HashSet<u64>,
-    repeated: HashMap<MapKey, Repeated>,
-    place: u64,
-}
-
-/// A key that may occur more than once.
-#[derive(Debug)]
-struct Repeated {
-    /// The place of the last entry that has it, and where its value is; empty if it has none.
-    last: u64,
-    value: Range<u64>,
-    /// Whether paths can lead to it past the values of the others.
-    addressable: bool,
-}
-
-impl<'a> Entries<'a> {
-    pub(in crate::split) fn new(
-        message: &'a SourceView<'a>,
-        field: &FieldRef,
-        entry: MessageDescriptor,
-        like: Like,
-    ) -> Result<Self> {
-        let mut entries = Entries {
-            occurrences: Occurrences::new(message, field),
-            entry,
-            name: field.name(),
-            like,
-            hasher: RandomState::new(),
-            repeated: HashMap::new(),
-            doubted: HashSet::new(),
-            place: 0,
-        };
-        let mut hashes = Vec::new();
-        while let Some((_, _, parsed)) = entries.parse()? {
-            hashes.push(entries.hasher.hash_one(&parsed.key));
-        }
-        hashes.sort_unstable();
-        let pairs = hashes.windows(2).filter(|pair| pair[0] == pair[1]);
-        entries.doubted = pairs.map(|pair| pair[0]).collect();
-        if !entries.doubted.is_empty() {
-            entries.find_repeated(field)?;
-        }
-        entries.occurrences = Occurrences::new(message, field);
-        Ok(entries)
-    }
-
-    /// Which entry is the last of each key that occurs more than once.
-    fn find_repeated(&mut self, field: &FieldRef) -> Result<()> {
-        self.occurrences = Occurrences::new(self.occurrences.message, field);
-        let message = match self.entry.map_entry_value_field().kind() {
-            Kind::Message(message) => Some(message),
-            _ => None,
-        };
-        let mut place = 0;
-        while let Some((_, _, parsed)) = self.parse()? {
-            if self.doubted.contains(&self.hasher.hash_one(&parsed.key)) {
-                let value = parsed.value.map_or(0..0, |field| field.value);
-                let addressable = match self.repeated.get(&parsed.key) {
-                    None => true,
-                    Some(earlier) => {
-                        let source = self.occurrences.message.source;
-                        earlier.addressable
-                            && is_passable(source, earlier.value.clone(), message.as_ref())?
-                    }
-                };
-                let repeated = Repeated {
-                    last: place,
-                    value,
-                    addressable,
-                };
-                self.repeated.insert(parsed.key, repeated);
-            }
-            place += 1;
-        }
-        Ok(())
-    }
-
-    /// The next entry, with the piece of the message that it is in.
-    fn parse(&mut self) -> Result<Option<(usize, Field, MapEntry)>> {
-        let Some((piece, entry)) = self.occurrences.next()? else {
-            return Ok(None);
-        };
-        let message = self.occurrences.message;
-        let mut cursor = WireCursor::new(message.source.input());
-        match parse_entry(&mut cursor, entry.value.clone(), &self.entry)? {
-            Some(parsed) => Ok(Some((piece, entry, parsed))),
-            None => {
-                let why = "has an entry of more than one key and one value";
-                Err(message.misused(&self.name, why))
-            }
-        }
-    }
-
-    fn advance(&mut self) -> Result<Option<(MapKey, SourceView<'a>)>> {
-        while let Some((piece, entry, parsed)) = self.parse()? {
-            let MapEntry { key, value } = parsed;
-            let place = self.place;
-            self.place += 1;
-            let repeated = self.repeated.get(&key);
-            if repeated.is_some_and(|repeated| repeated.last != place) {
-                continue;
-            }
-            let message = self.occurrences.message;
-            let kind = self.entry.map_entry_key_field().kind();
-            let addressable = key_is_addressable(&key, &kind, message.profile)
-                && repeated.is_none_or(|repeated| repeated.addressable);
-            let step = Step::key(entry.number.0, key.clone());
-            let pieces = Pieces::Entry(piece, entry, value);
-            return Ok(Some((
-                key,
-                message.child(step, pieces, self.like, addressable),
-            )));
-        }
-        Ok(None)
-    }
-}
-
-impl<'a> Iterator for Entries<'a> {
-    type Item = Result<(MapKey, SourceView<'a>)>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.advance();
-        if next.is_err() {
-            self.occurrences.end();
-        }
-        next.transpose()
-    }
-}
-
-impl std::iter::FusedIterator for Entries<'_> {}
