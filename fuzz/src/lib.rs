@@ -22,7 +22,9 @@
 //! | a SavedModel: its meta graphs, assets and fingerprint, as bytes and as text | `saved_model` |
 //! | a checkpoint's index and data | `checkpoint` |
 //! | a SameDiff model: zip, FlatBuffers, tags | `samediff` |
-//! | Paddle's tensor streams | `paddle_stream` |
+//! | Paddle's tensor streams, and programs | `paddle_stream`, `paddle_program` |
+//! | a model that is externalized and comes back, and what is kept of the original | `externalized` |
+//! | plans of work in parts, and reports | `parts` |
 //! | ONNX models, and the references in them | `onnx_model`, `onnx_reference` |
 #![allow(dead_code, reason = "the tests of record-file and core use more of it")]
 

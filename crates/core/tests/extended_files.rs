@@ -337,19 +337,19 @@ fn what_a_trailer_says_of_other_files_is_checked() {
     let cases: [(Change, &str); 9] = [
         (
             |m| m.files[0].path = String::new(),
-            "no path of folders and a file",
+            "not a path of folders and a file",
         ),
         (
             |m| m.files[0].path = "a//b".into(),
-            "no path of folders and a file",
+            "not a path of folders and a file",
         ),
         (
             |m| m.files[0].path = "./m".into(),
-            "no path of folders and a file",
+            "not a path of folders and a file",
         ),
         (
             |m| m.files[0].path = "a\0b".into(),
-            "no path of folders and a file",
+            "not a path of folders and a file",
         ),
         (
             |m| m.files.truncate(1),

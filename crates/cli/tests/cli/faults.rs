@@ -12,6 +12,7 @@
 )]
 
 mod scenarios;
+mod short_calls;
 
 use std::collections::BTreeSet;
 use std::fs;

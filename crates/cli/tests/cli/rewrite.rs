@@ -195,7 +195,7 @@ fn nothing_is_overwritten_and_what_cannot_be_done_says_why() {
     assert!(
         replace("meta_graphs[0]", &value)
             .failed(Exit::Bad)
-            .contains("no message")
+            .contains("not a message")
     );
     assert!(
         replace("meta_graph[0]", &value)

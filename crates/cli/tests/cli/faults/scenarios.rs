@@ -204,7 +204,82 @@ fn read_source_folder(dir: &Dir) -> Found {
     read_folder_at(&dir.path("from"))
 }
 
-pub(super) const SCENARIOS: [Scenario; 16] = [
+/// Work in two parts, of which the second is done; an older file is where it will be.
+fn one_part_is_left(dir: &Dir) {
+    old_in_one(dir);
+    ok(
+        dir,
+        &[
+            "split",
+            "b.pb",
+            "--message",
+            "tensorflow.SavedModel",
+            "-o",
+            "m",
+            "--max-chunk-size",
+            "4KiB",
+            "--profile",
+            "extended",
+            "--force",
+            "--plan-only",
+            "plan",
+            "--parts",
+            "2",
+        ],
+    );
+    ok(dir, &["split", "--plan", "plan", "--part", "1"]);
+}
+
+fn all_parts_are_done(dir: &Dir) {
+    one_part_is_left(dir);
+    ok(dir, &["split", "--plan", "plan", "--part", "0"]);
+}
+
+fn one_part_of_a_merge_is_left(dir: &Dir) {
+    old_merged(dir);
+    ok(
+        dir,
+        &[
+            "merge",
+            "m.cpb",
+            "-o",
+            "out.pb",
+            "--force",
+            "--plan-only",
+            "plan",
+            "--parts",
+            "2",
+        ],
+    );
+    ok(dir, &["merge", "--plan", "plan", "--part", "1"]);
+}
+
+fn all_parts_of_a_merge_are_done(dir: &Dir) {
+    one_part_of_a_merge_is_left(dir);
+    ok(dir, &["merge", "--plan", "plan", "--part", "0"]);
+}
+
+/// With the report of the first part, what there is once the parts are put together; none without.
+fn read_committed(dir: &Dir, verb: &str, read: fn(&Dir) -> Found) -> Found {
+    if !dir.path("plan.00000.report").exists() {
+        return Found::Nothing;
+    }
+    let committed = protosplit(dir, &[verb, "--plan", "plan", "--commit"]).status();
+    match committed.unwrap().success() {
+        true => read(dir),
+        false => Found::Broken("a part with a report that can't be committed".into()),
+    }
+}
+
+fn read_part(dir: &Dir) -> Found {
+    read_committed(dir, "split", read_prefix)
+}
+
+fn read_part_of_a_merge(dir: &Dir) -> Found {
+    read_committed(dir, "merge", read_merged)
+}
+
+pub(super) const SCENARIOS: [Scenario; 20] = [
     Scenario {
         name: "split to several files where nothing is",
         prepare: inputs,
@@ -463,6 +538,30 @@ pub(super) const SCENARIOS: [Scenario; 16] = [
             "--threads",
             "1",
         ],
+        read: read_merged,
+    },
+    Scenario {
+        name: "a part of a split",
+        prepare: one_part_is_left,
+        args: &["split", "--plan", "plan", "--part", "0", "--threads", "1"],
+        read: read_part,
+    },
+    Scenario {
+        name: "the parts of a split are put together over one file",
+        prepare: all_parts_are_done,
+        args: &["split", "--plan", "plan", "--commit"],
+        read: read_prefix,
+    },
+    Scenario {
+        name: "a part of a merge",
+        prepare: one_part_of_a_merge_is_left,
+        args: &["merge", "--plan", "plan", "--part", "0", "--threads", "1"],
+        read: read_part_of_a_merge,
+    },
+    Scenario {
+        name: "the parts of a merge are put together over a file",
+        prepare: all_parts_of_a_merge_are_done,
+        args: &["merge", "--plan", "plan", "--commit"],
         read: read_merged,
     },
 ];

@@ -1,0 +1,64 @@
+//! Calls that do less than they were asked for, and are interrupted.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::scenarios::{Found, SCENARIOS, ok, protosplit};
+use crate::support::Dir;
+
+/// How many random choices of short calls each verb is run with; `PROTOSPLIT_FAULTS` takes more.
+const SEEDS: u64 = 3;
+
+/// The library that makes calls short; none where there is no C compiler.
+fn library(dir: &Dir) -> Option<PathBuf> {
+    let source = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/cli/faults/short_calls.c"
+    );
+    let library = dir.path("short_calls.so");
+    let mut build = Command::new("cc");
+    build.args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library);
+    let built = build.args([source, "-ldl"]).status();
+    match built {
+        Ok(status) => {
+            assert!(status.success(), "{source} doesn't compile");
+            Some(library)
+        }
+        Err(_) => {
+            println!("skipped: there is no C compiler");
+            None
+        }
+    }
+}
+
+#[test]
+fn calls_that_do_less_than_they_were_asked_for_change_nothing() {
+    let tools = Dir::new();
+    let Some(library) = library(&tools) else {
+        return;
+    };
+    let seeds = match std::env::var_os("PROTOSPLIT_FAULTS") {
+        Some(_) => SEEDS * 10,
+        None => SEEDS,
+    };
+    let mut run = 0;
+    for scenario in &SCENARIOS {
+        let done = Dir::new();
+        (scenario.prepare)(&done);
+        ok(&done, scenario.args);
+        let new = (scenario.read)(&done);
+        assert!(matches!(new, Found::Message(_)), "{}", scenario.name);
+        for seed in 0..seeds {
+            let dir = Dir::new();
+            (scenario.prepare)(&dir);
+            let mut command = protosplit(&dir, scenario.args);
+            command.env("LD_PRELOAD", &library);
+            command.env("SHORT_CALLS", seed.to_string());
+            let what = format!("{}, seed {seed}", scenario.name);
+            assert!(command.status().unwrap().success(), "{what}");
+            assert!((scenario.read)(&dir) == new, "{what}");
+            run += 1;
+        }
+    }
+    println!("{run} runs, each with short calls");
+}

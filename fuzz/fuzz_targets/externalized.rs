@@ -1,0 +1,107 @@
+//! Any bytes as a SavedModel whose constants move to a checkpoint and come back as they were, or, after a first byte that is odd,
+//! as what is kept of the original beside such a model.
+#![no_main]
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use libfuzzer_sys::fuzz_target;
+use proto_splitter_externalize::{
+    ExternalizeOptions, ExternalizePlan, LEAST_MIN_SIZE, RECORD_FILE, original,
+};
+use proto_splitter_saved_model::{SaveOptions, SavedModelDir, TargetForm};
+use record_file::ReadAt;
+
+/// The most bytes of an original that are read.
+const READ: u64 = 1 << 20;
+
+/// A SavedModel of one constant and a function with another.
+fn model() -> Vec<u8> {
+    let constant = |name: &str, value: char| {
+        let content = value.to_string().repeat(600);
+        format!(
+            "node {{ name: '{name}' op: 'Const' attr {{ key: 'dtype' value {{ type: DT_UINT8 }} }} attr {{ key: 'value' value {{ \
+             tensor {{ dtype: DT_UINT8 tensor_shape {{ dim {{ size: 600 }} }} tensor_content: '{content}' }} }} }} }} "
+        )
+    };
+    let (a, b) = (
+        constant("a", 'a'),
+        constant("b", 'b').replacen("node", "node_def", 1),
+    );
+    let text = format!(
+        "saved_model_schema_version: 1 meta_graphs {{ meta_info_def {{ tags: 'serve' }} graph_def {{ {a} library {{ function {{ \
+         signature {{ name: 'f' }} {b} }} }} }} }}"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("saved_model.pbtxt"), text).expect("a model");
+    let dir = SavedModelDir::open(folder.path()).expect("a model");
+    let to = folder.path().join("binary");
+    dir.save_as(&to, TargetForm::Plain, &SaveOptions::new())
+        .expect("a model");
+    std::fs::read(to.join("saved_model.pb")).expect("a model")
+}
+
+fn options() -> ExternalizeOptions {
+    ExternalizeOptions::new()
+        .min_size(LEAST_MIN_SIZE)
+        .threads(std::num::NonZeroUsize::MIN)
+}
+
+/// Externalizes a model to `to`; nothing if it can't be.
+fn externalize(model: &[u8], to: &Path) -> Option<usize> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("saved_model.pb"), model).expect("a model");
+    let plan = ExternalizePlan::new(folder.path(), &options()).ok()?;
+    plan.write(to).ok()?;
+    Some(plan.constants().len())
+}
+
+fn plant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = root.join("corpus/externalized");
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let model = model();
+    std::fs::write(corpus.join("model"), [&[0], &model[..]].concat()).expect("a seed");
+    let record = std::fs::read(sound().join(RECORD_FILE)).expect("a record");
+    std::fs::write(corpus.join("record"), [&[1], &record[..]].concat()).expect("a seed");
+}
+
+/// The folder of a model that was externalized.
+fn sound() -> &'static Path {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let moved = externalize(&model(), &folder.path().join("m"));
+        assert_eq!(moved, Some(2), "both constants move");
+        folder
+    });
+    Box::leak(folder.path().join("m").into_boxed_path())
+}
+
+fuzz_target!(
+    init: plant(),
+    |data: &[u8]| {
+        let Some((how, bytes)) = data.split_first() else {
+            return;
+        };
+        if how % 2 == 1 {
+            static RECORD: OnceLock<&'static Path> = OnceLock::new();
+            let folder = RECORD.get_or_init(sound);
+            std::fs::write(folder.join(RECORD_FILE), bytes).expect("a record");
+            if let Ok(Some(rope)) = original(folder) {
+                let mut found = vec![0; rope.total_size().min(READ) as usize];
+                let _ = rope.read_exact_at(0, &mut found);
+            }
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let to = folder.path().join("m");
+        if externalize(bytes, &to).is_some_and(|moved| moved > 0) {
+            let rope = original(&to).expect("what was written is read").expect("it is externalized");
+            let mut found = vec![0; bytes.len()];
+            assert_eq!(rope.total_size(), bytes.len() as u64);
+            rope.read_exact_at(0, &mut found).expect("what was written is read");
+            assert!(found == bytes, "the original is another");
+        }
+    }
+);

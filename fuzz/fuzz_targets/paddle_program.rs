@@ -1,0 +1,50 @@
+//! Any bytes as the program of a Paddle model: its variables, and its parameters in the order of their file.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use proto_splitter_paddle::{parameters, variables};
+
+/// Puts programs of Paddle's into the corpus.
+fn plant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = root.join("corpus/paddle_program");
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let models = std::fs::read_dir(root.join("../tests/data/paddle")).expect("the fixtures");
+    for model in models {
+        let model = model.expect("a fixture").path();
+        for entry in std::fs::read_dir(&model).into_iter().flatten() {
+            let path = entry.expect("a fixture").path();
+            let is_program = path
+                .extension()
+                .is_some_and(|extension| extension == "pdmodel")
+                || path.file_name().is_some_and(|name| name == "__model__");
+            if is_program {
+                let name = model
+                    .file_name()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .into_owned();
+                let program = std::fs::read(&path).expect("a fixture");
+                std::fs::write(corpus.join(name), &program[..program.len().min(8000)])
+                    .expect("a seed");
+            }
+        }
+    }
+}
+
+fuzz_target!(
+    init: plant(),
+    |data: &[u8]| {
+        let Ok(variables) = variables(&data) else {
+            return;
+        };
+        for variable in &variables {
+            let _ = (variable.kind(), variable.dtype(), variable.bytes(), variable.is_parameter());
+        }
+        if let Ok(parameters) = parameters(&variables) {
+            assert!(parameters.windows(2).all(|pair| pair[0].name() < pair[1].name()));
+        }
+    }
+);

@@ -1,0 +1,96 @@
+//! Any bytes as the plan of work in parts, or, after a first byte that is odd, as the report of a part. A plan that is accepted is
+//! carried out on a file that is there, whatever it says of it.
+#![no_main]
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use prost::Message;
+use prost_reflect::ReflectMessage;
+use proto_splitter_core::parts::{PartOptions, PartReport, PartsPlan};
+use proto_splitter_core::proto::parts::plan::Work;
+use proto_splitter_core::proto::parts::{Input, Plan};
+use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitOptions};
+
+/// The most parts of a plan that are run.
+const PARTS: usize = 4;
+
+/// A message of descriptors that is cut into a few chunks.
+fn message() -> Vec<u8> {
+    Plan::default()
+        .descriptor()
+        .parent_file_descriptor_proto()
+        .encode_to_vec()
+}
+
+/// The plan of a split of `folder/m.pb`.
+fn planned(folder: &Path) -> PartsPlan {
+    let source = folder.join("m.pb");
+    std::fs::write(&source, message()).expect("a source");
+    let of = Plan::default().descriptor();
+    let descriptor = of.parent_file_descriptor_proto().descriptor();
+    let source = Source::open(&source, descriptor).expect("a source");
+    let options = SplitOptions::new()
+        .profile(Profile::Extended)
+        .max_chunk_size(256);
+    let parts = NonZeroUsize::new(3).expect("it is three");
+    PartsPlan::split(&SizeSplitter, &source, folder.join("out"), &options, parts).expect("a plan")
+}
+
+fn plant() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let corpus = root.join("corpus/parts");
+    std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
+    let folder = tempfile::tempdir().expect("a folder");
+    let plan = planned(folder.path());
+    std::fs::write(corpus.join("plan"), [&[0], &plan.to_bytes()[..]].concat()).expect("a seed");
+    let report = plan.run(0, &PartOptions::new()).expect("a report");
+    std::fs::write(
+        corpus.join("report"),
+        [&[1], &report.to_bytes()[..]].concat(),
+    )
+    .expect("a seed");
+}
+
+/// The plan with its paths led to `folder`, and with the file there as what was planned for.
+fn led_to(folder: &Path, bytes: &[u8]) -> Option<PartsPlan> {
+    let mut plan = Plan::decode(bytes).ok()?;
+    let Some(Work::Split(split)) = &mut plan.work else {
+        return None;
+    };
+    let there = Plan::decode(planned(folder).to_bytes()).ok()?;
+    let Some(Work::Split(there)) = there.work else {
+        return None;
+    };
+    split.source = there.source.map(|source: Input| source);
+    split.prefix = there.prefix;
+    PartsPlan::from_bytes(plan.encode_to_vec()).ok()
+}
+
+fuzz_target!(
+    init: plant(),
+    |data: &[u8]| {
+        let Some((how, bytes)) = data.split_first() else {
+            return;
+        };
+        if how % 2 == 1 {
+            if let Ok(report) = PartReport::from_bytes(bytes) {
+                let again = PartReport::from_bytes(&report.to_bytes()).expect("what was written is read");
+                assert_eq!(again, report);
+            }
+            return;
+        }
+        if let Ok(plan) = PartsPlan::from_bytes(bytes.to_vec()) {
+            let _ = (plan.parts(), plan.id(), plan.verb(), plan.files(), plan.main_name());
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let Some(plan) = led_to(folder.path(), bytes) else {
+            return;
+        };
+        let options = PartOptions::new().threads(NonZeroUsize::new(1));
+        let parts = 0..plan.parts().min(PARTS);
+        let reports: Vec<PartReport> = parts.filter_map(|part| plan.run(part, &options).ok()).collect();
+        let _ = plan.commit(&reports, &options);
+    }
+);
