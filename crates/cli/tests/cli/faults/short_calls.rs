@@ -1,7 +1,7 @@
 //! Calls that do less than they were asked for, and are interrupted.
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::scenarios::{Found, SCENARIOS, ok, protosplit};
 use crate::support::Dir;
@@ -55,7 +55,8 @@ fn calls_that_do_less_than_they_were_asked_for_change_nothing() {
             command.env("LD_PRELOAD", &library);
             command.env("SHORT_CALLS", seed.to_string());
             let what = format!("{}, seed {seed}", scenario.name);
-            assert!(command.status().unwrap().success(), "{what}");
+            let ran = command.stderr(Stdio::piped()).output().unwrap();
+            assert!(ran.status.success(), "{what}: {ran:?}");
             assert!((scenario.read)(&dir) == new, "{what}");
             run += 1;
         }
