@@ -35,7 +35,8 @@ fn model() -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("saved_model.pbtxt"), text).expect("a model");
     let dir = SavedModelDir::open(folder.path()).expect("a model");
-    let to = folder.path().join("binary");
+    let binary = tempfile::tempdir().expect("a folder");
+    let to = binary.path().join("m");
     dir.save_as(&to, TargetForm::Plain, &SaveOptions::new())
         .expect("a model");
     std::fs::read(to.join("saved_model.pb")).expect("a model")
