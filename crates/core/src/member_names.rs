@@ -7,7 +7,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 use crate::Result;
 use crate::path::{KeyForm, MapKey, is_key, with_key};
 use crate::wire::header::field_if_any;
-use crate::wire::{Field, Input, WireCursor, WireType, decode_varint};
+use crate::wire::{Field, Input, WireCursor, WireType, decode_varint, each_field};
 
 /// How many bytes of a value are looked at to tell whether it is text.
 pub(crate) const PROBED_TEXT: usize = 128;
@@ -287,20 +287,75 @@ pub(crate) fn name_of(
     rules: &[NameRule],
     most: usize,
 ) -> Result<MemberName> {
-    let mut fields = MemberFields::new(input, value, most);
-    let just = |name| MemberName { name, detail: None };
-    match kind {
-        Kindred::Text => fields.own_text().map(just),
-        Kindred::Unknown => fields.first_text().map(just),
-        Kindred::Message(message) => {
-            if let Some((_, rule)) = rules.iter().find(|(of, _)| *of == message.full_name()) {
-                return rule(&mut fields);
-            }
-            match name_field(message) {
-                Some(path) => fields.text(&path).map(just),
-                None => Ok(MemberName::default()),
-            }
+    Naming::of(kind, rules).name(input, value, most)
+}
+
+/// How members that are alike are called, for one who asks for many of them.
+pub(crate) enum Naming {
+    Rule(fn(&mut MemberFields<'_>) -> Result<MemberName>),
+    /// By the text at these field numbers.
+    Field(Vec<u32>),
+    OwnText,
+    FirstText,
+    Nothing,
+}
+
+impl Naming {
+    pub(crate) fn of(kind: &Kindred<'_>, rules: &[NameRule]) -> Naming {
+        let message = match kind {
+            Kindred::Text => return Naming::OwnText,
+            Kindred::Unknown => return Naming::FirstText,
+            Kindred::Message(message) => message,
+        };
+        let rule = rules.iter().find(|(of, _)| *of == message.full_name());
+        match (rule, name_field(message)) {
+            (Some((_, rule)), _) => Naming::Rule(*rule),
+            (None, Some(path)) => Naming::Field(path),
+            (None, None) => Naming::Nothing,
         }
+    }
+
+    /// What the member with this value is called; of texts no more than `most` bytes are given.
+    pub(crate) fn name(
+        &self,
+        input: &mut dyn Input,
+        value: Range<u64>,
+        most: usize,
+    ) -> Result<MemberName> {
+        let mut fields = MemberFields::new(input, value, most);
+        let name = match self {
+            Naming::Rule(rule) => return rule(&mut fields),
+            Naming::Field(path) => fields.text(path)?,
+            Naming::OwnText => fields.own_text()?,
+            Naming::FirstText => fields.first_text()?,
+            Naming::Nothing => None,
+        };
+        Ok(MemberName { name, detail: None })
+    }
+
+    /// Whether a member is called `wanted`, of which the bytes are these, if that can be told at
+    /// once; `wanted` is of at most `most` bytes and [can be read](is_text).
+    pub(crate) fn is_at_once(&self, bytes: &[u8], wanted: &str, most: usize) -> Option<bool> {
+        let Naming::Field(path) = self else {
+            return None;
+        };
+        let &[number] = path.as_slice() else {
+            return None;
+        };
+        let (mut found, mut passed) = (None, 0);
+        each_field(bytes, |tag, value| {
+            passed += 1;
+            if tag >> 3 == u64::from(number) {
+                found = Some((tag, value));
+            }
+            found.is_none() && passed < MAX_FIELDS
+        })?;
+        let Some((tag, value)) = found else {
+            return Some(false);
+        };
+        let name = bytes.get(value).filter(|name| name.len() <= most)?;
+        let is_len = tag & 7 == WireType::Len.bits();
+        Some(is_len && name == wanted.as_bytes())
     }
 }
 

@@ -8,10 +8,10 @@ mod tag;
 mod varint;
 mod zigzag;
 
-pub(crate) use cursor::alike;
 pub use cursor::{Field, WireCursor};
-pub(crate) use input::at_hand;
+pub(crate) use cursor::{alike, each_field};
 pub use input::{Input, SourceInput, StreamInput};
+pub(crate) use input::{at_hand, part_at_hand};
 pub(crate) use kind::wire_type;
 pub(crate) use tag::short_tag;
 pub use tag::{FieldNumber, WireType, tag};

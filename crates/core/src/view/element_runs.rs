@@ -43,6 +43,9 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
 pub(super) trait KnowsRuns: Input {
     /// The first slice of a field that begins at `position` or behind it.
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun>;
+
+    /// The bytes at `range`, if they are in memory.
+    fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]>;
 }
 
 /// Where the next slice of a field is, for one who counts its elements.

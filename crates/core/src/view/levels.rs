@@ -5,8 +5,8 @@ use std::ops::Range;
 use prost_reflect::{Kind, MessageDescriptor};
 
 use super::element_runs::{KnowsRuns, Passing};
-use super::locate;
-use crate::member_names::{Kindred, MemberName, NameRule, name_of};
+use super::locate::{self, Way};
+use crate::member_names::{Kindred, MemberName, NameRule, Naming, is_text};
 use crate::path::{Expected, FieldPath, FieldRef, PathQuery, Pick, Step, message_below};
 use crate::wire::{
     Field, FieldNumber, Input, WireCursor, WireType, decode_varint, short_tag, wire_type,
@@ -16,6 +16,9 @@ use crate::{Error, ErrorKind, Result};
 /// The most bytes of a name that is looked for: 4 KiB.
 const LONGEST_NAME: usize = 4 << 10;
 
+/// The most bytes of an element that are looked at at once: cancelling and progress wait for that.
+const MOST_AT_ONCE: u64 = 64 << 10;
+
 /// A field whose elements are gone through, and the way on from each.
 pub(super) struct Level {
     pub(super) number: u32,
@@ -24,6 +27,13 @@ pub(super) struct Level {
     pub(super) message: Option<MessageDescriptor>,
     pub(super) pick: Pick,
     pub(super) rest: FieldPath,
+    pub(super) way: Way,
+    /// The way to the value that is compared, of elements that are picked by one.
+    to_expected: Way,
+    /// How elements are called.
+    naming: Naming,
+    /// Whether it can be told at once what an element leads to, most often.
+    pub(super) is_quick: bool,
     /// Whether what is looked for lies inside the elements.
     goes_on: bool,
     /// How an element is written, if its field is known.
@@ -50,14 +60,37 @@ impl Level {
         &self,
         input: &mut impl Input,
         element: &Range<u64>,
-        rules: &[NameRule],
     ) -> Result<MemberName> {
-        let kindred = match (&self.message, &self.field) {
-            (Some(message), _) => Kindred::Message(message),
-            (None, Some(_)) => Kindred::Text,
-            (None, None) => Kindred::Unknown,
+        self.naming.name(input, element.clone(), LONGEST_NAME)
+    }
+
+    /// Where the value is that an element leads to, if it is picked and has one, where that can be
+    /// told at once.
+    #[inline]
+    pub(super) fn at_once(
+        &self,
+        input: &impl KnowsRuns,
+        element: &Range<u64>,
+    ) -> Option<Option<Range<u64>>> {
+        let wanted = match &self.pick {
+            Pick::Named(wanted) => Some(wanted),
+            _ if self.way.is_empty() => return Some(Some(element.clone())),
+            _ => None,
         };
-        name_of(input, element.clone(), &kindred, rules, LONGEST_NAME)
+        if element.end - element.start > MOST_AT_ONCE {
+            return None;
+        }
+        let bytes = input.part_at_hand(element)?;
+        if let Some(wanted) = wanted
+            && !self.naming.is_at_once(bytes, wanted, LONGEST_NAME)?
+        {
+            return Some(None);
+        }
+        let found = self.way.at_once(bytes)?;
+        let place = |found: Range<usize>| {
+            element.start + found.start as u64..element.start + found.end as u64
+        };
+        Some(found.map(place))
     }
 
     /// Whether an element with these pieces is picked.
@@ -65,20 +98,20 @@ impl Level {
         &self,
         cursor: &mut WireCursor<I>,
         element: &[Range<u64>],
-        rules: &[NameRule],
     ) -> Result<bool> {
+        if !matches!(self.pick, Pick::Named(_) | Pick::Where(..)) {
+            return Ok(true);
+        }
         let Some(value) = element.first() else {
-            return Ok(!matches!(self.pick, Pick::Named(_) | Pick::Where(..)));
+            return Ok(false);
         };
         match &self.pick {
             Pick::Named(wanted) => {
-                let called = self.name_of(cursor.input_mut(), value, rules)?;
+                let called = self.name_of(cursor.input_mut(), value)?;
                 Ok(called.name.as_deref() == Some(wanted))
             }
-            Pick::Where(path, expected) => {
-                let at = vec![value.clone()];
-                let message = self.message.as_ref();
-                let found = locate::locate_in(cursor, at, path, message)?;
+            Pick::Where(_, expected) => {
+                let found = self.to_expected.follow(cursor, vec![value.clone()])?;
                 is_expected(cursor, found.as_deref(), expected)
             }
             _ => Ok(true),
@@ -90,6 +123,7 @@ impl Level {
 pub(super) fn levels(
     query: &PathQuery,
     root: Option<&MessageDescriptor>,
+    rules: &[NameRule],
 ) -> Result<(FieldPath, Vec<Level>)> {
     let mut prefix = FieldPath::root();
     let mut levels: Vec<Level> = Vec::new();
@@ -113,8 +147,21 @@ pub(super) fn levels(
                 let wire = field
                     .as_ref()
                     .map(|field| wire_type(&field.kind(), field.is_group()));
+                let kindred = match (&below, &field) {
+                    (Some(message), _) => Kindred::Message(message),
+                    (None, Some(_)) => Kindred::Text,
+                    (None, None) => Kindred::Unknown,
+                };
+                let to_expected = match pick {
+                    Pick::Where(path, _) => Way::new(path, below.as_ref()),
+                    _ => Way::default(),
+                };
                 levels.push(Level {
                     number: step.field.0,
+                    naming: Naming::of(&kindred, rules),
+                    to_expected,
+                    way: Way::default(),
+                    is_quick: false,
                     message: below.clone(),
                     pick: pick.clone(),
                     rest: FieldPath::root(),
@@ -133,9 +180,22 @@ pub(super) fn levels(
     for (at, level) in levels.iter_mut().enumerate() {
         let is_last = at == last;
         level.goes_on = !is_last || !level.rest.is_root();
+        level.way = Way::new(&level.rest, level.message.as_ref());
+        level.is_quick = is_last && !level.is_map && is_quick(&level.pick);
         check(level, is_last).map_err(|error| error.at_path(query.as_str()))?;
     }
     Ok((prefix, levels))
+}
+
+/// Whether it can be told at once which elements are picked.
+fn is_quick(pick: &Pick) -> bool {
+    match pick {
+        Pick::Named(wanted) => {
+            (1..=LONGEST_NAME).contains(&wanted.len()) && is_text(wanted.as_bytes())
+        }
+        Pick::Where(..) => false,
+        _ => true,
+    }
 }
 
 /// Fails if the way from a level's elements leads to what has no bytes of its own.

@@ -9,8 +9,7 @@ use crate::path::key_codec;
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, Select, Step, TargetKind, is_key, message_below, with_key,
 };
-use crate::wire::wire_type;
-use crate::wire::{Field, Input, WireCursor, WireType};
+use crate::wire::{Field, Input, WireCursor, WireType, each_field, tag, wire_type};
 use crate::{Error, ErrorKind, Result};
 
 /// Checks that a path means one value that has bytes of its own.
@@ -54,103 +53,172 @@ pub(super) fn locate<I: KnowsRuns>(
     root: Option<&MessageDescriptor>,
 ) -> Result<Option<Vec<Range<u64>>>> {
     let all = cursor.position()..cursor.end();
-    locate_in(cursor, vec![all], path, root)
+    Way::new(path, root).follow(cursor, vec![all])
 }
 
-/// [`locate`] in a message that stands in these pieces.
-pub(super) fn locate_in<I: KnowsRuns>(
-    cursor: &mut WireCursor<I>,
-    mut pieces: Vec<Range<u64>>,
-    path: &FieldPath,
-    root: Option<&MessageDescriptor>,
-) -> Result<Option<Vec<Range<u64>>>> {
-    let mut message = root.cloned();
-    let mut steps = path.steps().iter().peekable();
-    while let Some(step) = steps.next() {
-        let field = message
-            .as_ref()
-            .and_then(|message| FieldRef::by_number(message, step.field.0));
-        let is_last = steps.peek().is_none();
-        let found = follow(cursor, &pieces, step, field.as_ref(), is_last)?;
-        let Some(wire) = found.wire else {
-            return Ok(None);
-        };
-        message = field.as_ref().and_then(message_below);
-        if !is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
-            let message = "the path goes on below a value that is not a message";
-            return Err(Error::new(ErrorKind::InvalidPath, message));
-        }
-        pieces = found.pieces;
-        // Of a message all pieces count, of other values the last.
-        if is_last && message.is_none() && pieces.len() > 1 {
-            if field.is_none() {
-                let message = "there are several values, and only the message's type could tell whether they make one";
-                return Err(Error::new(ErrorKind::SchemaNeeded, message));
-            }
-            pieces.drain(..pieces.len() - 1);
-        }
-    }
-    Ok(Some(pieces))
+/// A path whose fields were looked up, to be followed from message to message.
+#[derive(Default)]
+pub(super) struct Way {
+    steps: Vec<WayStep>,
 }
 
-fn follow<I: KnowsRuns>(
-    cursor: &mut WireCursor<I>,
-    pieces: &[Range<u64>],
-    step: &Step,
-    field: Option<&FieldRef>,
+struct WayStep {
+    step: Step,
+    field: Option<FieldRef>,
+    /// How the field is written, if it is known.
+    wire: Option<WireType>,
+    /// The other members of its oneof, each of which ends the value.
+    rivals: Vec<u32>,
+    is_message: bool,
     is_last: bool,
-) -> Result<Found> {
-    let takes = |wire: WireType| match field {
-        Some(field) => wire == wire_type(&field.kind(), field.is_group()),
-        None if is_last && step.select == Select::Field => true,
-        None => matches!(wire, WireType::Len | WireType::StartGroup),
-    };
-    let members: Vec<u32> = match field.and_then(FieldRef::oneof) {
-        Some(oneof) if !oneof.is_synthetic() => {
-            oneof.fields().map(|member| member.number()).collect()
+}
+
+impl Way {
+    pub(super) fn new(path: &FieldPath, root: Option<&MessageDescriptor>) -> Way {
+        let mut message = root.cloned();
+        let mut steps = Vec::new();
+        for (at, step) in path.steps().iter().enumerate() {
+            let known = message.as_ref();
+            let field = known.and_then(|message| FieldRef::by_number(message, step.field.0));
+            let rivals = match field.as_ref().and_then(FieldRef::oneof) {
+                Some(oneof) if !oneof.is_synthetic() => {
+                    oneof.fields().map(|member| member.number()).collect()
+                }
+                _ => Vec::new(),
+            };
+            message = field.as_ref().and_then(message_below);
+            steps.push(WayStep {
+                step: step.clone(),
+                wire: field
+                    .as_ref()
+                    .map(|field| wire_type(&field.kind(), field.is_group())),
+                field,
+                rivals,
+                is_message: message.is_some(),
+                is_last: at + 1 == path.steps().len(),
+            });
         }
-        _ => Vec::new(),
-    };
-    let mut found = Found::default();
-    let mut count = 0;
-    for piece in pieces {
-        cursor.set_range(piece.clone());
-        let mut passing = match &step.select {
-            Select::Index(_) => Some(Passing::new(cursor, step.field)),
-            _ => None,
-        };
-        loop {
-            if let (Some(passing), Select::Index(index)) = (&mut passing, &step.select) {
-                count += passing.pass(cursor, index - count);
-            }
-            let Some(met) = cursor.next()? else { break };
-            if met.number != step.field {
-                // Another member of its oneof ends the value.
-                if members.contains(&met.number.0) {
-                    found = Found::default();
-                }
-                continue;
-            }
-            if !takes(met.wire_type) {
-                continue;
-            }
-            match &step.select {
-                Select::Field => found.add(&met),
-                Select::Index(index) if *index == count => {
-                    found.add(&met);
-                    return Ok(found);
-                }
-                Select::Index(_) => count += 1,
-                Select::Key(key) => {
-                    if let Some(value) = value_of(cursor, &met, key, field)? {
-                        found = value;
-                    }
-                    cursor.set_range(met.end..piece.end);
-                }
-            }
-        }
+        Way { steps }
     }
-    Ok(found)
+
+    /// Whether it leads nowhere else.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The pieces of the value that it leads to from a message that stands in these pieces; `None`
+    /// if there is none.
+    pub(super) fn follow<I: KnowsRuns>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        mut pieces: Vec<Range<u64>>,
+    ) -> Result<Option<Vec<Range<u64>>>> {
+        for step in &self.steps {
+            let found = step.follow(cursor, &pieces)?;
+            let Some(wire) = found.wire else {
+                return Ok(None);
+            };
+            if !step.is_last && !matches!(wire, WireType::Len | WireType::StartGroup) {
+                let message = "the path goes on below a value that is not a message";
+                return Err(Error::new(ErrorKind::InvalidPath, message));
+            }
+            pieces = found.pieces;
+            // Of a message all pieces count, of other values the last.
+            if step.is_last && !step.is_message && pieces.len() > 1 {
+                if step.field.is_none() {
+                    let message = "there are several values, and only the message's type could tell whether they make one";
+                    return Err(Error::new(ErrorKind::SchemaNeeded, message));
+                }
+                pieces.drain(..pieces.len() - 1);
+            }
+        }
+        Ok(Some(pieces))
+    }
+
+    /// Where the value is that it leads to from the message that these bytes are, if there is one,
+    /// where that can be told at once.
+    #[inline]
+    pub(super) fn at_once(&self, bytes: &[u8]) -> Option<Option<Range<usize>>> {
+        let mut place = 0..bytes.len();
+        for step in &self.steps {
+            let wire = step.wire.filter(|_| step.rivals.is_empty())?;
+            if step.step.select != Select::Field {
+                return None;
+            }
+            let wanted = tag(step.step.field, wire);
+            let (mut found, mut pieces) = (None, 0);
+            each_field(bytes.get(place.clone())?, |tag, value| {
+                if tag == wanted {
+                    (found, pieces) = (Some(value), pieces + 1);
+                }
+                true
+            })?;
+            let Some(value) = found else {
+                return Some(None);
+            };
+            if pieces > 1 && step.is_message {
+                return None;
+            }
+            place = place.start + value.start..place.start + value.end;
+        }
+        Some(Some(place))
+    }
+}
+
+impl WayStep {
+    fn follow<I: KnowsRuns>(
+        &self,
+        cursor: &mut WireCursor<I>,
+        pieces: &[Range<u64>],
+    ) -> Result<Found> {
+        let (step, field) = (&self.step, self.field.as_ref());
+        let takes = |wire: WireType| match self.wire {
+            Some(own) => wire == own,
+            None if self.is_last && step.select == Select::Field => true,
+            None => matches!(wire, WireType::Len | WireType::StartGroup),
+        };
+        let mut found = Found::default();
+        let mut count = 0;
+        for piece in pieces {
+            cursor.set_range(piece.clone());
+            let mut passing = match &step.select {
+                Select::Index(_) => Some(Passing::new(cursor, step.field)),
+                _ => None,
+            };
+            loop {
+                if let (Some(passing), Select::Index(index)) = (&mut passing, &step.select) {
+                    count += passing.pass(cursor, index - count);
+                }
+                let Some(met) = cursor.next()? else { break };
+                if met.number != step.field {
+                    // Another member of its oneof ends the value.
+                    if self.rivals.contains(&met.number.0) {
+                        found = Found::default();
+                    }
+                    continue;
+                }
+                if !takes(met.wire_type) {
+                    continue;
+                }
+                match &step.select {
+                    Select::Field => found.add(&met),
+                    Select::Index(index) if *index == count => {
+                        found.add(&met);
+                        return Ok(found);
+                    }
+                    Select::Index(_) => count += 1,
+                    Select::Key(key) => {
+                        if let Some(value) = value_of(cursor, &met, key, field)? {
+                            found = value;
+                        }
+                        cursor.set_range(met.end..piece.end);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 /// The value in a map entry, if the entry has this key.

@@ -189,6 +189,7 @@ impl<S: ReadAt> Pieces<'_, S> {
         self.cursor.set_range(self.left.clone());
         while let Some(field) = self.cursor.next()? {
             if self.is_element(&field) {
+                self.cursor.hop_alike(&field, u64::MAX, |_, _| true)?;
                 continue;
             }
             join(&mut self.rest, field.start..field.end);
@@ -229,11 +230,21 @@ impl<S: ReadAt> Pieces<'_, S> {
                 );
                 return Err(Error::new(ErrorKind::Uncuttable, message));
             }
-            join(&mut self.stretches, field.start..field.end);
-            self.left.start = field.end;
-            self.next += 1;
             piece.count += 1;
             piece.size += size;
+            let options = &self.options;
+            let fits = |start: u64, value: Range<u64>| {
+                let size = piece.size.saturating_add(value.end - start);
+                let fits = piece.count < options.max_count && size <= options.max_size;
+                if fits {
+                    (piece.count, piece.size) = (piece.count + 1, size);
+                }
+                fits
+            };
+            self.cursor.hop_alike(&field, u64::MAX, fits)?;
+            self.left.start = self.cursor.position();
+            self.next = piece.first + piece.count;
+            join(&mut self.stretches, field.start..self.left.start);
         }
         Ok((piece.count > 0).then_some(piece))
     }

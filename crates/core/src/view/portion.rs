@@ -1,5 +1,7 @@
 //! As much of a message as a path needs.
 
+use std::ops::Range;
+
 use record_file::ReadAt;
 
 use super::element_runs::{ElementRun, KnowsRuns};
@@ -72,6 +74,14 @@ impl<S: ReadAt> KnowsRuns for Portion<'_, S> {
     fn next_run(&self, position: u64, number: FieldNumber) -> Option<&ElementRun> {
         let from = self.runs.partition_point(|run| run.range.start < position);
         self.runs[from..].iter().find(|run| run.number == number)
+    }
+
+    #[inline]
+    fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
+        match &self.bytes {
+            PortionBytes::Chunked(input) => input.part_at_hand(range),
+            PortionBytes::Plain(input) => input.part_at_hand(range),
+        }
     }
 }
 

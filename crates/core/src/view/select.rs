@@ -7,10 +7,10 @@ use bytes::Bytes;
 use prost_reflect::Kind;
 use record_file::ReadAt;
 
+use super::MessageView;
 use super::element_runs::Passing;
 use super::levels::{Level, count, levels, needs_count, range};
 use super::portion::Portion;
-use super::{MessageView, locate};
 use crate::member_names::{MemberName, NameRule};
 use crate::path::{
     FieldPath, FieldRef, KeyForm, MapKey, PathQuery, Pick, Select, Step, key_codec, with_key,
@@ -32,7 +32,6 @@ pub struct Selected<'a, S> {
     prefix: FieldPath,
     levels: Vec<Level>,
     frames: Vec<Frame>,
-    rules: Vec<NameRule>,
     /// The pieces of the only value, of a query that is a path.
     only: Option<Vec<Range<u64>>>,
     /// The pieces of the value that was given last.
@@ -90,7 +89,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// As [`get`](Self::get), but for what isn't there: that is not among the values.
     pub fn select(&self, query: &PathQuery, names: &[NameRule]) -> Result<Selected<'a, S>> {
-        let (prefix, levels) = levels(query, self.descriptor())?;
+        let (prefix, levels) = levels(query, self.descriptor(), names)?;
         let (portion, pieces) = match self.find(&prefix)? {
             Some(found) => found,
             None => (self.find_some(&FieldPath::root())?.0, Vec::new()),
@@ -100,7 +99,6 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             prefix,
             levels,
             frames: Vec::new(),
-            rules: names.to_vec(),
             only: None,
             last: Vec::new(),
             met: 0..0,
@@ -182,7 +180,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             }
             let mut all = above.clone();
             all.push(Step::field(step.field.0));
-            let (_, levels) = levels(&PathQuery::all_of(&all), self.descriptor())?;
+            let (_, levels) = levels(&PathQuery::all_of(&all), self.descriptor(), &[])?;
             let Some(level) = levels.first() else {
                 return Ok(None);
             };
@@ -277,9 +275,7 @@ impl<S: ReadAt> Selected<'_, S> {
             return Ok(MemberName::default());
         };
         match self.last.first() {
-            Some(value) if level.rest.is_root() => {
-                level.name_of(self.cursor.input_mut(), value, &self.rules)
-            }
+            Some(value) if level.rest.is_root() => level.name_of(self.cursor.input_mut(), value),
             _ => Ok(MemberName::default()),
         }
     }
@@ -323,6 +319,31 @@ impl<S: ReadAt> Selected<'_, S> {
             select: Select::Field,
         });
         Ok(())
+    }
+
+    /// Goes to the next element that is picked and to its value, as long as it can be told at once
+    /// which that is; gives its bytes.
+    #[inline]
+    fn next_at_once(&mut self) -> Option<u64> {
+        let level = self.levels.last().filter(|level| level.is_quick)?;
+        let (tag, depth) = (level.tag?, self.levels.len());
+        let frame = self.frames.get_mut(depth - 1)?;
+        while frame.picked.contains(&frame.next) {
+            self.cursor.set_range(frame.left.clone());
+            let (start, element) = self.cursor.next_alike(tag)?;
+            let value = level.at_once(self.cursor.input(), &element)?;
+            frame.left.start = element.end;
+            frame.select = Select::Index(frame.next);
+            frame.next += 1;
+            if let Some(value) = value {
+                self.met = start..element.end;
+                let size = value.end - value.start;
+                self.last.clear();
+                self.last.push(value);
+                return Some(size);
+            }
+        }
+        None
     }
 
     /// Goes to the next element that is picked, and from there to the value; says whether there is
@@ -384,19 +405,14 @@ impl<S: ReadAt> Selected<'_, S> {
             } else {
                 self.last.push(met.value);
             }
-            if !level.is_picked(&mut self.cursor, &self.last, &self.rules)? {
+            if !level.is_picked(&mut self.cursor, &self.last)? {
                 continue;
             }
             if level.rest.is_root() {
                 return Ok(true);
             }
             let pieces = std::mem::take(&mut self.last);
-            let found = locate::locate_in(
-                &mut self.cursor,
-                pieces,
-                &level.rest,
-                level.message.as_ref(),
-            )?;
+            let found = level.way.follow(&mut self.cursor, pieces)?;
             if let Some(found) = found {
                 self.last = found;
                 return Ok(true);
@@ -409,7 +425,11 @@ impl<S: ReadAt> Iterator for Selected<'_, S> {
     /// The bytes of a value.
     type Item = Result<u64>;
 
+    #[inline]
     fn next(&mut self) -> Option<Result<u64>> {
+        if let Some(size) = self.next_at_once() {
+            return Some(Ok(size));
+        }
         let next = self.advance();
         let next = next.map_err(|error| self.cursor.input_mut().damage_first(error));
         if next.is_err() {

@@ -4,11 +4,14 @@ use std::ops::Range;
 
 use super::input::Input;
 use super::tag::{FieldNumber, WireType, short_tag};
-use super::varint::{MAX_VARINT_LEN, decode_varint};
+use super::varint::{MAX_VARINT_LEN, decode_varint, varint_end};
 use crate::{Error, ErrorKind, Result};
 
 /// How deep groups may nest while they are being skipped: protobuf's own default.
 const MAX_GROUP_DEPTH: usize = 100;
+
+/// The tags of fields with a number that there is.
+const TAGS: Range<u64> = 1 << 3..1 << 32;
 
 /// One field as it stands on the wire. Positions are byte offsets in the cursor's input.
 ///
@@ -258,7 +261,7 @@ impl<I: Input> WireCursor<I> {
 
     /// Hops over the fields that follow as long as they are of the same one-byte tag as `field`,
     /// which is length-delimited, shorter than `limit`, and `pass` says yes to each: it is told
-    /// where the field starts and how long its value is. May stop earlier.
+    /// where the field starts and where its value is. May stop earlier.
     ///
     /// It is [`next`](Self::next) for the many small elements of a long repeated field.
     ///
@@ -270,7 +273,7 @@ impl<I: Input> WireCursor<I> {
         &mut self,
         field: &Field,
         limit: u64,
-        mut pass: impl FnMut(u64, u64) -> bool,
+        mut pass: impl FnMut(u64, Range<u64>) -> bool,
     ) -> Result<()> {
         let Some(tag) = short_tag(field.number, field.wire_type) else {
             return Ok(());
@@ -286,10 +289,14 @@ impl<I: Input> WireCursor<I> {
         let mut rest = &bytes[..bytes.len().min(most)];
         while let Some((head, len)) = alike(rest, tag)
             && (len as u64) < limit
-            && pass(self.position, len as u64)
         {
+            let value = self.position + head as u64;
+            let end = value + len as u64;
+            if !pass(self.position, value..end) {
+                break;
+            }
             rest = rest.get(head + len..).unwrap_or_default();
-            self.position += (head + len) as u64;
+            self.position = end;
         }
         Ok(())
     }
@@ -324,6 +331,40 @@ pub(crate) fn alike(bytes: &[u8], tag: u8) -> Option<(usize, usize)> {
     let (len, len_len) = decode_varint(behind)?;
     let len = usize::try_from(len).ok()?;
     (len <= behind.len() - len_len).then_some((1 + len_len, len))
+}
+
+/// The fields of a message that is in memory, one after the other, as long as `met` says yes: it is
+/// told their tags and where their values are. `None` if something isn't well-formed or a group, which
+/// a [`WireCursor`] can say more of.
+#[inline]
+pub(crate) fn each_field(
+    bytes: &[u8],
+    mut met: impl FnMut(u64, Range<usize>) -> bool,
+) -> Option<()> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let (tag, tag_len) = decode_varint(bytes.get(at..)?)?;
+        if !TAGS.contains(&tag) {
+            return None;
+        }
+        let behind = at + tag_len;
+        let (start, len) = match WireType::from_bits(tag)? {
+            WireType::Varint => (behind, varint_end(bytes.get(behind..)?)?),
+            WireType::Fixed64 => (behind, 8),
+            WireType::Fixed32 => (behind, 4),
+            WireType::Len => {
+                let (len, len_len) = decode_varint(bytes.get(behind..)?)?;
+                (behind + len_len, usize::try_from(len).ok()?)
+            }
+            WireType::StartGroup | WireType::EndGroup => return None,
+        };
+        let end = start.checked_add(len).filter(|&end| end <= bytes.len())?;
+        if !met(tag, start..end) {
+            break;
+        }
+        at = end;
+    }
+    Some(())
 }
 
 #[cold]

@@ -53,6 +53,18 @@ pub(crate) fn at_hand(window: &[u8], start: u64, position: u64, want: usize) -> 
     (window.len().checked_sub(skip)? >= want).then_some(skip)
 }
 
+/// The bytes at `range` of an input, if they are all in a window of it that begins at `start`.
+#[inline]
+pub(crate) fn part_at_hand<'w>(
+    window: &'w [u8],
+    start: u64,
+    range: &Range<u64>,
+) -> Option<&'w [u8]> {
+    let skip = usize::try_from(range.start.checked_sub(start)?).ok()?;
+    let len = usize::try_from(range.end.checked_sub(range.start)?).ok()?;
+    window.get(skip..)?.get(..len)
+}
+
 const FIRST_WINDOW: usize = 4 << 10;
 
 /// Small enough to stay in a core's cache between the read and the walk.
@@ -113,6 +125,15 @@ impl<S: ReadAt + ?Sized> Input for SourceInput<'_, S> {
 }
 
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
+    /// The bytes at `range`, if they are in memory.
+    #[inline]
+    pub(crate) fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
+        match self.slice {
+            Some(slice) => part_at_hand(slice, 0, range),
+            None => part_at_hand(&self.window, self.start, range),
+        }
+    }
+
     /// As much of `range` as is at hand from its start on: for one who looks at many bytes one after
     /// the other. Nothing is read for it; what isn't in memory is copied.
     pub(crate) fn ahead(&self, range: Range<u64>) -> Cow<'a, [u8]> {

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::*;
 use crate::{ErrorKind, Result};
 
@@ -189,7 +191,8 @@ fn hopping_over_fields_of_one_tag_finds_what_hopping_one_by_one_does() {
         let mut found = Vec::new();
         while let Some(field) = cursor.next().unwrap() {
             found.push((field.start, field.value.end - field.value.start));
-            let pass = |start, len| {
+            let pass = |start, value: Range<u64>| {
+                let len = value.end - value.start;
                 assert!(len < limit);
                 found.push((start, len));
                 true

@@ -36,6 +36,27 @@ fn decode_long(bytes: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
+/// How many bytes the varint at the front of `bytes` takes, where its value doesn't matter; as
+/// [`decode_varint`] says.
+#[inline]
+pub(crate) fn varint_end(bytes: &[u8]) -> Option<usize> {
+    if let Some(front) = bytes.first_chunk() {
+        // The first byte without the highest bit ends it.
+        let ends = !u64::from_le_bytes(*front) & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            return Some(ends.trailing_zeros() as usize / 8 + 1);
+        }
+    }
+    match bytes
+        .iter()
+        .take(MAX_VARINT_LEN - 1)
+        .position(|&byte| byte < 0x80)
+    {
+        Some(last) => Some(last + 1),
+        None => decode_varint(bytes).map(|(_, len)| len),
+    }
+}
+
 /// How many bytes `value` takes as a varint, at the least: 1 to 10.
 #[inline]
 pub fn varint_len(value: u64) -> usize {
@@ -79,6 +100,11 @@ mod tests {
                 assert_eq!(decode_varint(&bytes), Some((value, bytes.len() - 1)));
                 for cut in 0..bytes.len() - 1 {
                     assert_eq!(decode_varint(&bytes[..cut]), None);
+                    assert_eq!(varint_end(&bytes[..cut]), None);
+                }
+                for behind in 0..10 {
+                    bytes.resize(bytes.len() + behind, 0xff);
+                    assert_eq!(varint_end(&bytes), Some(varint_len(value)));
                 }
             }
         }
@@ -95,5 +121,6 @@ mod tests {
         assert_eq!(decode_varint(&ten), None, "bit 64");
         ten[9] = 0x80;
         assert_eq!(decode_varint(&ten), None, "eleven bytes");
+        assert_eq!(varint_end(&ten), None, "eleven bytes");
     }
 }

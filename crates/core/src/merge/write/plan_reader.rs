@@ -6,12 +6,13 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 
 use record_file::ReadAt;
 
 use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
 use crate::merge::read::chunk_store::{ChunkStore, may_be_led_to, read_to_end};
-use crate::wire::{Input, at_hand};
+use crate::wire::{Input, at_hand, part_at_hand};
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks up to this size are read as a whole when they are first looked into: a walk along a path
@@ -103,6 +104,12 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
             Ok(()) => error,
             Err(damage) => damage.at_path(error.path().unwrap_or_default()),
         }
+    }
+
+    /// The bytes at `range`, if they are in memory.
+    #[inline]
+    pub(crate) fn part_at_hand(&self, range: &Range<u64>) -> Option<&[u8]> {
+        part_at_hand(&self.window, self.start, range)
     }
 
     /// Makes the window begin at `position` and hold `want` bytes, and more if they are at hand.

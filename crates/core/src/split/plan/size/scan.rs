@@ -1,6 +1,7 @@
 //! Finding what is large, by hopping over the fields of a message.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 
@@ -217,10 +218,10 @@ impl Engine<'_> {
             if nested && !spare && !marked {
                 let (ordinal, start) = (group.count, cursor.position());
                 let empties = &mut found.empties[at];
-                let pass = |start, len| {
+                let pass = |start, value: Range<u64>| {
                     group.stops.pass(group.count, start);
                     group.count += 1;
-                    *empties += u64::from(len == 0);
+                    *empties += u64::from(value.is_empty());
                     true
                 };
                 cursor.hop_alike(&field, large, pass).map_err(here)?;
