@@ -35,7 +35,9 @@ pub(crate) use field_ref::{FieldRef, check_field, key_fits, message_below};
 pub(crate) use key_codec::{
     CanonicalKey, EntryKey, KeyCodec, KeyForm, canonical_key, entry_key, is_key,
 };
-pub(crate) use map_entry::{MapEntry, key_codec, parse_entry, with_key};
+pub(crate) use map_entry::{
+    LARGEST_HELD_ENTRY, MapEntry, is_closed, key_codec, parse_entry, with_key,
+};
 pub use map_key::MapKey;
 pub use query::PathQuery;
 pub(crate) use query::{Expected, Pick, Place};

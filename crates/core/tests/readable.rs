@@ -218,3 +218,55 @@ fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
     let why = "900001 chunks, whose trailer is larger than readers take";
     assert!(refused.to_string().starts_with(why), "{refused}");
 }
+
+/// Cuts the bytes in every value of the map that can be cut, or says why not.
+struct InEveryValue;
+
+impl ComposableSplitter for InEveryValue {
+    fn build_chunks(&self, cx: &mut SplitContext<'_>) -> Result<()> {
+        let message = cx.message();
+        for found in message.map("ms")? {
+            if let Some(bytes) = found?.1.get("y")? {
+                cx.cut(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some writers put a value before its key, and some leave out a key that is the default one.
+#[test]
+fn an_entry_whose_value_comes_first_is_merged_again() {
+    for size in [100 << 10, 17 << 20] {
+        let value = |size| len(2, len(8, vec![7; size]));
+        for (name, key) in [("behind", len(1, "k")), ("left out", Vec::new())] {
+            let first = len(13, [value(size), key].concat());
+            for (other, is_said) in [
+                (entry(13, "z", value(2 * size)), true),
+                (entry(13, "z", len(2, len(8, "small"))), true),
+                // Its key is that of the one before, which doesn't count then.
+                (
+                    entry(13, if name == "behind" { "k" } else { "" }, value(2 * size)),
+                    false,
+                ),
+            ] {
+                let message = cat([first.clone(), other, int(1, 5)]);
+                for max in [size / 2, size + size / 2] {
+                    let options = SplitOptions::new().max_chunk_size(max as u64);
+                    match split_and_merge(&SizeSplitter, &message, &options) {
+                        Ok(_) => {}
+                        Err(error) => {
+                            assert!(!is_said, "{name}, {size}, {max}: {error}");
+                            assert_eq!(error.kind(), ErrorKind::Uncuttable);
+                        }
+                    }
+                }
+                let options = SplitOptions::new();
+                if let Err(error) = split_and_merge(&InEveryValue, &message, &options) {
+                    assert!(size > 1 << 20, "{name}, {size}: {error}");
+                    assert_eq!(error.kind(), ErrorKind::Uncuttable);
+                }
+            }
+        }
+    }
+}

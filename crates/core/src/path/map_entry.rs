@@ -13,6 +13,16 @@ use crate::{Error, ErrorKind, Result};
 /// The most bytes a string key may have for its entry to be named by a path.
 const LONGEST_KEY: u64 = 64 << 10;
 
+/// Up to which size readers hold a map entry whose key stands behind its value, or is left out: 16
+/// MiB. Larger ones they pass over, but don't go into.
+pub(crate) const LARGEST_HELD_ENTRY: u64 = 16 << 20;
+
+/// Whether readers get to the value of a map entry, if it stays there, before they know its key,
+/// and can't hold it until they do.
+pub(crate) fn is_closed(entry: &Field, value: &Field) -> bool {
+    value.start == entry.value.start && entry.value.end - entry.value.start > LARGEST_HELD_ENTRY
+}
+
 /// A map entry that has at most one key and one value, and nothing else.
 pub(crate) struct MapEntry {
     pub(crate) key: MapKey,

@@ -1,44 +1,49 @@
 //! The walk through map entries: the key says whose value follows.
 
+use std::ops::Range;
+
 use super::node_state::{Occurrence, Wanted};
 use super::walk::{Level, Place, Walk, malformed};
 use crate::container::NodeId;
 use crate::merge::read::chunk_store::ChunkStore;
-use crate::path::{EntryKey, entry_key};
+use crate::path::{EntryKey, KeyForm, LARGEST_HELD_ENTRY, entry_key};
 use crate::wire::Input;
 use crate::wire::{Field, WireType};
 use crate::{Error, ErrorKind, Result};
 
-/// How far into a map entry its key is looked for. Writers put it first.
-const KEY_WINDOW: usize = 64 << 10;
+/// How far into a map entry its key is looked for at first. Writers put it first.
+const KEY_WINDOW: u64 = 64 << 10;
 
 impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     pub(in crate::merge) fn map_entry(&mut self, node: NodeId, mut field: Field) -> Result<()> {
         if field.wire_type != WireType::Len {
             return self.pass(node, field);
         }
-        let len = field.value.end - field.value.start;
-        let want = usize::try_from(len).unwrap_or(usize::MAX).min(KEY_WINDOW);
-        let start = field.value.start;
-        let window = self.cursor.input_mut().fetch(start, want)?;
-        let window = window
-            .get(..usize::try_from(len).unwrap_or(usize::MAX))
-            .unwrap_or(window);
+        let (start, len) = (field.value.start, field.value.end - field.value.start);
         let tree = self.planner.tree;
+        let mut size = len.min(KEY_WINDOW);
+        let want = self.planner.states[node.index()].want_mut(field.number);
+        if let Some(Wanted::Keyed(keys)) = want.map(|want| &want.wanted)
+            && size < len
+        {
+            let form = keys.form();
+            let (key, looked) =
+                look_for_key(self.cursor.input_mut(), start..start + size, len, form)?;
+            if key == EntryKey::Absent && looked < len {
+                if len > LARGEST_HELD_ENTRY {
+                    return self.large_entry(node, field);
+                }
+                size = len;
+            }
+        }
         let want = self.planner.states[node.index()].want_mut(field.number);
         let Some((entries, Wanted::Keyed(keys))) =
             want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
         else {
             return self.pass(node, field);
         };
-        let (key, looked) = entry_key(window, len, keys.form()).map_err(|error| {
-            let inner = error.offset().unwrap_or(0);
-            Error::new(error.kind(), "a map entry that is cut short").at_offset(start + inner)
-        })?;
-        if looked < len && key == EntryKey::Absent {
-            let message = format!("a map entry of {len} bytes whose key is not at its front");
-            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(start));
-        }
+        let range = start..start + size;
+        let (key, looked) = look_for_key(self.cursor.input_mut(), range, len, keys.form())?;
         let (child, ambiguous) = keys.find(key, tree, entries);
         if ambiguous {
             self.planner.need_plain_keys(node, field.number)?;
@@ -65,6 +70,34 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
             group: None,
         });
         Ok(())
+    }
+
+    /// Passes over an entry whose key isn't at its front, and that is too large to be held until it
+    /// is known. Nothing may be put into it: splitters see to that.
+    fn large_entry(&mut self, node: NodeId, field: Field) -> Result<()> {
+        let (end, tree) = (self.cursor.end(), self.planner.tree);
+        let want = self.planner.states[node.index()].want_mut(field.number);
+        let Some((entries, Wanted::Keyed(keys))) =
+            want.map(|want| (want.among(tree.children(node)), &mut want.wanted))
+        else {
+            return self.pass(node, field);
+        };
+        let (mut found, _) = keys.find(EntryKey::Absent, tree, entries);
+        self.cursor.set_range(field.value.clone());
+        while let Some(inner) = self.cursor.next()? {
+            let is_key = inner.number.0 == 1 && keys.form().on_wire(inner.wire_type).is_some();
+            if is_key && inner.value.end - inner.value.start <= KEY_WINDOW {
+                let key = EntryKey::of_value(inner.wire_type, self.cursor.bytes(inner.value)?);
+                (found, _) = keys.find(key, tree, entries);
+            }
+        }
+        if found.is_some() {
+            let len = field.value.end - field.value.start;
+            let message = format!("a map entry of {len} bytes whose key is not at its front");
+            return Err(Error::new(ErrorKind::LimitExceeded, message).at_offset(field.value.start));
+        }
+        self.cursor.set_range(field.end..end);
+        self.remember(node, &field)
     }
 
     pub(in crate::merge) fn in_entry(
@@ -95,4 +128,20 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
                 Wanted::Single | Wanted::Indexed(_) => false,
             })
     }
+}
+
+/// The key in this part of a map entry of so many bytes, and up to where it was looked through.
+fn look_for_key<I: Input>(
+    input: &mut I,
+    part: Range<u64>,
+    len: u64,
+    form: KeyForm,
+) -> Result<(EntryKey<'_>, u64)> {
+    let want = usize::try_from(part.end - part.start).unwrap_or(usize::MAX);
+    let window = input.fetch(part.start, want)?;
+    let most = usize::try_from(len).unwrap_or(usize::MAX);
+    entry_key(window.get(..most).unwrap_or(window), len, form).map_err(|error| {
+        let inner = error.offset().unwrap_or(0);
+        Error::new(error.kind(), "a map entry that is cut short").at_offset(part.start + inner)
+    })
 }

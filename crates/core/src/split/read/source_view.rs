@@ -10,7 +10,7 @@ use prost_reflect::{Kind, MessageDescriptor};
 
 use super::source::Source;
 use crate::container::Profile;
-use crate::path::{FieldPath, FieldRef, Select, Step, check_field, message_below};
+use crate::path::{FieldPath, FieldRef, Select, Step, check_field, is_closed, message_below};
 use crate::wire::{Field, WireCursor};
 use crate::{Error, ErrorKind, Result};
 use elements::{Element, Elements};
@@ -204,8 +204,16 @@ impl<'a> SourceView<'a> {
             pieces,
             like,
             kind: OnceLock::new(),
-            addressable: self.addressable && addressable,
+            addressable: self.addressable && addressable && !self.is_closed(),
             profile: self.profile,
+        }
+    }
+
+    /// Whether readers can't go into it.
+    fn is_closed(&self) -> bool {
+        match &self.pieces {
+            Pieces::Entry(_, entry, Some(value)) => is_closed(entry, value),
+            _ => false,
         }
     }
 

@@ -10,7 +10,7 @@ use super::engine::Engine;
 use super::tree::{Child, Class, Cut, Group, Node, Siblings, mark_node};
 use crate::Result;
 use crate::container::key_is_addressable;
-use crate::path::{MapKey, Step, parse_entry};
+use crate::path::{MapKey, Step, is_closed, parse_entry};
 use crate::split::read::source_view::occurrence;
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, FieldNumber, WireCursor};
@@ -19,7 +19,7 @@ use crate::wire::{Field, FieldNumber, WireCursor};
 enum LastEntry {
     NoneYet,
     /// Which occurrence the last one is, and where its value is: empty if it has none.
-    At(u64, Range<u64>),
+    At(u64, Range<u64>, bool),
     /// No path can lead to it for what is before it.
     Hidden,
 }
@@ -67,6 +67,7 @@ impl Engine<'_> {
         let number = group.number.0;
         let index = node.siblings.before(group.number) + ordinal;
         let chain = occurrence(field.clone(), &node.chain);
+        let mut closed = false;
         let mut child = Child {
             ordinal,
             path: node.path.join(Step::field(number)),
@@ -113,7 +114,9 @@ impl Engine<'_> {
                 child.path = node.path.join(Step::key(number, key));
                 child.chain = occurrence(at.clone(), &child.chain);
                 child.content = at.value.end - at.value.start;
-                child.entry = Some(std::mem::replace(&mut child.field, at));
+                let entry = std::mem::replace(&mut child.field, at);
+                closed = is_closed(&entry, &child.field);
+                child.entry = Some(entry);
                 value.clone()
             }
             Class::Values | Class::Numbers { .. } | Class::Unknown | Class::Scalar => {
@@ -133,8 +136,13 @@ impl Engine<'_> {
                 _ => reachable,
             };
             child.chunkable &= !self.rules.keeps_whole(below.full_name());
+            // What is in it may leave only if it leaves itself.
+            child.enterable &= child.chunkable || !closed;
             if child.enterable && self.is_held(&child.field) {
                 self.enter(&mut child, &below, node.depth + 1)?;
+                if closed {
+                    child.cut = Cut::Always;
+                }
             }
         } else if child.chunkable
             && self
@@ -207,20 +215,22 @@ impl Engine<'_> {
             fields.set_range(run.clone());
             while let Some(field) = fields.next()? {
                 // An entry whose key can't be told may have any.
-                let Some(parsed) = parse_entry(&mut cursor, field.value, entry)? else {
+                let Some(parsed) = parse_entry(&mut cursor, field.value.clone(), entry)? else {
                     return Ok(HashMap::new());
                 };
+                let value = parsed.value.as_ref();
+                let closed = value.is_some_and(|value| is_closed(&field, value));
                 if let Some(known) = last.get_mut(&parsed.key) {
                     let value = parsed.value.map_or(0..0, |value| value.value);
                     let passable = match known {
                         LastEntry::NoneYet => true,
-                        LastEntry::At(_, earlier) => {
-                            is_passable(self.source, earlier.clone(), message)?
+                        LastEntry::At(_, earlier, closed) => {
+                            !*closed && is_passable(self.source, earlier.clone(), message)?
                         }
                         LastEntry::Hidden => false,
                     };
                     *known = match passable {
-                        true => LastEntry::At(ordinal, value),
+                        true => LastEntry::At(ordinal, value, closed),
                         false => LastEntry::Hidden,
                     };
                 }
@@ -228,7 +238,7 @@ impl Engine<'_> {
             }
         }
         let named = last.into_iter().filter_map(|(key, last)| match last {
-            LastEntry::At(ordinal, _) => Some((key, ordinal)),
+            LastEntry::At(ordinal, ..) => Some((key, ordinal)),
             LastEntry::NoneYet | LastEntry::Hidden => None,
         });
         Ok(named.collect())

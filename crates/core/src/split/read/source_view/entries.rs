@@ -11,7 +11,7 @@ use record_file::ReadAt;
 use super::{Like, Pieces, SourceView};
 use crate::Result;
 use crate::container::key_is_addressable;
-use crate::path::{FieldRef, MapEntry, MapKey, Step, parse_entry};
+use crate::path::{FieldRef, MapEntry, MapKey, Step, is_closed, parse_entry};
 use crate::split::read::superseded::is_passable;
 use crate::wire::{Field, FieldNumber, SourceInput, WireCursor, WireType, short_tag};
 
@@ -117,6 +117,7 @@ struct Repeated {
     /// The place of the last entry that has it, and where its value is; empty if it has none.
     last: u64,
     value: Range<u64>,
+    closed: bool,
     /// Whether paths can lead to it past the values of the others.
     addressable: bool,
 }
@@ -160,20 +161,24 @@ impl<'a> Entries<'a> {
             _ => None,
         };
         let mut place = 0;
-        while let Some((_, _, parsed)) = self.parse()? {
+        while let Some((_, entry, parsed)) = self.parse()? {
             if self.doubted.contains(&self.hasher.hash_one(&parsed.key)) {
+                let value = parsed.value.as_ref();
+                let closed = value.is_some_and(|value| is_closed(&entry, value));
                 let value = parsed.value.map_or(0..0, |field| field.value);
                 let addressable = match self.repeated.get(&parsed.key) {
                     None => true,
                     Some(earlier) => {
                         let source = self.occurrences.message.source;
                         earlier.addressable
+                            && !earlier.closed
                             && is_passable(source, earlier.value.clone(), message.as_ref())?
                     }
                 };
                 let repeated = Repeated {
                     last: place,
                     value,
+                    closed,
                     addressable,
                 };
                 self.repeated.insert(parsed.key, repeated);
