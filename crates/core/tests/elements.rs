@@ -8,17 +8,17 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use merge_support::file::{Counted, cpb};
-use merge_support::{Chunked, len, path};
+use merge_support::{Chunked, group, int, len, path};
 use prost::Message;
 use prost_reflect::ReflectMessage;
-use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
+use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 use proto_splitter_core::container::{ChunkedFile, Profile};
 use proto_splitter_core::merge::{Limits, MergeOptions};
 use proto_splitter_core::path::{FieldPath, PathQuery};
 use proto_splitter_core::split::{
     ComposableSplitter, SizeSplitter, Source, SplitContext, SplitExt, SplitOptions, SplitPlan,
 };
-use proto_splitter_core::view::MessageView;
+use proto_splitter_core::view::{MessageView, PieceOptions};
 use record_file::{Compression, ReadAt};
 
 const COUNT: usize = 60_000;
@@ -390,5 +390,113 @@ fn slices_have_the_elements_between_their_beginnings_and_no_more() {
             .collect::<Vec<_>>();
         assert_eq!(found, slices, "{starts:?}");
         assert!(plan.byte_exact(), "{starts:?}");
+    }
+}
+
+#[test]
+fn pieces_of_a_field_below_have_what_is_around_it() {
+    let field = |at: usize| FieldDescriptorProto {
+        name: Some(format!("field {at}")),
+        ..FieldDescriptorProto::default()
+    };
+    let of_type = |name: &str, count| DescriptorProto {
+        name: Some(name.into()),
+        field: (0..count).map(field).collect(),
+        ..DescriptorProto::default()
+    };
+    let inner = DescriptorProto {
+        nested_type: vec![of_type("first", 3), of_type("second", 100)],
+        ..of_type("outer", 2)
+    };
+    let whole = FileDescriptorProto {
+        name: Some("nested.proto".into()),
+        message_type: vec![of_type("other", 5), inner],
+        ..FileDescriptorProto::default()
+    };
+    let bytes = whole.encode_to_vec();
+    let view = MessageView::of_plain(&bytes, options()).unwrap();
+    let path = FieldPath::parse(
+        "message_type[1].nested_type[1].field",
+        view.descriptor().unwrap(),
+    );
+    let path = path.unwrap();
+    for (wanted, with_rest) in [
+        (PieceOptions::new().max_count(30), false),
+        (PieceOptions::new().max_count(30).with_rest(true), true),
+        (PieceOptions::new().max_size(200).with_rest(true), true),
+        (PieceOptions::new().max_size(150), false),
+    ] {
+        let mut pieces = view.pieces(&path, &wanted).unwrap();
+        let mut found = Vec::new();
+        while let Some(piece) = pieces.next().transpose().unwrap() {
+            let mut written = Vec::new();
+            pieces.write_to(&mut written).unwrap();
+            assert_eq!(written.len() as u64, piece.size);
+            assert!(written.len() <= 200 || piece.count == 30 || piece.count == 10);
+            let message = FileDescriptorProto::decode(&written[..]).unwrap();
+            let [outer] = message.message_type.as_slice() else {
+                panic!("{message:?}");
+            };
+            let [second] = outer.nested_type.as_slice() else {
+                panic!("{message:?}");
+            };
+            assert_eq!(message.name.is_some(), with_rest);
+            assert_eq!(outer.field.len(), if with_rest { 2 } else { 0 });
+            assert_eq!(second.name.is_some(), with_rest);
+            assert_eq!(second.field.len() as u64, piece.count);
+            found.extend(second.field.clone());
+        }
+        assert_eq!(found, whole.message_type[1].nested_type[1].field);
+    }
+    for (path, expected) in [
+        (
+            "message_type[7].field",
+            "the message that the field is in is not there",
+        ),
+        (
+            "message_type[1].nested_type[1].name",
+            "the field is not repeated",
+        ),
+    ] {
+        let path = FieldPath::parse(path, view.descriptor().unwrap()).unwrap();
+        let error = view.pieces(&path, &PieceOptions::new()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn pieces_of_a_field_in_a_group_or_a_map_have_its_tags_and_its_key() {
+    // Field 13 is a map of messages here; no type says so.
+    let elements = [len(7, "a"), len(7, "b")].concat();
+    let entry = len(
+        13,
+        [
+            len(1, "key"),
+            len(2, [len(8, "rest"), elements.clone()].concat()),
+        ]
+        .concat(),
+    );
+    let in_group = group(33, [int(1, 3), elements].concat());
+    for (bytes, path, expected) in [
+        (
+            entry,
+            "13[\"key\"].7",
+            len(13, [len(1, "key"), len(2, len(7, "b"))].concat()),
+        ),
+        (in_group, "33.7", group(33, len(7, "b"))),
+    ] {
+        let bytes = [int(1, 5), bytes].concat();
+        let view = MessageView::of_plain(&bytes, MergeOptions::new()).unwrap();
+        let path = path.parse().unwrap();
+        let mut pieces = view
+            .pieces(&path, &PieceOptions::new().max_count(1))
+            .unwrap();
+        assert_eq!(pieces.next().unwrap().unwrap().count, 1);
+        let piece = pieces.next().unwrap().unwrap();
+        let mut written = Vec::new();
+        pieces.write_to(&mut written).unwrap();
+        assert_eq!(written, expected);
+        assert_eq!(piece.size, written.len() as u64);
+        assert!(pieces.next().is_none());
     }
 }

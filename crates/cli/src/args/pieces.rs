@@ -16,6 +16,10 @@ opens; only their sizes are looked at, so a message of any size takes little mem
 
 With --with-rest each has the message's other fields, too.
 
+The field may lie below, as planes[0].lines[1].events: each piece then has that one
+plane with that one line, and with --with-rest what else is in these two, and in the
+message itself, but neither other planes nor other lines.
+
 Examples:
   protosplit pieces trace.pb --field packet --max-size 512MiB -o parts/ \\
       --message perf.Trace --proto perf/trace.proto
@@ -26,7 +30,7 @@ Examples:
 pub(crate) struct PiecesArgs {
     /// A .cpb or .pb file, its prefix, or the folder of a SavedModel; - for standard input
     pub(crate) file: PathBuf,
-    /// The repeated field whose elements are shared out
+    /// The repeated field whose elements are shared out, or the path to one below
     #[arg(long)]
     pub(crate) field: String,
     /// The most bytes of a piece

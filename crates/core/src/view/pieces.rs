@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::ops::Range;
 
-use prost_reflect::Kind;
+use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::portion::Portion;
-use super::{MessageView, total};
-use crate::path::{FieldPath, TargetKind};
-use crate::wire::{Field, WireCursor, WireType};
+use super::{MessageView, enclosing_range, locate, total};
+use crate::path::{FieldPath, Select, TargetKind};
+use crate::wire::{Field, FieldNumber, WireCursor, WireType, put_varint, tag, varint_len};
 use crate::{Error, ErrorKind, Result};
 
 /// How much is copied at a time.
@@ -84,6 +84,8 @@ pub struct Pieces<'a, S> {
     options: PieceOptions,
     number: u32,
     wire_type: Option<WireType>,
+    /// The fields that the elements' message lies in, from the outermost.
+    around: Vec<Around>,
     /// What is left to be gone through.
     left: Range<u64>,
     /// The index of the next element.
@@ -91,6 +93,42 @@ pub struct Pieces<'a, S> {
     rest: Vec<Range<u64>>,
     /// The stretches of the last piece's elements.
     stretches: Vec<Range<u64>>,
+}
+
+/// A field around the elements' message, that each piece has around its elements.
+struct Around {
+    number: FieldNumber,
+    is_group: bool,
+    /// The other fields of the message that it is in, as far as pieces have them.
+    rest: Vec<Range<u64>>,
+}
+
+impl Around {
+    fn tag(&self, wire_type: WireType) -> u64 {
+        tag(self.number, wire_type)
+    }
+
+    /// What it takes with a message of so many bytes in it.
+    fn size(&self, inner: u64) -> u64 {
+        let frame = match self.is_group {
+            true => {
+                varint_len(self.tag(WireType::StartGroup))
+                    + varint_len(self.tag(WireType::EndGroup))
+            }
+            false => varint_len(self.tag(WireType::Len)) + varint_len(inner),
+        };
+        total(&self.rest)
+            .saturating_add(frame as u64)
+            .saturating_add(inner)
+    }
+}
+
+/// What a message of so many bytes takes with all that is around it.
+fn size_with(around: &[Around], inner: u64) -> u64 {
+    around
+        .iter()
+        .rev()
+        .fold(inner, |inner, around| around.size(inner))
 }
 
 impl<S> std::fmt::Debug for Pieces<'_, S> {
@@ -104,9 +142,14 @@ impl<S> std::fmt::Debug for Pieces<'_, S> {
 
 impl<'a, S: ReadAt> MessageView<'a, S> {
     /// The message as several of its type, one after the other, that each have some of the elements
-    /// of the repeated field at `field`, a path of one step. Any program that reads the type reads
-    /// them, and put one behind the other they are the message again, but for the order of its
-    /// fields.
+    /// of the repeated field at `field`. Any program that reads the type reads them. If the field is the
+    /// message's own, then the pieces put one behind the other are the message again, but for the
+    /// order of its fields.
+    ///
+    /// If the path leads to a field below, as `planes[0].lines[1].events`, each piece has that one
+    /// plane with that one line with some of its events. [`with_rest`](PieceOptions::with_rest) gives
+    /// it the other fields of the plane and the line, too, and of the message itself, but neither
+    /// other planes nor other lines.
     ///
     /// ```
     /// use proto_splitter_core::merge::MergeOptions;
@@ -128,16 +171,17 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidPath`] if it is not a repeated field of the message itself;
-    /// [`ErrorKind::LimitExceeded`] if the other fields, where pieces have them, stand in more than
+    /// [`ErrorKind::InvalidPath`] if it is not a repeated field, or of a message that is not there or
+    /// stands in several pieces; [`ErrorKind::LimitExceeded`] if the other fields, where pieces have them, stand in more than
     /// a million stretches; what is wrong with the message.
     pub fn pieces(&self, field: &FieldPath, options: &PieceOptions) -> Result<Pieces<'a, S>> {
         let invalid = |message: &str| {
             let error = Error::new(ErrorKind::InvalidPath, message);
             Err(error.at_path(self.show(field)))
         };
-        let [step] = field.steps() else {
-            return invalid("pieces are made of a repeated field of the message itself");
+        let mut above = field.clone();
+        let Some(step) = above.pop().filter(|step| step.select == Select::Field) else {
+            return invalid("pieces are made of a whole repeated field");
         };
         let kind = match self.descriptor() {
             Some(root) => {
@@ -165,13 +209,15 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
             options: *options,
             number: step.field.0,
             wire_type,
+            around: Vec::new(),
             left: 0..total(&all),
             next: 0,
             rest: Vec::new(),
             stretches: Vec::new(),
         };
-        if options.with_rest {
-            pieces.find_rest()?;
+        if let Err(error) = pieces.find(&above, self.descriptor()) {
+            let error = pieces.cursor.input_mut().damage_first(error);
+            return Err(error.at_path(self.show(field)));
         }
         Ok(pieces)
     }
@@ -185,68 +231,122 @@ impl<S: ReadAt> Pieces<'_, S> {
                 .is_none_or(|wire_type| field.wire_type == wire_type)
     }
 
-    fn find_rest(&mut self) -> Result<()> {
-        self.cursor.set_range(self.left.clone());
+    /// Finds the message that the elements are in, and what pieces have besides them.
+    fn find(&mut self, path: &FieldPath, root: Option<&MessageDescriptor>) -> Result<()> {
+        let invalid = |message: &str| Err(Error::new(ErrorKind::InvalidPath, message));
+        let all = self.left.clone();
+        self.cursor.set_range(all.clone());
+        let message = match locate::locate(&mut self.cursor, path, root)?.as_deref() {
+            None => return invalid("the message that the field is in is not there"),
+            Some([message]) => message.clone(),
+            Some(_) => return invalid("the message that the field is in stands in several pieces"),
+        };
+        let mut chain = Vec::new();
+        if !path.is_root() {
+            self.cursor.set_range(all.clone());
+            chain = enclosing_range(&mut self.cursor, &message)?;
+        }
+        // Whether pieces need the other fields, and whether others of the same number are such: the
+        // value of a map entry goes with its key.
+        let with_rest = self.options.with_rest;
+        let kinds = path.steps().iter().flat_map(|step| match step.select {
+            Select::Key(_) => vec![(with_rest, false), (true, false)],
+            Select::Index(_) => vec![(with_rest, false)],
+            Select::Field => vec![(with_rest, true)],
+        });
+        let mut outer = all;
+        for (field, (needs_rest, is_single)) in chain.into_iter().zip(kinds) {
+            let rest = match needs_rest {
+                true => self.stretches_but(outer, |met| {
+                    let is_alike = met.number == field.number && !is_single;
+                    is_alike || met.start == field.start
+                })?,
+                false => Vec::new(),
+            };
+            self.around.push(Around {
+                number: field.number,
+                is_group: field.wire_type == WireType::StartGroup,
+                rest,
+            });
+            outer = field.value;
+        }
+        if with_rest {
+            let (number, wire_type) = (self.number, self.wire_type);
+            self.rest = self.stretches_but(message.clone(), |met| {
+                met.number.0 == number && wire_type.is_none_or(|wire| met.wire_type == wire)
+            })?;
+        }
+        self.left = message;
+        Ok(())
+    }
+
+    /// Where the fields of a message stand, but for some.
+    fn stretches_but(
+        &mut self,
+        message: Range<u64>,
+        is_left_out: impl Fn(&Field) -> bool,
+    ) -> Result<Vec<Range<u64>>> {
+        let mut stretches = Vec::new();
+        self.cursor.set_range(message);
         while let Some(field) = self.cursor.next()? {
-            if self.is_element(&field) {
-                self.cursor.hop_alike(&field, u64::MAX, |_, _| true)?;
+            if is_left_out(&field) {
                 continue;
             }
-            join(&mut self.rest, field.start..field.end);
-            if self.rest.len() > MOST_STRETCHES {
+            join(&mut stretches, field.start..field.end);
+            if stretches.len() > MOST_STRETCHES {
                 let message = format!(
                     "the other fields stand in more than {MOST_STRETCHES} stretches between the elements"
                 );
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
             }
         }
-        Ok(())
+        Ok(stretches)
     }
 
     fn advance(&mut self) -> Result<Option<Piece>> {
         self.stretches.clear();
+        let (max_size, max_count) = (self.options.max_size, self.options.max_count.max(1));
         let rest = total(&self.rest);
-        let mut piece = Piece {
-            first: self.next,
-            count: 0,
-            size: rest,
-        };
+        // What the message has that the elements are in.
+        let (mut inner, mut count, first) = (rest, 0, self.next);
         self.cursor.set_range(self.left.clone());
         while let Some(field) = self.cursor.next()? {
             if !self.is_element(&field) {
                 self.left.start = field.end;
                 continue;
             }
-            let size = field.end - field.start;
-            let is_full = piece.count >= self.options.max_count.max(1)
-                || piece.size.saturating_add(size) > self.options.max_size;
-            if is_full && piece.count > 0 {
-                return Ok(Some(piece));
-            }
-            if is_full && piece.size.saturating_add(size) > self.options.max_size {
-                let message = format!(
-                    "element {} has {size} bytes, and a piece at most {}, {rest} of them for other fields",
-                    self.next, self.options.max_size
-                );
-                return Err(Error::new(ErrorKind::Uncuttable, message));
-            }
-            piece.count += 1;
-            piece.size += size;
-            let options = &self.options;
-            let fits = |start: u64, value: Range<u64>| {
-                let size = piece.size.saturating_add(value.end - start);
-                let fits = piece.count < options.max_count && size <= options.max_size;
+            let around = &self.around;
+            let mut fits = |size: u64| {
+                let larger = inner.saturating_add(size);
+                let fits = count < max_count && size_with(around, larger) <= max_size;
                 if fits {
-                    (piece.count, piece.size) = (piece.count + 1, size);
+                    (inner, count) = (larger, count + 1);
                 }
                 fits
             };
-            self.cursor.hop_alike(&field, u64::MAX, fits)?;
+            let size = field.end - field.start;
+            if !fits(size) {
+                if count > 0 {
+                    break;
+                }
+                let other = size_with(around, rest.saturating_add(size)) - size;
+                let message = format!(
+                    "element {first} has {size} bytes, and a piece at most {max_size}, {other} of them for other fields",
+                );
+                return Err(Error::new(ErrorKind::Uncuttable, message));
+            }
+            let pass = |start, value: Range<u64>| fits(value.end - start);
+            self.cursor.hop_alike(&field, u64::MAX, pass)?;
             self.left.start = self.cursor.position();
-            self.next = piece.first + piece.count;
+            self.next = first + count;
             join(&mut self.stretches, field.start..self.left.start);
         }
-        Ok((piece.count > 0).then_some(piece))
+        let piece = Piece {
+            first,
+            count,
+            size: size_with(&self.around, inner),
+        };
+        Ok((count > 0).then_some(piece))
     }
 
     /// Writes the piece that was given last: the other fields, if it has them, then the elements.
@@ -255,20 +355,55 @@ impl<S: ReadAt> Pieces<'_, S> {
     ///
     /// [`ErrorKind::Io`] if writing fails; what is wrong with the chunks that are read.
     pub fn write_to(&mut self, sink: &mut impl Write) -> Result<()> {
-        for stretch in self.rest.iter().chain(&self.stretches) {
-            let mut at = stretch.start;
-            while at < stretch.end {
-                let left = usize::try_from(stretch.end - at).unwrap_or(usize::MAX);
-                let end = at + left.min(COPY_LEN) as u64;
-                match self.cursor.bytes(at..end) {
-                    Ok(bytes) => sink.write_all(bytes)?,
-                    Err(error) => return Err(self.cursor.input_mut().damage_first(error)),
+        let mut sizes = vec![total(&self.rest) + total(&self.stretches)];
+        for around in self.around.iter().rev() {
+            let inner = sizes.last().copied().unwrap_or(0);
+            sizes.push(around.size(inner));
+        }
+        // The last is that of the piece.
+        sizes.pop();
+        for around in &self.around {
+            copy(&mut self.cursor, &around.rest, sink)?;
+            let mut frame = Vec::new();
+            let inner = sizes.pop().unwrap_or(0);
+            match around.is_group {
+                true => put_varint(&mut frame, around.tag(WireType::StartGroup)),
+                false => {
+                    put_varint(&mut frame, around.tag(WireType::Len));
+                    put_varint(&mut frame, inner);
                 }
-                at = end;
             }
+            sink.write_all(&frame)?;
+        }
+        copy(&mut self.cursor, &self.rest, sink)?;
+        copy(&mut self.cursor, &self.stretches, sink)?;
+        for around in self.around.iter().rev().filter(|around| around.is_group) {
+            let mut end = Vec::new();
+            put_varint(&mut end, around.tag(WireType::EndGroup));
+            sink.write_all(&end)?;
         }
         Ok(())
     }
+}
+
+fn copy<S: ReadAt>(
+    cursor: &mut WireCursor<Portion<'_, S>>,
+    stretches: &[Range<u64>],
+    sink: &mut impl Write,
+) -> Result<()> {
+    for stretch in stretches {
+        let mut at = stretch.start;
+        while at < stretch.end {
+            let left = usize::try_from(stretch.end - at).unwrap_or(usize::MAX);
+            let end = at + left.min(COPY_LEN) as u64;
+            match cursor.bytes(at..end) {
+                Ok(bytes) => sink.write_all(bytes)?,
+                Err(error) => return Err(cursor.input_mut().damage_first(error)),
+            }
+            at = end;
+        }
+    }
+    Ok(())
 }
 
 impl<S: ReadAt> Iterator for Pieces<'_, S> {
