@@ -156,7 +156,11 @@ fn get_tensor(
             let tensors = opened.tensors().map_err(failed)?;
             let known = tensors.iter().take(MOST_NAMES);
             let near = suggest::nearest(name, known.map(|tensor| tensor.name.as_str()));
-            let hint = near.map_or(String::new(), |near| format!("; did you mean {near:?}?"));
+            let hint = match near {
+                Some(near) => format!("; did you mean {near:?}?"),
+                None if tensors.is_empty() => "; the model has none".to_owned(),
+                None => "; `protosplit tensors` lists those of the model".to_owned(),
+            };
             let message = failed(error);
             return Err(Failure::bad(format!("{}{hint}", message.message())));
         }

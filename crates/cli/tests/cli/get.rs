@@ -553,6 +553,10 @@ fn what_nothing_is_called_is_answered_with_what_something_is() {
         error.ends_with("did you mean \"serving_default\"?"),
         "{error}"
     );
+    let error = run([&"get", &model, &"--tensor", &"nothing/like/it"]).failed(Exit::Bad);
+    let told =
+        "there is no tensor \"nothing/like/it\"; `protosplit tensors` lists those of the model";
+    assert!(error.ends_with(told), "{error}");
     let error = get("node[100000]").failed(Exit::Bad);
     let told = "no such value: meta_graphs[0].graph_def.node has ";
     assert!(
