@@ -107,9 +107,7 @@ fn get_chunk(
         let copied = file
             .stream(chunk)
             .and_then(|mut stream| Ok(io::copy(&mut stream, sink)?));
-        copied
-            .map(drop)
-            .map_err(|error| error.in_chunk(chunk as u64))
+        copied.map(drop).map_err(|error| error.in_chunk(chunk))
     };
     to_target(args, output, &read, write).map_err(|error| failed(&error))?;
     Ok(Exit::Done)

@@ -87,7 +87,7 @@ pub(crate) fn files_table(main: u64, others: &[OtherFile], width: Option<usize>)
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Chunk {
-    pub(crate) index: usize,
+    pub(crate) index: u64,
     pub(crate) kind: String,
     /// None if the chunk belongs nowhere.
     pub(crate) path: Option<String>,
@@ -99,7 +99,7 @@ pub(crate) struct Chunk {
     pub(crate) stored_size: Option<u64>,
     /// The chunks in the same record chunk, or that are the very same record.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    shared_with: Vec<usize>,
+    shared_with: Vec<u64>,
     /// How many more of them there are than are listed.
     #[serde(skip_serializing_if = "is_zero")]
     shared_with_more: usize,
@@ -239,13 +239,17 @@ pub(crate) fn chunk(summary: ChunkSummary, known: Option<&MessageDescriptor>) ->
     let shared = &summary.shared_with;
     let mut paths = summary.places.iter().map(|place| place.path.display(known));
     Chunk {
-        index: summary.index,
+        index: summary.index.get(),
         kind: summary.kind.to_string(),
         path: paths.next(),
         other_paths: paths.collect(),
         size: summary.size,
         stored_size: summary.stored_size,
-        shared_with: shared.iter().take(MOST_LISTED).collect(),
+        shared_with: shared
+            .iter()
+            .take(MOST_LISTED)
+            .map(|chunk| chunk.get())
+            .collect(),
         shared_with_more: shared.len().saturating_sub(MOST_LISTED),
         compression: summary.compression.to_string(),
         file: summary.file,

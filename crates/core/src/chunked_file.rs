@@ -17,6 +17,7 @@ use crate::merge::{
     Verification, execute_into, no_way_to_others, open_path, open_path_as, open_path_with,
     open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
 };
+use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
 use crate::proto::ChunkMetadata;
 use crate::proto::chunk_metadata::ExternalFile;
@@ -155,14 +156,14 @@ impl<S: ReadAt> ChunkedFile<S> {
 
     /// The position of a chunk's record, if that is in the file with the trailer, and is what the
     /// trailer says.
-    pub fn position(&self, chunk: usize) -> Option<RecordPosition> {
-        self.store.position(chunk)
+    pub fn position(&self, chunk: impl Into<ChunkIndex>) -> Option<RecordPosition> {
+        self.store.position(chunk.into().to_usize())
     }
 
     /// Which file a chunk's record is in, counted as [`record_files`](Self::record_files) does, and
     /// its position there; none if its record isn't what the trailer says.
-    pub fn place(&self, chunk: usize) -> Option<(usize, RecordPosition)> {
-        self.store.place(chunk)
+    pub fn place(&self, chunk: impl Into<ChunkIndex>) -> Option<(usize, RecordPosition)> {
+        self.store.place(chunk.into().to_usize())
     }
 
     /// What there is to know about every chunk without reading it.

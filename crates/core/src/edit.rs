@@ -192,7 +192,7 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     let place = view.place(path)?;
     check_value(value, &place).map_err(|error| error.at_path(view.show(path)))?;
     let (holder, tag) = place.in_chunk()?;
-    let chain = enclosing_tag(file, holder, tag).map_err(|e| e.in_chunk(holder as u64))?;
+    let chain = enclosing_tag(file, holder, tag).map_err(|e| e.in_chunk(holder))?;
     let size = value.size()?;
     let Some(field) = chain.last() else {
         return Err(Error::new(ErrorKind::InvalidPath, "no field is there"));

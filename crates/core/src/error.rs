@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::newtypes::ChunkIndex;
+
 /// What went wrong, coarsely; stable, for callers that decide by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -67,7 +69,7 @@ struct Inner {
     /// The file, or what was being done.
     context: Option<String>,
     path: Option<String>,
-    chunk: Option<u64>,
+    chunk: Option<ChunkIndex>,
     offset: Option<u64>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -106,7 +108,7 @@ impl Error {
     }
 
     /// The index of the chunk in which it went wrong, where one is known.
-    pub fn chunk(&self) -> Option<u64> {
+    pub fn chunk(&self) -> Option<ChunkIndex> {
         self.inner.chunk
     }
 
@@ -128,8 +130,8 @@ impl Error {
 
     /// Adds the chunk, unless one nearer to the cause is there.
     #[must_use]
-    pub fn in_chunk(mut self, chunk: u64) -> Self {
-        self.inner.chunk.get_or_insert(chunk);
+    pub fn in_chunk(mut self, chunk: impl Into<ChunkIndex>) -> Self {
+        self.inner.chunk.get_or_insert(chunk.into());
         self
     }
 

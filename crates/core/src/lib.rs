@@ -52,6 +52,7 @@ mod io;
 mod member_names;
 pub mod merge;
 mod merged_message;
+mod newtypes;
 pub mod parts;
 pub mod path;
 pub mod progress;
@@ -71,6 +72,7 @@ pub use io::atomic_file as atomic;
 #[doc(hidden)]
 pub use io::threads;
 pub use merged_message::MergedMessage;
+pub use newtypes::{ChunkIndex, MessageOffset};
 /// The crates whose types are in signatures of this one, in the versions that they are of.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

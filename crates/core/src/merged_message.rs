@@ -16,6 +16,7 @@ use crate::merge::{
     ChunkStore, FilePlace, MergeOptions, MergePlan, MergeSegment, SegmentSource, scatter,
     write_around,
 };
+use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result};
 
@@ -115,9 +116,9 @@ impl<S: ReadAt> MergedMessage<S> {
     }
 
     /// The chunks that these bytes of the message are, if they are nothing but whole chunks.
-    pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<usize>> {
+    pub fn whole_chunks(&self, range: &Range<u64>) -> Option<Vec<ChunkIndex>> {
         let segments = self.plan.segments();
-        let first = segments.partition_point(|segment| segment.offset < range.start);
+        let first = segments.partition_point(|segment| segment.start() < range.start);
         let (mut at, mut chunks) = (range.start, Vec::new());
         for segment in segments.iter().skip(first) {
             if at >= range.end {
@@ -125,7 +126,7 @@ impl<S: ReadAt> MergedMessage<S> {
             }
             match &segment.source {
                 SegmentSource::Chunk { chunk, range: part }
-                    if segment.offset == at && *part == (0..self.file.size(*chunk)) =>
+                    if segment.start() == at && *part == (0..self.file.size(chunk.to_usize())) =>
                 {
                     chunks.push(*chunk);
                 }
@@ -222,14 +223,12 @@ impl<S: ReadAt> MergedMessage<S> {
     fn access(&self, chunk: usize) -> Result<&Access> {
         let Some(slot) = self.chunks.get(chunk) else {
             let message = "there is no such chunk";
-            return Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64));
+            return Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk));
         };
         if let Some(access) = slot.get() {
             return Ok(access);
         }
-        let access = self
-            .open(chunk)
-            .map_err(|error| error.in_chunk(chunk as u64))?;
+        let access = self.open(chunk).map_err(|error| error.in_chunk(chunk))?;
         // Another thread may have been first; then what it found is as good.
         Ok(slot.get_or_init(|| access))
     }
@@ -274,13 +273,13 @@ impl<S: ReadAt> MergedMessage<S> {
 impl<S: ReadAt> ReadAt for MergedMessage<S> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let segments = self.plan.segments();
-        let behind = segments.partition_point(|segment| segment.offset <= offset);
+        let behind = segments.partition_point(|segment| segment.start() <= offset);
         let segment = behind.checked_sub(1).and_then(|at| segments.get(at));
-        let is_inside = |segment: &&MergeSegment| offset - segment.offset < segment.len();
+        let is_inside = |segment: &&MergeSegment| offset - segment.start() < segment.len();
         let Some(segment) = segment.filter(is_inside) else {
             return Ok(0);
         };
-        let skip = offset - segment.offset;
+        let skip = offset - segment.start();
         let left = usize::try_from(segment.len() - skip).unwrap_or(usize::MAX);
         let n = buf.len().min(left);
         match &segment.source {
@@ -293,7 +292,7 @@ impl<S: ReadAt> ReadAt for MergedMessage<S> {
                 Ok(n)
             }
             SegmentSource::Chunk { chunk, range } => {
-                Ok(self.read_chunk(*chunk, range.start + skip, &mut buf[..n])?)
+                Ok(self.read_chunk(chunk.to_usize(), range.start + skip, &mut buf[..n])?)
             }
         }
     }
@@ -364,11 +363,11 @@ mod tests {
     fn value<S: ReadAt>(merged: &MergedMessage<S>, chunk: usize) -> io::Result<Vec<u8>> {
         let at = |segment: &&MergeSegment| {
             matches!(&segment.source, SegmentSource::Chunk { chunk: of, range }
-                if *of == chunk && range.end - range.start == CHUNK as u64)
+                if of.to_usize() == chunk && range.end - range.start == CHUNK as u64)
         };
         let segment = merged.plan.segments().iter().find(at).unwrap();
         let mut value = vec![0; CHUNK];
-        merged.read_exact_at(segment.offset, &mut value)?;
+        merged.read_exact_at(segment.start(), &mut value)?;
         Ok(value)
     }
 

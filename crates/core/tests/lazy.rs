@@ -14,6 +14,7 @@ use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use merge_support::schema::descriptor;
 use merge_support::{Chunked, cat, entry, fixed32, group, int, len, path};
 use prost_reflect::ReflectMessage;
+use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::ErrorKind::{
     self, InvalidConfig, InvalidMessage, InvalidPath, SchemaNeeded,
 };
@@ -400,7 +401,7 @@ fn what_is_read_is_checked() {
     let error = file.get(&path("10[0].8")).unwrap_err();
     assert_eq!(
         (error.kind(), error.chunk()),
-        (ErrorKind::ChecksumMismatch, Some(4))
+        (ErrorKind::ChecksumMismatch, Some(ChunkIndex::new(4)))
     );
     assert!(file.get(&path("10[3].8")).is_ok());
 }

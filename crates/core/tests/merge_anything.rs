@@ -129,7 +129,7 @@ fn what_is_missing_and_what_does_not_belong_is_said() {
         fails(&mut merger, 1, &chunks[1]),
         "chunk 1: the chunk was there before"
     );
-    assert_eq!(merger.missing().next(), Some(0));
+    assert_eq!(merger.missing().next(), Some(0.into()));
     let error = merger.finish().unwrap_err();
     let expected = format!(
         "{} of {count} chunks are missing: 0, 2, 3, 4, 5, 6, 7, 8, 9, 10 ...",

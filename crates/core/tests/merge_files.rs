@@ -11,7 +11,7 @@ use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use merge_support::schema::{descriptor, text};
 use merge_support::{Chunked, cat, int, len};
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::container::{ChunkKind, ChunkedFile};
+use proto_splitter_core::container::{ChunkIndex, ChunkKind, ChunkedFile};
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger};
 use proto_splitter_core::proto::VersionDef;
 use record_file::Compression;
@@ -437,7 +437,12 @@ fn summaries_say_how_chunks_are_stored() {
     let bytes = cpb_with(&sample(), Layout::Together(1 << 20), |_| {});
     let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
     let summaries = file.summaries().unwrap();
-    assert!(summaries[2].shared_with.iter().eq([0, 1, 3, 4]));
+    assert!(
+        summaries[2]
+            .shared_with
+            .iter()
+            .eq([0, 1, 3, 4].map(ChunkIndex::new))
+    );
     assert_eq!(summaries[2].shared_with.len(), 4);
     assert_eq!(summaries[2].stored_size, None);
 }
@@ -456,7 +461,7 @@ fn two_chunks_may_be_one_record() {
         cat([len(11, "same"), len(11, "same")])
     );
     let summaries = file.summaries().unwrap();
-    assert!(summaries[1].shared_with.iter().eq([2]));
+    assert!(summaries[1].shared_with.iter().eq([ChunkIndex::new(2)]));
     assert_eq!(summaries[1].stored_size, summaries[2].stored_size);
 }
 
@@ -495,7 +500,7 @@ fn a_plan_prints_what_goes_where() {
     assert_eq!(plan.to_string(), expected);
     let offsets: Vec<_> = plan
         .chunk_segments(0)
-        .map(|segment| segment.offset)
+        .map(|segment| segment.offset.get())
         .collect();
     assert_eq!(offsets, [0, 5, 208]);
     assert_eq!(plan.chunk_segments(1).count(), 1);

@@ -198,11 +198,11 @@ fn damaged_chunks_and_places_never_panic() {
             // What is planned covers the output, and stays within the chunks.
             let mut end = 0;
             for segment in plan.segments() {
-                assert_eq!(segment.offset, end, "seed {seed}");
+                assert_eq!(segment.offset.get(), end, "seed {seed}");
                 end += segment.len();
                 if let SegmentSource::Chunk { chunk, range } = &segment.source {
                     assert!(
-                        range.end <= chunked.chunks[*chunk].len() as u64,
+                        range.end <= chunked.chunks[chunk.to_usize()].len() as u64,
                         "seed {seed}"
                     );
                 }

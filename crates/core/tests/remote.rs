@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use merge_support::file::{ALONE, Layout, cpb_with};
 use merge_support::{Chunked, len};
+use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
@@ -215,7 +216,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
             let view = file.view(options.clone());
             let error = view.get(&path).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
-            assert_eq!(error.chunk(), Some(5), "{error}");
+            assert_eq!(error.chunk(), Some(ChunkIndex::new(5)), "{error}");
             if !expected.contains("crc32c") {
                 assert_eq!(error.kind(), ErrorKind::InvalidTrailer);
                 assert!(view.size(&path).is_err());

@@ -78,7 +78,7 @@ fn ours(py: Python<'_>, kind: ErrorKind, message: &str, error: &Error) -> PyResu
     let class = py.import("proto_splitter._errors")?.getattr(class(kind))?;
     let value = class.call1((message,))?;
     value.setattr("path", error.path())?;
-    value.setattr("chunk", error.chunk())?;
+    value.setattr("chunk", error.chunk().map(|chunk| chunk.get()))?;
     value.setattr("offset", error.offset())?;
     value.setattr("kind", format!("{kind:?}"))?;
     Ok(PyErr::from_value(value))

@@ -225,12 +225,12 @@ fn written_as_dict<'py>(
     let mut chunks = Vec::with_capacity(written.chunks.len());
     for chunk in &written.chunks {
         let row = PyDict::new(py);
-        row.set_item("index", chunk.index)?;
+        row.set_item("index", chunk.index.get())?;
         row.set_item("kind", chunk.kind.to_string())?;
         row.set_item("path", chunk.path.display(Some(descriptor)))?;
         row.set_item("size", chunk.size)?;
         row.set_item("stored_size", chunk.stored_size)?;
-        row.set_item("same_as", chunk.same_as)?;
+        row.set_item("same_as", chunk.same_as.map(|chunk| chunk.get()))?;
         chunks.push(row);
     }
     result.set_item("chunks", chunks)?;

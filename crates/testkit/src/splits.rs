@@ -136,7 +136,9 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
             && options
                 .value_chunk_size
                 .is_some_and(|size| chunk.size() >= size);
-        let holder = chunks.iter().any(|other| other.parent() == Some(index));
+        let holder = chunks
+            .iter()
+            .any(|other| other.parent() == Some(index.into()));
         // Of a value in several chunks none goes back by itself.
         let near = chunks[index.saturating_sub(1)..]
             .iter()
@@ -156,7 +158,7 @@ fn check_minimal(plan: &SplitPlan, options: &SplitOptions) {
                 && other.packed() == chunk.packed()
                 && (other.path(), other.parent()) == (chunk.path(), chunk.parent())
         });
-        let before = slice_before.unwrap_or(parent);
+        let before = slice_before.unwrap_or(parent.to_usize());
         let size = chunks[before].size() + chunk.size() + LENGTHS;
         assert!(
             size > max,

@@ -74,7 +74,7 @@ pub(super) fn run(
     let lost = |loss: &Loss| LostPlace {
         path: loss.path.display(reading.descriptor.as_ref()),
         what: loss.what.to_string(),
-        chunk: loss.chunk,
+        chunk: loss.chunk.get(),
         why: loss.why.clone(),
     };
     let mut report = Report {

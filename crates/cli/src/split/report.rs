@@ -108,7 +108,7 @@ impl Report {
     /// Of what was written, unless nothing was and the output is what was there.
     pub(super) fn of_written(written: &Written, source: &Source, changed: bool) -> Self {
         let chunks = written.chunks.iter().map(|chunk| Chunk {
-            index: chunk.index,
+            index: chunk.index.get(),
             kind: chunk.kind.to_string(),
             path: chunk.path.display(Some(source.descriptor())),
             size: chunk.size,

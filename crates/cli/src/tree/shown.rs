@@ -1,5 +1,6 @@
 //! What of a tree is shown: the report, as JSON has it.
 
+use proto_splitter::ChunkIndex;
 use proto_splitter::merge::MergeOptions;
 use proto_splitter::path::Select;
 use proto_splitter::size_tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
@@ -82,7 +83,7 @@ pub(super) struct Listed {
 #[derive(Debug, Serialize)]
 pub(super) struct Chunks {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    chunks: Vec<u32>,
+    chunks: Vec<u64>,
     /// Whether there are more than are listed.
     #[serde(skip_serializing_if = "is_false")]
     more_chunks: bool,
@@ -278,7 +279,7 @@ impl Chunks {
 
     fn of(set: &ChunkSet) -> Self {
         Chunks {
-            chunks: set.indices().to_vec(),
+            chunks: set.indices().map(ChunkIndex::get).collect(),
             more_chunks: set.more(),
         }
     }
@@ -290,12 +291,12 @@ impl Chunks {
             (_, true) => format!("{}+ chunks", listed.len()),
             ([], _) => String::new(),
             ([first, .., last], _)
-                if listed.len() > 2 && u64::from(last - first) + 1 == listed.len() as u64 =>
+                if listed.len() > 2 && last - first + 1 == listed.len() as u64 =>
             {
                 format!("{first}..{last}")
             }
             (few, _) if few.len() <= 3 => {
-                let few: Vec<String> = few.iter().map(u32::to_string).collect();
+                let few: Vec<String> = few.iter().map(u64::to_string).collect();
                 few.join(", ")
             }
             (several, _) => format!("{} chunks", several.len()),

@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use crate::newtypes::ChunkIndex;
 use crate::wire::{decode_varint, put_varint};
 use crate::{Error, ErrorKind, Result};
 
@@ -144,7 +145,9 @@ impl<'a> LayoutReader<'a> {
             let message = format!(
                 "a source layout with {len} bytes behind {used} and {passed} of a chunk of {size}"
             );
-            return Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk));
+            return Err(
+                Error::new(ErrorKind::InvalidTrailer, message).in_chunk(ChunkIndex::new(chunk))
+            );
         };
         *used = end;
         Ok(Run::Chunk {

@@ -169,7 +169,7 @@ impl Trailer {
                 Ok(chunk_info::Type::Bytes) => ChunkKind::Bytes,
                 Ok(chunk_info::Type::Unset) | Err(_) => {
                     let message = format!("type {} is neither MESSAGE nor BYTES", chunk.r#type);
-                    return Err(invalid(message).in_chunk(at as u64));
+                    return Err(invalid(message).in_chunk(at));
                 }
             });
         }
@@ -202,7 +202,7 @@ impl Trailer {
             && metadata.splice_marker
             && let Some(unused) = tree.first_unused(kinds.len())
         {
-            return Err(invalid("the chunk belongs nowhere").in_chunk(unused as u64));
+            return Err(invalid("the chunk belongs nowhere").in_chunk(unused));
         }
         Ok(Trailer {
             metadata,
@@ -356,7 +356,7 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
                 chunk.file,
                 files.len()
             );
-            return Err(invalid(message).in_chunk(at as u64));
+            return Err(invalid(message).in_chunk(at));
         }
     }
     Ok(())

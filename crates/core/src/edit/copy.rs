@@ -283,7 +283,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             Content::Stored(chunk) | Content::Recompressed(chunk) => {
                 let from = self.origin(content)?;
                 let copied = from.map_or(Ok(false), |from| self.take(*chunk, from, info, meter));
-                copied.map_err(|error| error.in_chunk(*chunk as u64))
+                copied.map_err(|error| error.in_chunk(*chunk))
             }
             Content::Spliced(chunk, edits, value, size) => {
                 let open = || -> Result<Box<dyn Read + '_>> {
@@ -398,7 +398,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
             for chunk in 0..file.len() {
                 let mut stream = meter.read(file.stream(chunk)?);
                 io::copy(&mut stream, &mut io::sink())
-                    .map_err(|error| Error::from(error).in_chunk(chunk as u64))?;
+                    .map_err(|error| Error::from(error).in_chunk(chunk))?;
             }
             return Ok(());
         };

@@ -8,6 +8,7 @@ use std::path::Path;
 use crate::chunked_file::ChunkedFile;
 use crate::container::{ChunkKind, ChunkRef, Limits, NodeId, Trailer};
 use crate::merge::{ChunkStore, MergeOptions, read_trailer};
+use crate::newtypes::ChunkIndex;
 use crate::path::{FieldPath, PathQuery, Select, Step};
 use crate::proto::{ChunkMetadata, ChunkedMessage};
 use crate::{Error, ErrorKind, Result};
@@ -33,7 +34,7 @@ pub struct Loss {
     /// What of it.
     pub what: Lost,
     /// The chunk, as the file counts them.
-    pub chunk: u64,
+    pub chunk: ChunkIndex,
     /// What is wrong with the chunk.
     pub why: String,
 }
@@ -365,7 +366,7 @@ impl Search<'_> {
                         self.lost.push(Loss {
                             path,
                             what: Lost::Place,
-                            chunk: c.chunk as u64,
+                            chunk: c.chunk.into(),
                             why: format!("elements in front of it were in chunk {}", slice.chunk),
                         });
                     }
@@ -382,7 +383,7 @@ impl Search<'_> {
         self.lost.push(Loss {
             path,
             what,
-            chunk: chunk as u64,
+            chunk: chunk.into(),
             why: why.unwrap_or_default(),
         });
     }

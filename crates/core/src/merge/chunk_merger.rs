@@ -8,6 +8,7 @@ use super::options::MergeOptions;
 use super::plan::planner::plan;
 use crate::container::{Trailer, TrailerUse};
 use crate::merge::write::execute::{Merged, check_chunk, execute, to_bytes};
+use crate::newtypes::ChunkIndex;
 use crate::proto::ChunkMetadata;
 use crate::{Error, ErrorKind, Result};
 
@@ -64,7 +65,8 @@ impl ChunkMerger {
     /// [`ErrorKind::InvalidTrailer`] if there is no chunk of this index, or it has another size or
     /// was there before; [`ErrorKind::ChecksumMismatch`] if it has another checksum than
     /// `metadata` says. Then it still is missing, or what was there before stays.
-    pub fn insert(&mut self, index: usize, chunk: impl Into<Bytes>) -> Result<()> {
+    pub fn insert(&mut self, index: impl Into<ChunkIndex>, chunk: impl Into<Bytes>) -> Result<()> {
+        let index = index.into().to_usize();
         let chunk = chunk.into();
         let count = self.chunks.len();
         let infos = &self.trailer.metadata().chunks;
@@ -72,7 +74,7 @@ impl ChunkMerger {
             let message = format!("chunk index {index} is out of range: there are {count} chunks");
             return Err(Error::new(ErrorKind::InvalidTrailer, message));
         };
-        let invalid = |error: Error| error.in_chunk(index as u64);
+        let invalid = |error: Error| error.in_chunk(index);
         if place.is_some() {
             let message = "the chunk was there before";
             return Err(invalid(Error::new(ErrorKind::InvalidTrailer, message)));
@@ -83,9 +85,9 @@ impl ChunkMerger {
     }
 
     /// The chunks that haven't come yet.
-    pub fn missing(&self) -> impl Iterator<Item = usize> {
+    pub fn missing(&self) -> impl Iterator<Item = ChunkIndex> {
         let chunks = self.chunks.iter().enumerate();
-        chunks.filter_map(|(index, chunk)| chunk.is_none().then_some(index))
+        chunks.filter_map(|(index, chunk)| chunk.is_none().then_some(index.into()))
     }
 
     /// The message, once all chunks are there.
@@ -111,11 +113,11 @@ impl ChunkMerger {
     }
 
     fn complete(&self) -> Result<Vec<Bytes>> {
-        let missing: Vec<usize> = self.missing().collect();
+        let missing: Vec<ChunkIndex> = self.missing().collect();
         if missing.is_empty() {
             return Ok(self.chunks.iter().flatten().cloned().collect());
         }
-        let named = missing.iter().take(MOST_NAMED).map(usize::to_string);
+        let named = missing.iter().take(MOST_NAMED).map(ChunkIndex::to_string);
         let named = named.collect::<Vec<_>>().join(", ");
         let more = if missing.len() > MOST_NAMED {
             " ..."

@@ -92,8 +92,7 @@ impl Merger {
         let limits = &self.options.limits;
         let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, limits)?;
         for (at, (chunk, info)) in chunks.iter().zip(&metadata.chunks).enumerate() {
-            check_chunk(chunk, info.size, info.crc32c)
-                .map_err(|error| error.in_chunk(at as u64))?;
+            check_chunk(chunk, info.size, info.crc32c).map_err(|error| error.in_chunk(at))?;
         }
         to_bytes(&trailer, chunks, &self.options)
     }

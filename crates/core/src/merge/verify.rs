@@ -162,7 +162,7 @@ fn check_counts<S: ReadAt>(
     let slices = store.trailer().slices();
     let counted: Vec<_> = slices
         .filter(|&(chunk, _, said)| said > 0 && is_asked(chunk))
-        .filter(|&(chunk, ..)| !damaged.contains(&(chunk as u64)))
+        .filter(|&(chunk, ..)| !damaged.contains(&chunk.into()))
         .collect();
     let wrong = threads::map(options.thread_count(), counted.len(), |at| {
         let (chunk, number, said) = counted[at];
@@ -174,7 +174,7 @@ fn check_counts<S: ReadAt>(
         let message = format!(
             "the trailer says that the slice has {said} elements of field {number}, and it has {found}"
         );
-        let error = Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64);
+        let error = Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk);
         Ok((found != said).then_some(error))
     });
     match wrong {
@@ -250,8 +250,8 @@ fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &MergeOptio
     }
     let places = trailer.places();
     let said = problems.drain(..).map(|error| {
-        let chunk = error.chunk().and_then(|chunk| usize::try_from(chunk).ok());
-        let place = chunk.and_then(|chunk| places.get(chunk)?.first());
+        let chunk = error.chunk();
+        let place = chunk.and_then(|chunk| places.get(chunk.to_usize())?.first());
         match place {
             Some(place) => error.at_path(place.path.display(options.descriptor.as_ref())),
             None => error,
@@ -344,7 +344,7 @@ fn check_slices<S: ReadAt>(
             "the trailer says that the slice holds field {number}, and it begins with field {first}"
         );
         (first != number)
-            .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64))
+            .then(|| Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk))
     })
 }
 

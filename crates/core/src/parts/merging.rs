@@ -67,7 +67,7 @@ fn ends(plan: &MergePlan, parts: NonZeroUsize) -> Vec<u64> {
     let ends = shares(&sizes, parts, |_| true);
     let end = |count: u64| {
         let next = usize::try_from(count).ok().and_then(|at| segments.get(at));
-        next.map_or(plan.total_len(), |next| next.offset)
+        next.map_or(plan.total_len(), |next| next.start())
     };
     ends.into_iter().map(end).collect()
 }

@@ -50,7 +50,7 @@ pub(super) fn decoded(
     let mut planned = Vec::with_capacity(chunks.len());
     for (at, (chunk, info)) in chunks.into_iter().zip(infos).enumerate() {
         let chunk = planned_chunk(chunk, info, literals.len(), source_size);
-        planned.push(chunk.map_err(|error| error.in_chunk(at as u64))?);
+        planned.push(chunk.map_err(|error| error.in_chunk(at))?);
     }
     Ok(SplitPlan {
         descriptor,

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::merge::{MergePlan, SegmentSource};
+use crate::newtypes::ChunkIndex;
 
 /// No chunk: the message is in one piece, or the bytes are of the merge itself.
 pub(super) const NO_CHUNK: u32 = u32::MAX;
@@ -20,8 +21,9 @@ impl ChunkSet {
     pub const MOST: usize = 16;
 
     /// Their indices, ascending: all, or if there are [`more`](Self::more) the first that were met.
-    pub fn indices(&self) -> &[u32] {
-        &self.indices
+    pub fn indices(&self) -> impl ExactSizeIterator<Item = ChunkIndex> {
+        let indices = self.indices.iter();
+        indices.map(|&index| ChunkIndex::new(u64::from(index)))
     }
 
     /// Whether there are more than are told.
@@ -70,12 +72,12 @@ impl ChunkMap {
     pub(super) fn of(plan: &MergePlan) -> Self {
         let chunk = |source: &SegmentSource| match source {
             SegmentSource::Literal(_) => NO_CHUNK,
-            SegmentSource::Chunk { chunk, .. } => u32::try_from(*chunk).unwrap_or(NO_CHUNK),
+            SegmentSource::Chunk { chunk, .. } => u32::try_from(chunk.get()).unwrap_or(NO_CHUNK),
         };
         let starts = plan
             .segments()
             .iter()
-            .map(|segment| (segment.offset, chunk(&segment.source)))
+            .map(|segment| (segment.start(), chunk(&segment.source)))
             .collect();
         ChunkMap {
             starts,

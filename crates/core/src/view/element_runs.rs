@@ -27,11 +27,11 @@ pub(super) fn element_runs(plan: &MergePlan, trailer: &Trailer) -> Vec<ElementRu
         let SegmentSource::Chunk { chunk, range } = &segment.source else {
             return None;
         };
-        let (number, count) = (*counted.get(*chunk)?)?;
-        let is_whole = *range == (0..chunks.get(*chunk)?.size);
+        let (number, count) = (*counted.get(chunk.to_usize())?)?;
+        let is_whole = *range == (0..chunks.get(chunk.to_usize())?.size);
         // An element takes a tag and a length at least.
         (is_whole && count <= segment.len() / 2).then(|| ElementRun {
-            range: segment.offset..segment.offset + segment.len(),
+            range: segment.start()..segment.end(),
             number,
             count,
         })

@@ -25,12 +25,12 @@ impl Place {
         let at = self.field.start;
         let segments = self.plan.as_ref().map_or(&[][..], MergePlan::segments);
         let segment = segments
-            .partition_point(|segment| segment.offset <= at)
+            .partition_point(|segment| segment.start() <= at)
             .checked_sub(1)
             .map(|index| &segments[index]);
-        match segment.map(|segment| (segment.offset, &segment.source)) {
+        match segment.map(|segment| (segment.start(), &segment.source)) {
             Some((offset, SegmentSource::Chunk { chunk, range })) => {
-                Ok((*chunk, range.start + (at - offset)))
+                Ok((chunk.to_usize(), range.start + (at - offset)))
             }
             _ => Err(Error::new(
                 ErrorKind::InvalidTrailer,

@@ -232,10 +232,10 @@ fn chunks(data: &[u8]) {
         // What is planned covers the output, and stays within the chunks.
         let mut end = 0;
         for segment in plan.segments() {
-            assert_eq!(segment.offset, end);
+            assert_eq!(segment.offset.get(), end);
             end += segment.len();
             if let SegmentSource::Chunk { chunk, range } = &segment.source {
-                assert!(range.end <= chunked.chunks[*chunk].len() as u64);
+                assert!(range.end <= chunked.chunks[chunk.to_usize()].len() as u64);
             }
         }
         assert_eq!(end, plan.total_len());

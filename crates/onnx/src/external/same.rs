@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use proto_splitter_core::merge::ChunkStore;
 use proto_splitter_core::progress::Progress;
-use proto_splitter_core::{MergedMessage, Result};
+use proto_splitter_core::{ChunkIndex, MergedMessage, Result};
 use record_file::ReadAt;
 
 use crate::elements::COPY_LEN;
@@ -25,7 +25,7 @@ enum Mark {
     /// The checksums of the chunks that it is.
     Checksums(Vec<u32>),
     /// The chunks that it is, which have no checksums: only the same are equal.
-    Chunks(Vec<usize>),
+    Chunks(Vec<ChunkIndex>),
 }
 
 /// For each of these spans the first that has the same bytes, if one before it has. Of a length that
@@ -77,10 +77,10 @@ pub(super) fn find(
     Ok(same)
 }
 
-fn mark_of_chunks(merged: &MergedMessage, chunks: &[usize]) -> Mark {
+fn mark_of_chunks(merged: &MergedMessage, chunks: &[ChunkIndex]) -> Mark {
     let checksums = chunks
         .iter()
-        .map(|&chunk| merged.file().checked_crc32c(chunk));
+        .map(|&chunk| merged.file().checked_crc32c(chunk.to_usize()));
     match checksums.collect() {
         Some(checksums) => Mark::Checksums(checksums),
         None => Mark::Chunks(chunks.to_vec()),

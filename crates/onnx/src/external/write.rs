@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::atomic::{AtomicFile, WRITE_LEN, at_target};
 use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::Meter;
-use proto_splitter_core::{Error, ErrorKind, Result, threads};
+use proto_splitter_core::{Error, ErrorKind, MessageOffset, Result, threads};
 use record_file::ReadAt;
 
 use super::plan::{Bytes, ExternalPlan, Leaving};
@@ -161,7 +161,7 @@ impl ExternalPlan {
             };
             match &one.bytes {
                 Bytes::Raw(range) if self.merged.is_some() => places.push(FilePlace {
-                    range: range.clone(),
+                    range: MessageOffset::range(range),
                     file: file.as_file(),
                     offset: one.offset,
                 }),

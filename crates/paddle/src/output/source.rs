@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proto_splitter_core::atomic::writer_at;
 use proto_splitter_core::merge::FilePlace;
 use proto_splitter_core::progress::Meter;
-use proto_splitter_core::{MergedMessage, Result, threads};
+use proto_splitter_core::{MergedMessage, MessageOffset, Result, threads};
 use record_file::ReadAt;
 
 use crate::stream::copy_range;
@@ -50,7 +50,7 @@ impl MessageSource<'_> {
                 let mut places = Vec::with_capacity(gaps.len());
                 for gap in gaps {
                     places.push(FilePlace {
-                        range: gap.range.clone(),
+                        range: MessageOffset::range(&gap.range),
                         file: &gap.file,
                         offset: gap.offset,
                     });

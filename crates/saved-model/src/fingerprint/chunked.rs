@@ -15,7 +15,7 @@ use proto_splitter_core::merge::{ChunkStore, Limits};
 use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::proto::field_index::Kind;
 use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex};
-use proto_splitter_core::{Error, ErrorKind, MergedMessage};
+use proto_splitter_core::{ChunkIndex, Error, ErrorKind, MergedMessage};
 use record_file::ReadAt;
 
 use super::plain::{
@@ -227,5 +227,5 @@ fn chunk_hash<S: ReadAt>(chunks: &Chunks<'_, S>, chunk: u64) -> Result<u64> {
         chunks.meter.advance(chunks.file.size(index))?;
         Ok(hash)
     };
-    Ok(hash().map_err(|error| error.in_chunk(chunk))?)
+    Ok(hash().map_err(|error| error.in_chunk(ChunkIndex::new(chunk)))?)
 }

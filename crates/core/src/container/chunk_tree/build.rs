@@ -97,7 +97,7 @@ impl ChunkTree {
                 let fail = |message: String| {
                     Err(invalid(message)
                         .at_path(self.path(id))
-                        .in_chunk(value.chunk as u64))
+                        .in_chunk(value.chunk))
                 };
                 if id == NodeId::ROOT {
                     return fail("a BYTES chunk where the message itself belongs".into());
@@ -121,28 +121,20 @@ impl ChunkTree {
             for c in chunks {
                 if c.packed && (!options.marked || kind(c) == ChunkKind::Bytes) {
                     let message = "a packed slice that is not a slice of a marked file";
-                    return Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(c.chunk as u64));
+                    return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 let marked = options.marked && options.concatenates;
                 if c.tail && (!marked || c.packed || kind(c) == ChunkKind::Bytes) {
                     let message = "a tail that is not a message of a marked file of join version 1";
-                    return Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(c.chunk as u64));
+                    return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 if c.within && !c.tail {
                     let message = "a chunk that begins within a field, and is not a tail";
-                    return Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(c.chunk as u64));
+                    return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
                 if std::mem::replace(&mut used[c.chunk], true) && options.marked {
                     let message = "the chunk is used in two places";
-                    return Err(invalid(message)
-                        .at_path(self.path(id))
-                        .in_chunk(c.chunk as u64));
+                    return Err(invalid(message).at_path(self.path(id)).in_chunk(c.chunk));
                 }
             }
         }

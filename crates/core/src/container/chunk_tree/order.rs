@@ -108,9 +108,7 @@ impl Merged<'_> {
             let message = "the paths of two lists of fields cross: this one is merged after what \
                            belongs behind it";
             let error = Error::new(ErrorKind::InvalidTrailer, message);
-            return Err(error
-                .at_path(self.tree.path(node))
-                .in_chunk(chunk.chunk as u64));
+            return Err(error.at_path(self.tree.path(node)).in_chunk(chunk.chunk));
         }
         self.chunks.push((node, chunk));
         Ok(())

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use crate::newtypes::{ChunkIndex, MessageOffset};
+
 /// Where a run of the output's bytes comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SegmentSource {
@@ -11,7 +13,7 @@ pub enum SegmentSource {
     /// Bytes of a chunk.
     Chunk {
         /// The chunk's index.
-        chunk: usize,
+        chunk: ChunkIndex,
         /// Which of its bytes.
         range: Range<u64>,
     },
@@ -22,7 +24,7 @@ pub enum SegmentSource {
 #[non_exhaustive]
 pub struct MergeSegment {
     /// Where in the output it starts.
-    pub offset: u64,
+    pub offset: MessageOffset,
     /// Where its bytes come from.
     pub source: SegmentSource,
 }
@@ -37,11 +39,21 @@ impl MergeSegment {
         }
     }
 
+    /// Where in the output it starts.
+    pub(crate) fn start(&self) -> u64 {
+        self.offset.get()
+    }
+
+    /// Where in the output it ends.
+    pub(crate) fn end(&self) -> u64 {
+        self.start() + self.len()
+    }
+
     /// The chunk that it comes from, and where in it it starts.
     fn chunk(&self) -> Option<(usize, u64)> {
         match &self.source {
             SegmentSource::Literal(_) => None,
-            SegmentSource::Chunk { chunk, range } => Some((*chunk, range.start)),
+            SegmentSource::Chunk { chunk, range } => Some((chunk.to_usize(), range.start)),
         }
     }
 }
@@ -74,7 +86,7 @@ impl MergePlan {
         literals: Vec<u8>,
         chunks: usize,
     ) -> Self {
-        let total = segments.last().map_or(0, |last| last.offset + last.len());
+        let total = segments.last().map_or(0, MergeSegment::end);
         let of_chunk = segments.iter().enumerate();
         let of_chunk = of_chunk.filter_map(|(at, segment)| Some((segment.chunk()?.0, at)));
         // Counted first, so that each has a place at once.
@@ -106,9 +118,9 @@ impl MergePlan {
     /// The plan of a message that is all of one chunk.
     pub(crate) fn of_chunk(chunk: usize, size: u64, chunks: usize) -> MergePlan {
         let all = MergeSegment {
-            offset: 0,
+            offset: MessageOffset::default(),
             source: SegmentSource::Chunk {
-                chunk,
+                chunk: chunk.into(),
                 range: 0..size,
             },
         };
@@ -122,12 +134,12 @@ impl MergePlan {
         for range in ranges {
             let first = self
                 .segments
-                .partition_point(|segment| segment.offset + segment.len() <= range.start);
+                .partition_point(|segment| segment.end() <= range.start);
             for segment in &self.segments[first..] {
-                let start = range.start.max(segment.offset) - segment.offset;
-                let end = range.end.min(segment.offset + segment.len());
+                let start = range.start.max(segment.start()) - segment.start();
+                let end = range.end.min(segment.end());
                 let Some(len) = end
-                    .checked_sub(segment.offset + start)
+                    .checked_sub(segment.start() + start)
                     .filter(|&len| len > 0)
                 else {
                     break;
@@ -143,7 +155,10 @@ impl MergePlan {
                         range: range.start + start..range.start + start + len,
                     },
                 };
-                segments.push(MergeSegment { offset, source });
+                segments.push(MergeSegment {
+                    offset: MessageOffset::new(offset),
+                    source,
+                });
                 offset += len;
             }
         }
@@ -167,8 +182,11 @@ impl MergePlan {
 
     /// The segments that copy from this chunk, in the order of its bytes: what has to be written
     /// once it is read.
-    pub fn chunk_segments(&self, chunk: usize) -> impl DoubleEndedIterator<Item = &MergeSegment> {
-        let segments = self.segments_of_chunk(chunk).iter();
+    pub fn chunk_segments(
+        &self,
+        chunk: impl Into<ChunkIndex>,
+    ) -> impl DoubleEndedIterator<Item = &MergeSegment> {
+        let segments = self.segments_of_chunk(chunk.into().to_usize()).iter();
         segments.map(|&at| &self.segments[at])
     }
 
@@ -184,7 +202,10 @@ impl MergePlan {
 
     /// The indices of these.
     pub(in crate::merge) fn segments_of_chunk(&self, chunk: usize) -> &[usize] {
-        match (self.starts.get(chunk), self.starts.get(chunk + 1)) {
+        match (
+            self.starts.get(chunk),
+            self.starts.get(chunk.saturating_add(1)),
+        ) {
             (Some(&start), Some(&end)) => &self.by_chunk[start..end],
             _ => &[],
         }

@@ -202,7 +202,7 @@ fn check_kinds(
     match chunks.find(|(_, kind)| *kind != expected) {
         Some((chunk, kind)) => {
             let message = format!("a {kind} chunk for a field of type {what}");
-            Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk as u64))
+            Err(Error::new(ErrorKind::InvalidTrailer, message).in_chunk(chunk))
         }
         None if expected == ChunkKind::Bytes && !leaf => {
             invalid(format!("the path goes on below a value, {what}"))

@@ -107,7 +107,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             };
             let fail = |message: String| {
                 self.fail(ErrorKind::InvalidTrailer, node, message)
-                    .map_err(|error: Error| error.in_chunk(c.chunk as u64))
+                    .map_err(|error: Error| error.in_chunk(c.chunk))
             };
             let fields = self.states[node.index()].fields();
             let Some(anchor) = fields.and_then(|fields| fields.get(number.0)).cloned() else {
@@ -219,7 +219,7 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
             .map_err(|error: Error| {
                 let error = error.at_offset(at.start);
                 match self.rope.chunk(at.in_use) {
-                    Some(chunk) => error.in_chunk(chunk as u64),
+                    Some(chunk) => error.in_chunk(chunk),
                     None => error,
                 }
             })

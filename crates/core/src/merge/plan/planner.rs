@@ -57,10 +57,12 @@ fn plan_by_source<S: ChunkStore + ?Sized>(
             }
             Run::Chunk { chunk, range } => {
                 let len = range.end - range.start;
+                let chunk = chunk.into();
                 (SegmentSource::Chunk { chunk, range }, len)
             }
         };
         if len > 0 {
+            let offset = offset.into();
             segments.push(MergeSegment { offset, source });
         }
         offset = offset.checked_add(len).ok_or_else(|| {
@@ -107,12 +109,9 @@ fn plan_layout<S: ChunkStore + ?Sized>(
     options
         .limits
         .check_merged_size(named, store.stored_len())?;
-    let plan = planned(store, layout, options).map_err(|error| {
-        let chunk = error.chunk().and_then(|chunk| usize::try_from(chunk).ok());
-        match chunk {
-            Some(chunk) => damage_first(store, chunk, error),
-            None => error,
-        }
+    let plan = planned(store, layout, options).map_err(|error| match error.chunk() {
+        Some(chunk) => damage_first(store, chunk.to_usize(), error),
+        None => error,
     })?;
     let limits = &options.limits;
     limits.check_merged_size(plan.total_len(), store.stored_len())?;

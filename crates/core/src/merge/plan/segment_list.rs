@@ -407,11 +407,11 @@ impl Layout {
                         range: before,
                     },
                 ..
-            }) if last == chunk && before.end == range.start => {
+            }) if last.to_usize() == *chunk && before.end == range.start => {
                 before.end = range.end;
             }
             _ => self.push(SegmentSource::Chunk {
-                chunk: *chunk,
+                chunk: (*chunk).into(),
                 range,
             }),
         }
@@ -420,7 +420,7 @@ impl Layout {
 
     fn push(&mut self, source: SegmentSource) {
         self.segments.push(MergeSegment {
-            offset: self.offset,
+            offset: self.offset.into(),
             source,
         });
     }

@@ -324,11 +324,11 @@ impl<S: ChunkStore + ?Sized> Planner<'_, S> {
                     let message = format!("{size} bytes of text for one {kind:?}");
                     return self
                         .fail(ErrorKind::InvalidMessage, child, message)
-                        .map_err(|error: Error| error.in_chunk(c.chunk as u64));
+                        .map_err(|error: Error| error.in_chunk(c.chunk));
                 }
             }
         }
-        let chunk = self.chunks(child).first().map_or(0, |c| c.chunk as u64);
+        let chunk = self.chunks(child).first().map_or(0, |c| c.chunk);
         let field = field_from_text(number, kind, &text);
         let field = field.map_err(|e| e.at_path(self.show(child)).in_chunk(chunk))?;
         Ok(Part::Literal(field.into()))

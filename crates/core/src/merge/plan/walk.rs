@@ -163,15 +163,13 @@ impl<'p, 'a, S: ChunkStore + ?Sized> Walk<'p, 'a, S> {
                 Some(Place::Message(at) | Place::Entry(at, _)) => *at,
                 None => node,
             };
-            error
-                .in_chunk(chunk as u64)
-                .at_path(walk.planner.show(node))
+            error.in_chunk(chunk).at_path(walk.planner.show(node))
         })?;
         let Walk { cursor, runs, .. } = walk;
         cursor
             .into_input()
             .finish()
-            .map_err(|error| error.in_chunk(chunk as u64))?;
+            .map_err(|error| error.in_chunk(chunk))?;
         Ok(runs)
     }
 

@@ -110,7 +110,7 @@ pub(crate) fn read_to_place<S: ChunkStore + ?Sized>(
     places: &mut dyn Places<'_>,
 ) -> Result<()> {
     let read = store.read_into(chunk, place);
-    read.map_err(|error| error.in_chunk(chunk as u64))?;
+    read.map_err(|error| error.in_chunk(chunk))?;
     places.advance(place.len() as u64)?;
     let checked = store.checked_crc32c(chunk);
     places.filled(chunk, checked.unwrap_or_else(|| crc32c::crc32c(place)));
@@ -162,7 +162,7 @@ pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: us
     let read = store
         .stream(chunk)
         .and_then(|mut stream| Ok(io::copy(&mut stream, &mut io::sink())?));
-    read.map(drop).map_err(|error| error.in_chunk(chunk as u64))
+    read.map(drop).map_err(|error| error.in_chunk(chunk))
 }
 
 /// What it means that not as many bytes could be read of a chunk as it has.
@@ -194,10 +194,9 @@ impl ChunkStore for [Bytes] {
     fn stream(&self, chunk: usize) -> Result<Box<dyn Read + '_>> {
         match self.get(chunk) {
             Some(bytes) => Ok(Box::new(&bytes[..])),
-            None => Err(
-                Error::new(ErrorKind::InvalidTrailer, "there is no such chunk")
-                    .in_chunk(chunk as u64),
-            ),
+            None => {
+                Err(Error::new(ErrorKind::InvalidTrailer, "there is no such chunk").in_chunk(chunk))
+            }
         }
     }
 
@@ -220,9 +219,7 @@ impl<'a> ChunkInput<'a> {
         match store.as_slice(chunk) {
             Some(slice) => Ok(ChunkInput::Slice(slice)),
             None => {
-                let stream = store
-                    .stream(chunk)
-                    .map_err(|error| error.in_chunk(chunk as u64))?;
+                let stream = store.stream(chunk).map_err(|error| error.in_chunk(chunk))?;
                 Ok(ChunkInput::Stream(StreamInput::new(
                     stream,
                     store.size(chunk),

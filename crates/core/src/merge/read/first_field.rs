@@ -21,7 +21,7 @@ pub(in crate::merge) fn first_field<S: ChunkStore + ?Sized>(
         let all = field.end == cursor.end();
         Ok((field, all))
     };
-    first().map_err(|error: Error| error.in_chunk(chunk as u64))
+    first().map_err(|error: Error| error.in_chunk(chunk))
 }
 
 /// How many fields of a chunk have this number.
@@ -51,9 +51,7 @@ pub(in crate::merge) fn short_bytes<S: ChunkStore + ?Sized>(
     let mut input = ChunkInput::open(store, chunk)?;
     let want = usize::try_from(size).unwrap_or(usize::MAX);
     let bytes = input.fetch(0, want).map(<[u8]>::to_vec);
-    let bytes = bytes.map_err(|error| error.in_chunk(chunk as u64))?;
-    input
-        .finish()
-        .map_err(|error| error.in_chunk(chunk as u64))?;
+    let bytes = bytes.map_err(|error| error.in_chunk(chunk))?;
+    input.finish().map_err(|error| error.in_chunk(chunk))?;
     Ok(Some(bytes))
 }

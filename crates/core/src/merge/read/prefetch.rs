@@ -38,7 +38,7 @@ pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
             match store.stream(chunk) {
                 Ok(stream) => read(stream, &filled, &to_fill),
                 // If nobody takes it, the walk has ended.
-                Err(error) => drop(filled.send(Err(error.in_chunk(chunk as u64).into()))),
+                Err(error) => drop(filled.send(Err(error.in_chunk(chunk).into()))),
             }
         });
         if reading.is_err() {

@@ -35,7 +35,7 @@ impl<S: ReadAt> RecordStore<S> {
                 Some(end) if info.offset == end.numeric() => Err(is_trailer(info.offset)),
                 _ => Ok(()),
             };
-            checked.map_err(|error| error.in_chunk(chunk as u64))?;
+            checked.map_err(|error| error.in_chunk(chunk))?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl<S: ReadAt> RecordStore<S> {
         self.find_records();
         for chunk in 0..self.records.len() {
             let record = self.record(chunk);
-            record.map_err(|error| error.in_chunk(chunk as u64))?;
+            record.map_err(|error| error.in_chunk(chunk))?;
         }
         self.records.are_checked.store(true, Ordering::Relaxed);
         Ok(())
@@ -129,7 +129,7 @@ impl<S: ReadAt> RecordStore<S> {
         self.tell_headers(chunks);
         for &chunk in chunks {
             let record = self.record(chunk);
-            record.map_err(|error| error.in_chunk(chunk as u64))?;
+            record.map_err(|error| error.in_chunk(chunk))?;
         }
         Ok(())
     }

@@ -242,7 +242,7 @@ impl<S: ReadAt> ChunkStore for RecordStore<S> {
                 let checked = result
                     .map_err(|error| self.named(chunk, error))
                     .and_then(|()| check_crc32c(sum.crc32c, self.checked_crc32c(chunk)));
-                checked.map_err(|error| error.in_chunk(chunk as u64))?;
+                checked.map_err(|error| error.in_chunk(chunk))?;
                 places.filled(chunk, sum.crc32c);
             }
         }

@@ -8,6 +8,7 @@ use super::chunk_store::ChunkStore;
 use super::record_store::RecordStore;
 use super::records::Record;
 use crate::container::{ChunkKind, ChunkPlace};
+use crate::newtypes::ChunkIndex;
 use crate::{Error, Result};
 
 /// How a chunk is stored, and where it belongs.
@@ -15,7 +16,7 @@ use crate::{Error, Result};
 #[non_exhaustive]
 pub struct ChunkSummary {
     /// Its index.
-    pub index: usize,
+    pub index: ChunkIndex,
     /// Whether it holds a message or a value.
     pub kind: ChunkKind,
     /// Where it belongs: one place, unless the file is unusual.
@@ -51,9 +52,10 @@ pub struct SharedWith {
 
 impl SharedWith {
     /// Their indices, in order.
-    pub fn iter(&self) -> impl Iterator<Item = usize> {
+    pub fn iter(&self) -> impl Iterator<Item = ChunkIndex> {
         let together = self.together.iter().flat_map(|all| all.iter());
-        together.copied().filter(|&index| index != self.own)
+        let others = together.filter(|&&index| index != self.own);
+        others.map(|&index| index.into())
     }
 
     /// How many there are.
@@ -74,7 +76,7 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
     store.find_records();
     let records = all.into_iter().map(|chunk| {
         let record = store.record(chunk);
-        record.map_err(|error| error.in_chunk(chunk as u64))
+        record.map_err(|error| error.in_chunk(chunk))
     });
     let records = records.collect::<Result<Vec<Record>>>()?;
     let mut shared = shared(&records);
@@ -85,9 +87,9 @@ pub(crate) fn summaries<S: ReadAt>(store: &RecordStore<S>) -> Result<Vec<ChunkSu
             .numbered(record.file)
             .0
             .stored(record.position)
-            .map_err(|e| Error::from(e).in_chunk(index as u64))?;
+            .map_err(|e| Error::from(e).in_chunk(index))?;
         summaries.push(ChunkSummary {
-            index,
+            index: index.into(),
             kind: store.trailer.kinds()[index],
             places,
             size: info.size,

@@ -129,7 +129,7 @@ impl<S: ChunkStore + ?Sized> Reading<'_, S> {
             Ok(()) => self.bytes += bytes,
             // Of all chunks that are left it would be said once for all.
             Err(error) if error.kind() == ErrorKind::Cancelled => {}
-            Err(error) => self.problems.push((chunk, error.in_chunk(chunk as u64))),
+            Err(error) => self.problems.push((chunk, error.in_chunk(chunk))),
         }
     }
 
@@ -250,6 +250,7 @@ mod tests {
 
     use super::*;
     use crate::merge::plan::merge_plan::MergeSegment;
+    use crate::newtypes::{ChunkIndex, MessageOffset};
     use crate::progress::{CancelToken, Progress};
 
     #[test]
@@ -257,8 +258,11 @@ mod tests {
         let bytes: Vec<u8> = (0..3000u32).map(|at| (at * 7).to_le_bytes()[0]).collect();
         let ranges = [0..0, 0..700, 0..3000, 5..6, 700..2900, 800..900, 2999..3000];
         let segment = |range| MergeSegment {
-            offset: 0,
-            source: SegmentSource::Chunk { chunk: 0, range },
+            offset: MessageOffset::default(),
+            source: SegmentSource::Chunk {
+                chunk: ChunkIndex::BASE,
+                range,
+            },
         };
         let plan = MergePlan::new(ranges.map(segment).into(), Vec::new(), 1);
         for piece in [1, 7, 699, 700, 701, 3000] {

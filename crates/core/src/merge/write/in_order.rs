@@ -50,10 +50,10 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
                 sink.write_all(plan.literal(range.clone()))?;
                 continue;
             }
-            SegmentSource::Chunk { chunk, range } => (*chunk, range),
+            SegmentSource::Chunk { chunk, range } => (chunk.to_usize(), range),
         };
-        let end = segment.offset + segment.len();
-        if WholeChunk::is_one(plan, store, chunk, range) && leave_out(sink, segment.offset..end)? {
+        let end = segment.end();
+        if WholeChunk::is_one(plan, store, chunk, range) && leave_out(sink, segment.start()..end)? {
             continue;
         }
         if let Some(slice) = store.as_slice(chunk) {
@@ -61,13 +61,13 @@ pub(crate) fn write_around<S: ChunkStore + ?Sized, W: Write + ?Sized>(
                 .ok()
                 .zip(usize::try_from(range.end).ok());
             let bytes = range.and_then(|(start, end)| slice.get(start..end));
-            sink.write_all(bytes.ok_or_else(|| shorter().in_chunk(chunk as u64))?)?;
+            sink.write_all(bytes.ok_or_else(|| shorter().in_chunk(chunk))?)?;
             continue;
         }
         buffer.resize(COPY_LEN, 0);
         streams
             .copy(chunk, range, &mut buffer, sink)
-            .map_err(|error| error.in_chunk(chunk as u64))?;
+            .map_err(|error| error.in_chunk(chunk))?;
     }
     Ok(())
 }

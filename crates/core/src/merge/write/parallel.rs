@@ -13,6 +13,7 @@ use crate::io::threads;
 use crate::io::{FileAt, WRITE_LEN};
 use crate::merge::plan::merge_plan::{MergePlan, SegmentSource};
 use crate::merge::read::chunk_store::{ChunkStore, read_error, shorter};
+use crate::newtypes::MessageOffset;
 use crate::progress::Meter;
 use crate::{Error, ErrorKind, Result};
 
@@ -182,7 +183,7 @@ pub(crate) fn write_at<S: ChunkStore + ?Sized>(
     let mut crcs = vec![0; plan.segments().len()];
     let mut jobs = Jobs::new(store);
     for (at, segment) in plan.segments().iter().enumerate() {
-        let mut place = FileAt::new(file, offset + segment.offset);
+        let mut place = FileAt::new(file, offset + segment.start());
         match &segment.source {
             SegmentSource::Literal(range) => {
                 let bytes = plan.literal(range.clone());
@@ -190,7 +191,7 @@ pub(crate) fn write_at<S: ChunkStore + ?Sized>(
                 meter.advance(bytes.len() as u64)?;
             }
             SegmentSource::Chunk { chunk, range } => {
-                jobs.add(*chunk, at, range.clone(), place);
+                jobs.add(chunk.to_usize(), at, range.clone(), place);
             }
         }
     }
@@ -228,16 +229,16 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
                 meter.advance(bytes.len() as u64)?;
             }
             SegmentSource::Chunk { chunk, range }
-                if WholeChunk::is_one(plan, store, *chunk, range) =>
+                if WholeChunk::is_one(plan, store, chunk.to_usize(), range) =>
             {
                 whole.push(WholeChunk {
-                    chunk: *chunk,
+                    chunk: chunk.to_usize(),
                     segment: at,
                     place,
                 });
             }
             SegmentSource::Chunk { chunk, range } => {
-                jobs.add(*chunk, at, range.clone(), InMemory(place));
+                jobs.add(chunk.to_usize(), at, range.clone(), InMemory(place));
             }
         }
     }
@@ -250,7 +251,7 @@ pub(crate) fn fill<S: ChunkStore + ?Sized>(
 #[derive(Clone, Debug)]
 pub struct FilePlace<'a> {
     /// Which bytes of the message.
-    pub range: Range<u64>,
+    pub range: Range<MessageOffset>,
     /// The file they go to.
     pub file: &'a File,
     /// Where in the file the first goes.
@@ -269,7 +270,7 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     let mut jobs = Jobs::new(store);
     let mut count = 0;
     for place in places {
-        let wanted = &place.range;
+        let wanted = place.range.start.get()..place.range.end.get();
         if wanted.end > plan.total_len() {
             let message = format!(
                 "bytes up to {} of a message of {}",
@@ -278,17 +279,17 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        let first = segments.partition_point(|segment| segment.offset <= wanted.start);
+        let first = segments.partition_point(|segment| segment.start() <= wanted.start);
         for segment in segments.iter().skip(first.saturating_sub(1)) {
-            if segment.offset >= wanted.end {
+            if segment.start() >= wanted.end {
                 break;
             }
-            let start = wanted.start.max(segment.offset);
-            let end = wanted.end.min(segment.offset + segment.len());
+            let start = wanted.start.max(segment.start());
+            let end = wanted.end.min(segment.end());
             if start >= end {
                 continue;
             }
-            let (skip, len) = (start - segment.offset, end - start);
+            let (skip, len) = (start - segment.start(), end - start);
             let mut to = FileAt::new(place.file, place.offset + (start - wanted.start));
             match &segment.source {
                 SegmentSource::Literal(range) => {
@@ -302,7 +303,7 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
                 }
                 SegmentSource::Chunk { chunk, range } => {
                     let start = range.start + skip;
-                    jobs.add(*chunk, count, start..start + len, to);
+                    jobs.add(chunk.to_usize(), count, start..start + len, to);
                     count += 1;
                 }
             }
@@ -378,7 +379,7 @@ fn run<S: ChunkStore + ?Sized, P: Place>(
         };
         while !failed.load(Ordering::Relaxed) {
             let Some(job) = next() else { break };
-            let chunk = job.chunk as u64;
+            let chunk = job.chunk;
             let _span = tracing::trace_span!("read", chunk, bytes = job.bytes).entered();
             if let Err(error) = copy(store, job, &mut found, &mut filling) {
                 failed.store(true, Ordering::Relaxed);

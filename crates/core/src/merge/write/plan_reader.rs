@@ -83,7 +83,7 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         for (chunk, open) in std::mem::take(&mut self.open) {
             if let Open::Stream(mut stream, _) = open {
                 let read = std::io::copy(&mut stream, &mut std::io::sink());
-                read.map_err(|error| Error::from(error).in_chunk(chunk as u64))?;
+                read.map_err(|error| Error::from(error).in_chunk(chunk))?;
                 self.partly.remove(&chunk);
             }
         }
@@ -132,12 +132,12 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
         let mut at = self
             .plan
             .segments()
-            .partition_point(|segment| segment.offset <= at_hand)
+            .partition_point(|segment| segment.start() <= at_hand)
             .saturating_sub(1);
         while self.window.len() < want
             && let Some(segment) = self.plan.segments().get(at).cloned()
         {
-            let skip = position + self.window.len() as u64 - segment.offset;
+            let skip = position + self.window.len() as u64 - segment.start();
             match &segment.source {
                 SegmentSource::Literal(range) => {
                     let literal = self.plan.literal(range.clone());
@@ -149,8 +149,8 @@ impl<'a, S: ChunkStore + ?Sized> PlanInput<'a, S> {
                     let most = WINDOW.max(want) - self.window.len();
                     let start = range.start + skip;
                     let len = (range.end - start).min(most as u64);
-                    self.read(*chunk, start, len)
-                        .map_err(|error| error.in_chunk(*chunk as u64))?;
+                    self.read(chunk.to_usize(), start, len)
+                        .map_err(|error| error.in_chunk(*chunk))?;
                 }
             }
             at += 1;

@@ -6,6 +6,7 @@ use std::ops::Range;
 use prost_reflect::MessageDescriptor;
 
 use crate::container::{ChunkKind, Profile};
+use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
 use crate::wire::FieldNumber;
 
@@ -95,8 +96,8 @@ impl PlannedChunk {
 
     /// The index of the chunk that it was cut out of; none for the base, and for a chunk that a
     /// splitter added.
-    pub fn parent(&self) -> Option<usize> {
-        self.parent
+    pub fn parent(&self) -> Option<ChunkIndex> {
+        self.parent.map(ChunkIndex::from)
     }
 
     /// The source's bytes in it and the plan's own, in order; none for a chunk that a splitter

@@ -19,6 +19,7 @@ use crate::Result;
 use crate::container::describe_type;
 use crate::io::AtomicFile;
 use crate::io::threads;
+use crate::newtypes::ChunkIndex;
 use crate::proto::ChunkMetadata;
 use crate::split::options::SplitOptions;
 use crate::split::plan::metadata::{WrittenInfo, chunk_info, metadata};
@@ -233,7 +234,7 @@ pub(in crate::split) fn describe(
         .map(|(index, (chunk, record))| {
             let (stored_size, compression) = stored(index, record)?;
             Ok(WrittenChunk {
-                index: index as u64,
+                index: index.into(),
                 kind: chunk.kind,
                 path: chunk.path.clone(),
                 size: chunk.size,
@@ -241,7 +242,7 @@ pub(in crate::split) fn describe(
                 compression,
                 file: record.file as usize,
                 position: record.position,
-                same_as: record.same_as.map(|other| other as u64),
+                same_as: record.same_as.map(ChunkIndex::from),
             })
         })
         .collect()

@@ -243,7 +243,7 @@ impl<'a> Preparing<'a> {
                         ErrorKind::SourceChanged,
                         "the source has other bytes than when it was read before",
                     )
-                    .in_chunk(ready.index as u64),
+                    .in_chunk(ready.index),
                     _ => error.into(),
                 })
             }

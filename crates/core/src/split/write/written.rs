@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use record_file::{CompressionKind, RecordPosition};
 
 use crate::container::ChunkKind;
+use crate::newtypes::ChunkIndex;
 use crate::path::FieldPath;
 
 /// A message that was written to a file.
@@ -50,7 +51,7 @@ pub struct WrittenFile {
 #[non_exhaustive]
 pub struct WrittenChunk {
     /// The chunk's index.
-    pub index: u64,
+    pub index: ChunkIndex,
     /// Whether it holds a message or a bytes value.
     pub kind: ChunkKind,
     /// Where it belongs.
@@ -67,5 +68,5 @@ pub struct WrittenChunk {
     /// The position of its record in that file.
     pub position: RecordPosition,
     /// An earlier chunk with the same bytes, whose record it shares.
-    pub same_as: Option<u64>,
+    pub same_as: Option<ChunkIndex>,
 }

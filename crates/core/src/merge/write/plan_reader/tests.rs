@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::merge::plan::merge_plan::MergeSegment;
+use crate::newtypes::{ChunkIndex, MessageOffset};
 
 /// Equal chunks, each of which can only be read from its beginning on: one behind the other
 /// they are the message.
@@ -27,9 +28,9 @@ impl Store {
     fn input(&self) -> PlanInput<'_, Store> {
         let size = self.chunk.len() as u64;
         let segments = (0..self.count).map(|chunk| MergeSegment {
-            offset: chunk as u64 * size,
+            offset: MessageOffset::new(chunk as u64 * size),
             source: SegmentSource::Chunk {
-                chunk,
+                chunk: chunk.into(),
                 range: 0..size,
             },
         });
@@ -124,7 +125,10 @@ fn a_chunk_that_was_looked_into_is_checked_from_where_it_was_read_to() {
         let mut input = store.input();
         check(&store, &mut input, 10_000, 100);
         let checked = input.check();
-        assert_eq!(checked.err().and_then(|e| e.chunk()), damaged.map(|_| 0));
+        assert_eq!(
+            checked.err().and_then(|e| e.chunk()),
+            damaged.map(|_| ChunkIndex::BASE)
+        );
         assert_eq!(store.opened(), 1);
     }
 }
@@ -142,7 +146,7 @@ fn a_chunk_that_others_took_the_place_of_is_checked_too() {
         assert_eq!(bytes.unwrap()[..100], store.chunk[..100]);
     }
     let damage = input.check().unwrap_err();
-    assert_eq!(damage.chunk(), Some(1));
+    assert_eq!(damage.chunk(), Some(ChunkIndex::new(1)));
     // Each chunk as it was looked into, and again the two that gave way: the damaged one is the
     // second of those.
     assert_eq!(store.opened(), store.count + 2);

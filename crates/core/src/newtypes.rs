@@ -1,0 +1,97 @@
+//! Numbers that are not to be taken for each other.
+
+use std::fmt;
+use std::ops::Range;
+
+/// The index of a chunk in a file, from 0: the place of its `ChunkInfo` in the trailer.
+///
+/// ```
+/// use proto_splitter_core::ChunkIndex;
+///
+/// let index = ChunkIndex::new(7);
+/// assert_eq!((index.get(), index), (7, 7.into()));
+/// assert_eq!(index.to_string(), "7");
+/// assert_eq!(["base", "slice"].get(index.to_usize()), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ChunkIndex(u64);
+
+impl ChunkIndex {
+    /// The chunk that is the base of the message.
+    pub const BASE: ChunkIndex = ChunkIndex(0);
+
+    /// The chunk with this index, as files say it.
+    #[must_use]
+    pub const fn new(index: u64) -> Self {
+        ChunkIndex(index)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The number as the index of a slice, which has no element there if the number doesn't fit.
+    #[must_use]
+    pub fn to_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl fmt::Display for ChunkIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<usize> for ChunkIndex {
+    fn from(index: usize) -> Self {
+        ChunkIndex(index as u64)
+    }
+}
+
+/// An offset in the bytes of a message, not in a file or a chunk.
+///
+/// ```
+/// use proto_splitter_core::MessageOffset;
+///
+/// let offset = MessageOffset::new(1 << 32);
+/// assert_eq!(offset.get(), 4_294_967_296);
+/// assert_eq!(offset.to_string(), "4294967296");
+/// assert_eq!(MessageOffset::range(&(2..5)).start, MessageOffset::new(2));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MessageOffset(u64);
+
+impl MessageOffset {
+    /// The offset of a byte, from 0.
+    #[must_use]
+    pub const fn new(offset: u64) -> Self {
+        MessageOffset(offset)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The bytes of a message from the first number up to the second.
+    #[must_use]
+    pub const fn range(numbers: &Range<u64>) -> Range<MessageOffset> {
+        MessageOffset(numbers.start)..MessageOffset(numbers.end)
+    }
+}
+
+impl fmt::Display for MessageOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<u64> for MessageOffset {
+    fn from(offset: u64) -> Self {
+        MessageOffset(offset)
+    }
+}
