@@ -1,10 +1,12 @@
 //! A line on the terminal that says how far long work is.
 
-use std::io::{IsTerminal, Write};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle, TermLike};
 use proto_splitter::progress::Progress;
 
 use crate::args::Shown;
@@ -13,8 +15,14 @@ use crate::size;
 /// How long work may take before anything is shown, unless it is to be shown always.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often the line changes at the most.
-const PACE: Duration = Duration::from_millis(100);
+/// How often a second the line changes at the most.
+const PACE: u8 = 10;
+
+/// The columns of a terminal that doesn't say how many it has.
+const COLUMNS: u16 = 80;
+
+/// What the line says, and a bar in the rest of it.
+const TEMPLATE: &str = "{msg}: {percent}% of {all}, {rate}/s, {eta} left  {wide_bar}";
 
 /// The line, which several kinds of work write to in turn.
 #[derive(Clone, Default)]
@@ -23,37 +31,44 @@ pub(crate) struct Line(Option<Arc<Shared>>);
 struct Shared {
     start: Instant,
     patience: Duration,
+    terminal: fn() -> Box<dyn TermLike>,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
-    /// When the line changed last.
-    last: Instant,
-    /// Whether something stands on it.
-    shown: bool,
+    work: Option<Work>,
     /// Whether nothing is to be shown any more.
     over: bool,
+}
+
+/// What is being done, and how far it is.
+struct Work {
+    doing: String,
+    of: u64,
+    bar: ProgressBar,
+    /// Whether it was found to take long enough.
+    shown: bool,
 }
 
 impl Line {
     /// The line on the terminal behind standard error, if it is wanted.
     pub(crate) fn new(shown: Shown) -> Line {
-        let (shown, patience) = match shown {
-            Shown::Auto => (std::io::stderr().is_terminal(), PATIENCE),
-            Shown::Always => (true, Duration::ZERO),
-            Shown::Never => (false, PATIENCE),
+        let patience = match shown {
+            Shown::Auto if io::stderr().is_terminal() => PATIENCE,
+            Shown::Always => Duration::ZERO,
+            Shown::Auto | Shown::Never => return Line::default(),
         };
-        let start = Instant::now();
-        let shared = || Shared {
-            start,
+        Line::on(|| Box::new(StandardError), patience)
+    }
+
+    fn on(terminal: fn() -> Box<dyn TermLike>, patience: Duration) -> Line {
+        Line(Some(Arc::new(Shared {
+            start: Instant::now(),
             patience,
-            state: Mutex::new(State {
-                last: start,
-                shown: false,
-                over: false,
-            }),
-        };
-        Line(shown.then(|| Arc::new(shared())))
+            terminal,
+            state: Mutex::default(),
+        })))
     }
 
     /// Shows how far this work is.
@@ -62,7 +77,7 @@ impl Line {
             None => Progress::default(),
             Some(shared) => {
                 let shared = Arc::clone(shared);
-                Progress::new(move |done, of| shared.show(done, of, || doing.to_owned()))
+                Progress::new(move |done, of| shared.show(done, of, doing))
             }
         }
     }
@@ -87,37 +102,62 @@ impl Line {
         let line = self.clone();
         move |file, copied, of| {
             if let Some(shared) = &line.0 {
-                shared.show(copied, of, || {
-                    let name = file.file_name().unwrap_or_default().to_string_lossy();
-                    format!("copying {name}")
-                });
+                let name = file.file_name().unwrap_or_default().to_string_lossy();
+                shared.show(copied, of, &format!("copying {name}"));
             }
         }
     }
 }
 
 impl Shared {
-    fn show(&self, done: u64, of: u64, doing: impl FnOnce() -> String) {
-        if self.start.elapsed() < self.patience {
-            return;
-        }
+    fn show(&self, done: u64, of: u64, doing: &str) {
         let Ok(mut state) = self.state.lock() else {
             return;
         };
+        if state.over {
+            return;
+        }
         if done >= of {
             state.clear();
-        } else if !state.over && (!state.shown || state.last.elapsed() >= PACE) {
-            (state.last, state.shown) = (Instant::now(), true);
-            write(&text(&doing(), done, of));
+            return;
+        }
+        let is_it = |work: &Work| work.of == of && work.doing == doing;
+        if !state.work.as_ref().is_some_and(is_it) {
+            state.clear();
+        }
+        let work = state.work.get_or_insert_with(|| Work::new(doing, of));
+        if !work.shown && self.start.elapsed() >= self.patience {
+            work.shown = true;
+            let target = ProgressDrawTarget::term_like_with_hz((self.terminal)(), PACE);
+            work.bar.set_draw_target(target);
+        }
+        // Threads report in any order.
+        if done > work.bar.position() {
+            work.bar.set_position(done);
+        }
+    }
+}
+
+impl Work {
+    /// Work that isn't shown yet. How fast it is counts from now on.
+    fn new(doing: &str, of: u64) -> Work {
+        let bar = ProgressBar::with_draw_target(Some(of), ProgressDrawTarget::hidden());
+        bar.set_style(style().unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(doing.to_owned());
+        Work {
+            doing: doing.to_owned(),
+            of,
+            bar,
+            shown: false,
         }
     }
 }
 
 impl State {
+    /// Takes the line away.
     fn clear(&mut self) {
-        if self.shown {
-            self.shown = false;
-            write("");
+        if let Some(work) = self.work.take() {
+            work.bar.finish_and_clear();
         }
     }
 }
@@ -131,27 +171,161 @@ impl Drop for Shared {
     }
 }
 
-/// Puts a text in place of the line.
-fn write(text: &str) {
-    // The terminal being gone is no reason to stop.
-    let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+fn style() -> Result<ProgressStyle, indicatif::style::TemplateError> {
+    let all = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // A text can't fail to be written to, and a line without it is no harm.
+        let _ = out.write_str(&size::show(state.len().unwrap_or(0)));
+    };
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "such a cast saturates"
+        )]
+        let _ = out.write_str(&size::show(state.per_sec() as u64));
+    };
+    let style = ProgressStyle::with_template(TEMPLATE)?;
+    Ok(style
+        .with_key("all", all)
+        .with_key("rate", rate)
+        .progress_chars("=> "))
 }
 
-fn text(doing: &str, done: u64, of: u64) -> String {
-    let percent = u128::from(done) * 100 / u128::from(of.max(1));
-    format!("{doing}: {percent}% of {}", size::show(of))
+/// Standard error as what a line is drawn on, terminal or not.
+#[derive(Debug)]
+struct StandardError;
+
+impl TermLike for StandardError {
+    fn width(&self) -> u16 {
+        let size = terminal_size::terminal_size_of(io::stderr());
+        size.map_or(COLUMNS, |(width, _)| width.0)
+    }
+
+    fn move_cursor_up(&self, lines: usize) -> io::Result<()> {
+        escape(lines, 'A')
+    }
+
+    fn move_cursor_down(&self, lines: usize) -> io::Result<()> {
+        escape(lines, 'B')
+    }
+
+    fn move_cursor_right(&self, columns: usize) -> io::Result<()> {
+        escape(columns, 'C')
+    }
+
+    fn move_cursor_left(&self, columns: usize) -> io::Result<()> {
+        escape(columns, 'D')
+    }
+
+    fn write_line(&self, text: &str) -> io::Result<()> {
+        writeln!(io::stderr(), "{text}")
+    }
+
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        write!(io::stderr(), "{text}")
+    }
+
+    fn clear_line(&self) -> io::Result<()> {
+        write!(io::stderr(), "\r\x1b[K")
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// Moves the cursor by so many places.
+fn escape(by: usize, direction: char) -> io::Result<()> {
+    if by == 0 {
+        return Ok(());
+    }
+    write!(io::stderr(), "\x1b[{by}{direction}")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::PoisonError;
+
     use super::*;
 
+    /// What was written to terminals of 60 columns.
+    static WRITTEN: Mutex<String> = Mutex::new(String::new());
+
+    #[derive(Debug)]
+    struct Written;
+
+    impl TermLike for Written {
+        fn width(&self) -> u16 {
+            60
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+            written.push_str(text);
+            Ok(())
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            self.write_str("\n")
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn written() -> String {
+        let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut written)
+    }
+
     #[test]
-    fn a_line_says_what_is_done_and_how_far() {
-        assert_eq!(
-            text("splitting", 3 << 29, 3 << 30),
-            "splitting: 50% of 3.0 GiB"
+    fn a_line_says_what_is_done_how_far_it_is_and_goes_with_its_end() {
+        let line = Line::on(|| Box::new(Written), Duration::ZERO);
+        let shared = line.0.as_ref().unwrap();
+        shared.show(3 << 29, 3 << 30, "splitting");
+        let first = written();
+        assert!(first.starts_with("splitting: 50% of 3.0 GiB, "), "{first}");
+        assert!(
+            first.contains("/s, ") && first.contains(" left  "),
+            "{first}"
         );
-        assert_eq!(text("merging", 0, 0), "merging: 0% of 0 B");
+        assert_eq!(first.chars().count(), 60, "{first}");
+        shared.show(3 << 30, 3 << 30, "splitting");
+        assert_eq!(written(), "\n");
+
+        shared.show(1, 4, "merging");
+        assert!(written().starts_with("merging: 25% of 4 B, "));
+        line.end();
+        assert_eq!(written(), "\n");
+        shared.show(2, 4, "merging");
+        drop(line);
+        assert_eq!(written(), "");
+
+        // Work that is done soon enough is not shown.
+        let line = Line::on(|| Box::new(Written), Duration::from_secs(3600));
+        line.0.as_ref().unwrap().show(1, 4, "verifying");
+        line.clear();
+        assert_eq!(written(), "");
     }
 }

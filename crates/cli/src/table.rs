@@ -1,11 +1,17 @@
 //! Tables for people: columns as wide as what is in them.
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table as Layout};
+
 /// On which side the text of a column is flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
+
+/// How many columns of the terminal are between two of the table.
+const GAP: u16 = 2;
 
 /// Rows under a head, to be printed.
 #[derive(Debug)]
@@ -25,7 +31,7 @@ impl<const N: usize> Table<N> {
         }
     }
 
-    /// Leaves the column of this name out, of which nothing is to be said.
+    /// Hides the column of this name.
     pub(crate) fn hide(&mut self, column: &str) {
         let names = self.rows.iter().take(1).flatten();
         for (hidden, name) in self.hidden.iter_mut().zip(names) {
@@ -37,20 +43,21 @@ impl<const N: usize> Table<N> {
         self.rows.push(cells);
     }
 
-    /// The table, of which the last column is cut in the middle where a line would be longer than
-    /// that.
+    /// The table. Cells of the last column are shortened in the middle where a line would be wider
+    /// than `width`: a library would cut their ends, and both ends of a path say more than its
+    /// middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
-        let before = |column: usize| {
-            if self.hidden[column] {
-                return 0;
-            }
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
-            cells.max().unwrap_or(0) + 2
-        };
         if let (Some(width), Some(last)) = (width, N.checked_sub(1)) {
-            let left = width
-                .saturating_sub((0..last).map(before).sum())
-                .max(LEAST_LAST);
+            let widths = self.layout().column_max_content_widths();
+            let columns = widths.iter().zip(self.hidden).take(last);
+            let before = columns.map(|(&width, hidden)| {
+                if hidden {
+                    0
+                } else {
+                    usize::from(width.saturating_add(GAP))
+                }
+            });
+            let left = width.saturating_sub(before.sum()).max(LEAST_LAST);
             for row in &mut self.rows {
                 row[last] = shorten(&row[last], left);
             }
@@ -59,29 +66,28 @@ impl<const N: usize> Table<N> {
     }
 
     pub(crate) fn render(&self) -> String {
-        let mut widths = [0; N];
-        for row in &self.rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = cell.chars().count().max(*width);
+        self.layout().trim_fmt() + "\n"
+    }
+
+    fn layout(&self) -> Layout {
+        let mut layout = Layout::new();
+        layout
+            .load_style(NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .add_rows(self.rows.clone());
+        let columns = layout.column_iter_mut().zip(self.aligns).zip(self.hidden);
+        for ((column, align), hidden) in columns {
+            column
+                .set_padding((0, GAP))
+                .set_cell_alignment(match align {
+                    Align::Left => CellAlignment::Left,
+                    Align::Right => CellAlignment::Right,
+                });
+            if hidden {
+                column.set_constraint(ColumnConstraint::Hidden);
             }
         }
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            let columns = row.iter().zip(widths).zip(self.aligns).enumerate();
-            for (_, ((cell, width), align)) in columns.filter(|(at, _)| !self.hidden[*at]) {
-                let gap = " ".repeat(width - cell.chars().count());
-                let (before, after) = if align == Align::Right {
-                    (gap, String::new())
-                } else {
-                    (String::new(), gap)
-                };
-                line.push_str(&format!("{before}{cell}{after}  "));
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
+        layout
     }
 }
 
