@@ -19,7 +19,7 @@ use proto_splitter::paddle::proto::framework::var_type::{LoDTensorDesc, TensorDe
 use proto_splitter::paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType, Version};
 use proto_splitter::paddle::stream::{Layout, TensorSpec, write_stream};
 use proto_splitter::paddle::{
-    ModelSplitter, PaddleModel, ParameterWriter, WriteOptions, write_model,
+    ModelSplitter, PaddleModel, PaddleWriteOptions, ParameterWriter, write_model,
 };
 use proto_splitter::prost::Message;
 use proto_splitter::split::{SplitExt, SplitOptions};
@@ -80,7 +80,7 @@ fn child(args: &[String]) -> Outcome<()> {
             )?;
         }
         ["back", message, folder, ..] => {
-            write_model(message, folder, &WriteOptions::new())?;
+            write_model(message, folder, &PaddleWriteOptions::new())?;
         }
         _ => return Err("no such conversion".into()),
     }

@@ -15,8 +15,8 @@ use std::time::Instant;
 
 use proto_splitter::record_file::ReadAt;
 use proto_splitter_samediff::{
-    Array, ArrayInfo, DType, Draft, Graph, Model, ModelOptions, Order, TagContent, VarType,
-    Variable, WriteOptions, write_safetensors,
+    Array, ArrayInfo, Draft, Graph, Model, ModelOptions, Nd4jType, Order, SameDiffVariable,
+    SameDiffWriteOptions, TagContent, VarType, write_safetensors,
 };
 use proto_splitter_testkit::memory::watch;
 use proto_splitter_testkit::scratch::{scale, scratch_folder};
@@ -74,9 +74,12 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
             .map(|&dim| dim.try_into())
             .collect();
         let dtype = array.info().dtype();
-        graph
-            .variables
-            .push(Variable::new(&*name, VarType::Variable, dtype, shape?));
+        graph.variables.push(SameDiffVariable::new(
+            &*name,
+            VarType::Variable,
+            dtype,
+            shape?,
+        ));
         arrays.push((name, array));
     }
     let content = TagContent::new(graph);
@@ -89,7 +92,7 @@ fn content(count: u64, array: impl Fn(u64) -> Outcome<Array>) -> Outcome<TagCont
 /// next one.
 fn parts_of(source: &Arc<dyn ReadAt>, len: u64, other: Option<u64>) -> Outcome<TagContent> {
     content(PARAMETERS, |number| {
-        let info = ArrayInfo::new(DType::Float, [len / 4])?;
+        let info = ArrayInfo::new(Nd4jType::Float, [len / 4])?;
         let part = if other == Some(number) {
             number + 1
         } else {
@@ -104,13 +107,13 @@ fn write_model(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
     let mut draft = Draft::new();
     draft.add_tag("only".parse()?, parts_of(&source, len, None)?)?;
-    draft.write(model, &WriteOptions::new().force(true))?;
+    draft.write(model, &SameDiffWriteOptions::new().force(true))?;
     Ok(())
 }
 
 fn read_model(model: &Path, copy: &Path) -> Outcome<()> {
     let opened = Model::open(model)?;
-    let options = WriteOptions::new().force(true);
+    let options = SameDiffWriteOptions::new().force(true);
     write_safetensors(&opened.default_tag(), copy, &options)?;
     Ok(())
 }
@@ -207,7 +210,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
     let new: Arc<dyn ReadAt> = Arc::new(new);
     let mut draft = Draft::open(&base)?;
     draft.add_tag("next".parse()?, parts_of(&new, len, Some(3))?)?;
-    let written = draft.write(&both, &WriteOptions::new().force(true))?;
+    let written = draft.write(&both, &SameDiffWriteOptions::new().force(true))?;
     let took = start.elapsed().as_secs_f64();
     if (written.arrays, written.shared) != (PARAMETERS + 1, PARAMETERS - 1) {
         return Err(format!("other arrays are shared: {written:?}").into());
@@ -237,7 +240,7 @@ fn checkpoint(data: &Path, model: &Path, len: u64) -> Outcome<()> {
 fn in_another_order(data: &Path, len: u64) -> Outcome<()> {
     let source: Arc<dyn ReadAt> = Arc::new(File::open(data)?);
     let array = |order| -> Outcome<Array> {
-        let info = ArrayInfo::new(DType::Float, [1024, len / 4096])?.with_order(order);
+        let info = ArrayInfo::new(Nd4jType::Float, [1024, len / 4096])?.with_order(order);
         Ok(Array::from_source(info, Arc::clone(&source), 0, len)?)
     };
     let read = |order| {
@@ -286,12 +289,12 @@ fn check_last(model: &Path, data: &Path) -> Outcome<()> {
 fn many(folder: &Path, count: u64) -> Outcome<()> {
     let path = folder.join("many.zip");
     let content = content(count, |number| {
-        let info = ArrayInfo::new(DType::UInt64, [1])?;
+        let info = ArrayInfo::new(Nd4jType::UInt64, [1])?;
         Ok(Array::from_bytes(info, number.to_le_bytes().to_vec())?)
     })?;
     let mut draft = Draft::new();
     draft.add_tag("only".parse()?, content)?;
-    draft.write(&path, &WriteOptions::new())?;
+    draft.write(&path, &SameDiffWriteOptions::new())?;
     let model = Model::open(&path)?;
     let name = name(count / 2);
     let mut turns = [

@@ -19,7 +19,7 @@ use proto_splitter::paddle::proto::framework::var_type::{LoDTensorDesc, TensorDe
 use proto_splitter::paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType, Version};
 use proto_splitter::paddle::stream::{Layout, TensorSpec};
 use proto_splitter::paddle::{
-    ModelSplitter, PaddleModel, ParameterWriter, WriteOptions, write_model,
+    ModelSplitter, PaddleModel, PaddleWriteOptions, ParameterWriter, write_model,
 };
 use proto_splitter::prost::Message;
 use proto_splitter::split::{SplitExt, SplitOptions};
@@ -89,7 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let again = folder.path().join("again");
     timed("back", || {
-        Ok(write_model(&one.path, &again, &WriteOptions::new())?)
+        Ok(write_model(&one.path, &again, &PaddleWriteOptions::new())?)
     })?;
     for name in ["model.pdmodel", "model.pdiparams"] {
         let is_same = same(&original.join(name), &again.join(name))?;

@@ -11,8 +11,8 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, DType, Draft, Graph, Model, TagContent, VarType, Variable,
-    WriteOptions,
+    Array, ArrayInfo, CheckOptions, Draft, Graph, Model, Nd4jType, SameDiffVariable,
+    SameDiffWriteOptions, TagContent, VarType,
 };
 use record_file::ReadAt;
 
@@ -54,7 +54,7 @@ fn parameter(number: u64, checkpoint: u64, len: u64) -> Result<Array, Box<dyn Er
         seed: 1000 * changed + number,
         len,
     };
-    let info = ArrayInfo::new(DType::UInt8, [len])?;
+    let info = ArrayInfo::new(Nd4jType::UInt8, [len])?;
     Ok(Array::from_source(info, Arc::new(values), 0, len)?)
 }
 
@@ -66,10 +66,10 @@ fn checkpoint(checkpoint: u64, len: u64) -> Result<TagContent, Box<dyn Error>> {
     let mut graph = Graph::default();
     for number in 0..PARAMETERS {
         let shape = [i64::try_from(len)?];
-        graph.variables.push(Variable::new(
+        graph.variables.push(SameDiffVariable::new(
             name(number),
             VarType::Variable,
-            DType::UInt8,
+            Nd4jType::UInt8,
             shape,
         ));
     }
@@ -109,7 +109,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (number, tag) in ["epoch-1", "epoch-2", "epoch-3"].into_iter().enumerate() {
         draft.add_tag(tag.parse()?, checkpoint(number as u64, len)?)?;
     }
-    let written = draft.write(&path, &WriteOptions::new())?;
+    let written = draft.write(&path, &SameDiffWriteOptions::new())?;
     // Twelve of the first, and four of each other.
     assert_eq!((written.arrays, written.shared), (20, 16));
     let data = 20 * len;
@@ -122,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let middle = folder.path().join("epoch-2.zip");
     let mut draft = Draft::open(&Model::open(&path)?)?;
     draft.extract_tag("epoch-2")?;
-    let written = draft.write(&middle, &WriteOptions::new())?;
+    let written = draft.write(&middle, &SameDiffWriteOptions::new())?;
     assert_eq!(written.arrays, PARAMETERS);
     assert!(written.size > PARAMETERS * len && written.size < PARAMETERS * len + (1 << 16));
     println!(

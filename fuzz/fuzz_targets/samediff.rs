@@ -4,10 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use proto_splitter_samediff::{CheckOptions, Draft, Limits, Model, ModelOptions, import_with};
+use proto_splitter_samediff::{CheckOptions, Draft, SameDiffLimits, Model, ModelOptions, import_with};
 
 fuzz_target!(init: proto_splitter_fuzz::plant_samediff(), |data: &[u8]| {
-    let limits = Limits::new().max_text_size(1 << 20).max_graph_size(1 << 20);
+    let limits = SameDiffLimits::new().max_text_size(1 << 20).max_graph_size(1 << 20);
     let options = ModelOptions::new().limits(limits);
     imported(data, &options);
     if let Ok(model) = Model::from_source(Arc::new(data.to_vec()), &options) {

@@ -81,19 +81,19 @@ pub fn plant(name: &str) {
 /// If they can't be written.
 pub fn plant_samediff() {
     use proto_splitter_samediff::{
-        Array, ArrayInfo, DType, Draft, Graph, Model, TagContent, VarType, Variable, WriteOptions,
+        Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions,
         write_classic,
     };
 
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/samediff");
     std::fs::create_dir_all(&corpus).expect("a folder for the corpus");
-    let info = ArrayInfo::new(DType::Int16, [2]).expect("a shape");
+    let info = ArrayInfo::new(Nd4jType::Int16, [2]).expect("a shape");
     let array = Array::from_bytes(info, vec![1, 0, 2, 0]).expect("an array");
     let texts = Array::from_strings([2], &["a", ""]).expect("texts");
     let mut graph = Graph::default();
     graph.variables = vec![
-        Variable::new("x", VarType::Variable, DType::Int16, [2]),
-        Variable::new("t", VarType::Constant, DType::Utf8, [2]),
+        SameDiffVariable::new("x", VarType::Variable, Nd4jType::Int16, [2]),
+        SameDiffVariable::new("t", VarType::Constant, Nd4jType::Utf8, [2]),
     ];
     let content = TagContent::new(graph)
         .parameter("x", array.clone())
@@ -104,7 +104,7 @@ pub fn plant_samediff() {
         let tag = tag.parse().expect("a tag");
         draft.add_tag(tag, content.clone()).expect("a good model");
     }
-    let options = WriteOptions::new().force(true);
+    let options = SameDiffWriteOptions::new().force(true);
     let model = corpus.join("seed-model");
     draft.write(&model, &options).expect("a seed");
     let model = Model::open(model).expect("a model");

@@ -481,7 +481,7 @@ fn copying_tells_how_far_it_is() {
     let temp = tempfile::tempdir().unwrap();
     let told = Arc::new(Mutex::new(BTreeMap::new()));
     let told_of = told.clone();
-    let options = SaveOptions::new().progress(move |file, copied, of| {
+    let options = SaveOptions::new().on_copy(move |file, copied, of| {
         assert!(copied <= of);
         told_of.lock().unwrap().insert(file.to_owned(), copied);
     });

@@ -62,8 +62,8 @@ pub(crate) fn run(args: &ConvertArgs, output: &mut Output<'_>) -> Result<Exit, F
         .split(split)
         .force(args.force)
         .keep_fingerprint(args.keep_fingerprint)
-        .progress(output.line().copies())
-        .cancelled_by(output.interrupt().heed());
+        .on_copy(output.line().copies())
+        .progress(output.interruptible());
     let form = match args.to.as_str() {
         "auto" => TargetForm::Auto,
         "pb" => TargetForm::Plain,

@@ -109,8 +109,8 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
             let saving = SaveOptions::new()
                 .force(args.force)
                 .keep_fingerprint(args.keep_fingerprint)
-                .progress(output.line().copies())
-                .cancelled_by(output.interrupt().heed());
+                .on_copy(output.line().copies())
+                .progress(output.interruptible());
             let rebuilt = rebuild(folder, args.output(), &saving, plain)?;
             note_refusal(&rebuilt.fingerprint, output);
             let target = with_extension(&args.output().join(MODEL_STEM), PLAIN);

@@ -111,6 +111,11 @@ impl<'a> Output<'a> {
         self.line.bytes(doing).cancelled_by(self.interrupt.heed())
     }
 
+    /// Shows nothing, but may be interrupted: it ends cleanly then.
+    pub(crate) fn interruptible(&self) -> Progress {
+        Progress::none().cancelled_by(self.interrupt.heed())
+    }
+
     /// The line that shows how far work is.
     pub(crate) fn line(&self) -> &Line {
         &self.line

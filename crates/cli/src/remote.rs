@@ -15,7 +15,8 @@ use proto_splitter::container::{CHUNKED_EXTENSION, ChunkedFile, PLAIN_EXTENSION,
 use proto_splitter::merge::Limits;
 use proto_splitter::record_file::{ReadAt, is_record_file};
 use proto_splitter_object_store::{
-    Folder, Location, ObjectReader, ObjectWriter, ReadOptions, WriteOptions, open_chunked,
+    Folder, ObjectLocation, ObjectReadOptions, ObjectReader, ObjectWriteOptions, ObjectWriter,
+    open_chunked,
 };
 use tempfile::TempDir;
 
@@ -35,12 +36,12 @@ pub(crate) fn inputs(command: &mut Command) -> Vec<&mut PathBuf> {
 
 /// Whether an argument is the URL of an object.
 pub(crate) fn is_url(named: &Path) -> bool {
-    named.to_str().is_some_and(Location::is_url)
+    named.to_str().is_some_and(ObjectLocation::is_url)
 }
 
-fn location(named: &Path) -> Result<Location, Failure> {
+fn location(named: &Path) -> Result<ObjectLocation, Failure> {
     let text = named.to_str().unwrap_or_default();
-    Location::parse(text).map_err(|error| Failure::usage(error.to_string()))
+    ObjectLocation::parse(text).map_err(|error| Failure::usage(error.to_string()))
 }
 
 fn opened(named: &Path) -> io::Result<Arc<ObjectReader>> {
@@ -48,8 +49,8 @@ fn opened(named: &Path) -> io::Result<Arc<ObjectReader>> {
     if let Some(reader) = open.get(named) {
         return Ok(Arc::clone(reader));
     }
-    let location = Location::parse(named.to_str().unwrap_or_default())?;
-    let reader = Arc::new(ObjectReader::open(&location, &ReadOptions::new())?);
+    let location = ObjectLocation::parse(named.to_str().unwrap_or_default())?;
+    let reader = Arc::new(ObjectReader::open(&location, &ObjectReadOptions::new())?);
     open.insert(named.to_owned(), Arc::clone(&reader));
     Ok(reader)
 }
@@ -60,7 +61,7 @@ pub(crate) fn chunked(
     limits: &Limits,
 ) -> Result<ChunkedFile<Arc<dyn ReadAt>>, Failure> {
     let reader = opened(named).map_err(|error| Failure::usage(error.to_string()))?;
-    let file = open_chunked(reader, limits, &ReadOptions::new());
+    let file = open_chunked(reader, limits, &ObjectReadOptions::new());
     file.map_err(|error| Failure::of(named, &error))
 }
 
@@ -73,7 +74,9 @@ pub(crate) struct Target {
 impl Target {
     /// Begins to write an object, of about so many bytes.
     pub(crate) fn create(named: &Path, force: bool, expected: u64) -> Result<Target, Failure> {
-        let options = WriteOptions::new().overwrite(force).expected_size(expected);
+        let options = ObjectWriteOptions::new()
+            .force(force)
+            .expected_size(expected);
         let writer = ObjectWriter::create(&location(named)?, &options);
         let writer = writer.map_err(|error| refused(&error))?;
         Ok(Target { writer })
@@ -117,7 +120,7 @@ struct StagedOutput {
     folder: PathBuf,
     /// What the command writes there.
     path: PathBuf,
-    location: Location,
+    location: ObjectLocation,
 }
 
 /// Copies what a command can't read where it is, and has it write to a folder what it can't write
@@ -237,7 +240,7 @@ impl Staged {
 
     /// Copies what the command has written to where it belongs, and says then what it reported.
     pub(crate) fn finish(self, output: &mut Output<'_>) -> Result<(), Failure> {
-        let options = WriteOptions::new().overwrite(self.force);
+        let options = ObjectWriteOptions::new().force(self.force);
         for staged in &self.outputs {
             let progress = output.writing("copying");
             // Readers look at the file of this name, and what it needs is there by then.

@@ -190,8 +190,8 @@ pub(crate) fn place<T>(
     let saving = SaveOptions::new()
         .force(args.force)
         .keep_fingerprint(args.keep_fingerprint)
-        .progress(output.line().copies())
-        .cancelled_by(output.interrupt().heed());
+        .on_copy(output.line().copies())
+        .progress(output.interruptible());
     let fill = |prefix: &Path| make(&with_extension(prefix, extension), false);
     let rebuilt = rebuild(folder, target, &saving, fill)?;
     note_refusal(&rebuilt.fingerprint, output);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use proto_splitter_samediff::{
-    Array, Draft, Error, Model, Tag, TagView, WriteOptions, import, write_classic,
+    Array, Draft, Error, Model, SameDiffWriteOptions, Tag, TagView, import, write_classic,
     write_safetensors,
 };
 use serde::Serialize;
@@ -248,8 +248,8 @@ fn open(path: &Path) -> Result<Draft, Failure> {
         .map_err(failed(path))
 }
 
-fn options(args: &WritingArgs, output: &Output<'_>) -> WriteOptions {
-    WriteOptions::new()
+fn options(args: &WritingArgs, output: &Output<'_>) -> SameDiffWriteOptions {
+    SameDiffWriteOptions::new()
         .force(args.force)
         .progress(output.writing("writing"))
 }

@@ -350,8 +350,8 @@ impl Job {
                 let saving = SaveOptions::new()
                     .force(args.force)
                     .keep_fingerprint(args.keep_fingerprint)
-                    .progress(output.line().copies())
-                    .cancelled_by(output.interrupt().heed());
+                    .on_copy(output.line().copies())
+                    .progress(output.interruptible());
                 let rebuilt = rebuild(args.input(), folder, &saving, write)?;
                 note_refusal(&rebuilt.fingerprint, output);
                 let mut written = rebuilt.filled;

@@ -12,7 +12,7 @@ use proto_splitter_core::atomic::AtomicFile;
 use proto_splitter_core::rope::{Rope, RopeBuilder};
 use proto_splitter_core::wire::put_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
-use proto_splitter_tensor_bundle::{Bundle, BundleOptions, Location, data_path, index_path};
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, TensorLocation, data_path, index_path};
 use record_file::ReadAt;
 
 use crate::constant::{Constant, Encoding, SpanReader, Varints};
@@ -285,7 +285,7 @@ impl Stored {
                 let Some(tensor) = bundle.find(key) else {
                     return invalid(format!("the bundle has no tensor {key:?}"));
                 };
-                let Location::Whole(span) = tensor.location() else {
+                let TensorLocation::Whole(span) = tensor.location() else {
                     return invalid(format!("the tensor {key:?} is in slices"));
                 };
                 let path = data_path(bundle.prefix(), span.shard, bundle.num_shards());

@@ -7,8 +7,8 @@ use proto_splitter_core::container::{ChunkedFile, Limits};
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use crate::location::Location;
-use crate::options::ReadOptions;
+use crate::location::ObjectLocation;
+use crate::options::ObjectReadOptions;
 use crate::reader::ObjectReader;
 
 /// Opens a chunked message, some of whose chunks may be in other objects beside it: all of these at
@@ -28,17 +28,17 @@ use crate::reader::ObjectReader;
 /// use proto_splitter_core::merge::{Limits, MergeOptions};
 /// use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 /// use proto_splitter_object_store::{
-///     Location, ObjectReader, ObjectWriter, ReadOptions, WriteOptions, open_chunked,
+///     ObjectLocation, ObjectReader, ObjectWriter, ObjectReadOptions, ObjectWriteOptions, open_chunked,
 /// };
 ///
 /// let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
-/// let location = Location::parse("memory:///chunked/message.cpb")?;
-/// let mut writer = ObjectWriter::create(&location, &WriteOptions::new())?;
+/// let location = ObjectLocation::parse("memory:///chunked/message.cpb")?;
+/// let mut writer = ObjectWriter::create(&location, &ObjectWriteOptions::new())?;
 /// let options = SplitOptions::new().max_chunk_size(1000);
 /// SizeSplitter.write_to_with(Source::from(&message), &mut writer, &options)?;
 /// writer.finish()?;
 ///
-/// let options = ReadOptions::new();
+/// let options = ObjectReadOptions::new();
 /// let reader = ObjectReader::open(&location, &options)?;
 /// let file = open_chunked(reader, &Limits::new(), &options)?;
 /// assert_eq!(file.get(&"1".parse()?)?, "n".repeat(5000));
@@ -47,7 +47,7 @@ use crate::reader::ObjectReader;
 pub fn open_chunked(
     main: impl Into<Arc<ObjectReader>>,
     limits: &Limits,
-    options: &ReadOptions,
+    options: &ObjectReadOptions,
 ) -> Result<ChunkedFile<Arc<dyn ReadAt>>> {
     let main = main.into();
     let location = main.location().clone();
@@ -64,7 +64,7 @@ pub fn open_chunked(
 /// # Errors
 ///
 /// [`ErrorKind::InvalidTrailer`] if the name leads out of the folder, or is not a name.
-pub fn beside(main: &Location, named: &str) -> Result<Location> {
+pub fn beside(main: &ObjectLocation, named: &str) -> Result<ObjectLocation> {
     let is_strange = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
     if named.split('/').any(is_strange) {
         let message = "the name doesn't lead to an object beside the one that names it";
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_trailer_names_objects_in_its_own_folder_alone() {
-        let main = Location::parse("memory:///models/large.cpb").unwrap();
+        let main = ObjectLocation::parse("memory:///models/large.cpb").unwrap();
         let part = beside(&main, "large.00001.cpb").unwrap();
         assert_eq!(part.path().as_ref(), "models/large.00001.cpb");
         assert!(beside(&main, "parts/1.cpb").is_ok());

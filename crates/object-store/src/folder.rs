@@ -14,8 +14,8 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 use crate::failure::{Failure, lifted};
-use crate::location::Location;
-use crate::options::{ReadOptions, WriteOptions};
+use crate::location::ObjectLocation;
+use crate::options::{ObjectReadOptions, ObjectWriteOptions};
 use crate::reader::ObjectReader;
 use crate::runtime;
 use crate::writer::ObjectWriter;
@@ -29,7 +29,7 @@ const COPY_LEN: usize = 1 << 20;
 /// All objects whose names begin with one and a slash.
 #[derive(Clone, Debug)]
 pub struct Folder {
-    location: Location,
+    location: ObjectLocation,
 }
 
 /// An object in a folder.
@@ -44,7 +44,7 @@ pub struct Item {
 
 impl Folder {
     /// The folder of this name. No request is made.
-    pub fn new(location: &Location) -> Folder {
+    pub fn new(location: &ObjectLocation) -> Folder {
         Folder {
             location: location.clone(),
         }
@@ -61,11 +61,11 @@ impl Folder {
     /// ```
     /// use std::io::Write;
     ///
-    /// use proto_splitter_object_store::{Folder, Location, ObjectWriter, WriteOptions};
+    /// use proto_splitter_object_store::{Folder, ObjectLocation, ObjectWriter, ObjectWriteOptions};
     ///
-    /// let model = Location::parse("memory:///saved/model")?;
+    /// let model = ObjectLocation::parse("memory:///saved/model")?;
     /// for name in ["saved_model.pb", "variables/variables.index"] {
-    ///     let mut writer = ObjectWriter::create(&model.inside(name), &WriteOptions::new())?;
+    ///     let mut writer = ObjectWriter::create(&model.inside(name), &ObjectWriteOptions::new())?;
     ///     writer.write_all(b"some")?;
     ///     writer.finish()?;
     /// }
@@ -130,11 +130,15 @@ impl Folder {
     /// # Errors
     ///
     /// As [`download`](Self::download).
-    pub fn download_one(location: &Location, target: &Path, progress: &Progress) -> Result<()> {
+    pub fn download_one(
+        location: &ObjectLocation,
+        target: &Path,
+        progress: &Progress,
+    ) -> Result<()> {
         if let Some(folder) = target.parent() {
             fs::create_dir_all(folder)?;
         }
-        let reader = ObjectReader::open(location, &ReadOptions::new())?;
+        let reader = ObjectReader::open(location, &ObjectReadOptions::new())?;
         let meter = progress.meter(reader.size()?);
         copy_down(&reader, target, &mut |bytes| meter.advance(bytes))
     }
@@ -151,7 +155,7 @@ impl Folder {
         &self,
         source: &Path,
         last: impl Fn(&str) -> bool,
-        options: &WriteOptions,
+        options: &ObjectWriteOptions,
         progress: &Progress,
     ) -> Result<Vec<Item>> {
         let items = files_in(source)?;
@@ -176,11 +180,11 @@ impl Folder {
 
 /// Copies an object to a new file.
 fn download(
-    location: &Location,
+    location: &ObjectLocation,
     target: &Path,
     copied: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let reader = ObjectReader::open(location, &ReadOptions::new())?;
+    let reader = ObjectReader::open(location, &ObjectReadOptions::new())?;
     copy_down(&reader, target, copied)
 }
 
@@ -213,8 +217,8 @@ fn copy_down(
 /// Copies a file to an object.
 fn upload(
     source: &Path,
-    location: &Location,
-    options: &WriteOptions,
+    location: &ObjectLocation,
+    options: &ObjectWriteOptions,
     copied: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let failed = |error: io::Error| Error::from(error).context(source.display());

@@ -1,7 +1,7 @@
 //! Messages in object stores: S3, Google Cloud Storage, Azure and whatever serves ranges over HTTP,
 //! by the crate [`object_store`].
 //!
-//! A [`Location`] is a URL and the store behind it. An [`ObjectReader`] reads an object by position,
+//! A [`ObjectLocation`] is a URL and the store behind it. An [`ObjectReader`] reads an object by position,
 //! as a file is read: what comes next is fetched in several requests at once, and an object that is
 //! replaced meanwhile is an error. An [`ObjectWriter`] takes what a split or a merge writes. A
 //! [`Folder`] copies whole folders.
@@ -12,15 +12,15 @@
 //! ```
 //! use std::io::Write;
 //!
-//! use proto_splitter_object_store::{Location, ObjectReader, ObjectWriter, ReadOptions, WriteOptions};
+//! use proto_splitter_object_store::{ObjectLocation, ObjectReader, ObjectWriter, ObjectReadOptions, ObjectWriteOptions};
 //! use record_file::ReadAt;
 //!
-//! let location = Location::parse("memory:///greetings/first")?;
-//! let mut writer = ObjectWriter::create(&location, &WriteOptions::new())?;
+//! let location = ObjectLocation::parse("memory:///greetings/first")?;
+//! let mut writer = ObjectWriter::create(&location, &ObjectWriteOptions::new())?;
 //! writer.write_all(b"hello")?;
 //! writer.finish()?;
 //!
-//! let reader = ObjectReader::open(&location, &ReadOptions::new())?;
+//! let reader = ObjectReader::open(&location, &ObjectReadOptions::new())?;
 //! let mut bytes = [0; 3];
 //! reader.read_exact_at(2, &mut bytes)?;
 //! assert_eq!(&bytes, b"llo");
@@ -40,11 +40,11 @@ mod writer;
 
 pub use chunked::{beside, open_chunked};
 pub use folder::{Folder, Item};
-pub use location::{Location, SCHEMES};
+pub use location::{ObjectLocation, SCHEMES};
 pub use object_store;
 pub use options::{
     DEFAULT_AT_ONCE, DEFAULT_CACHE_SIZE, DEFAULT_COALESCE, DEFAULT_HEAD_SIZE, DEFAULT_PART_SIZE,
-    DEFAULT_REQUEST_SIZE, DEFAULT_TAIL_SIZE, ReadOptions, WriteOptions,
+    DEFAULT_REQUEST_SIZE, DEFAULT_TAIL_SIZE, ObjectReadOptions, ObjectWriteOptions,
 };
 pub use reader::{ObjectReader, Traffic};
 pub use writer::ObjectWriter;

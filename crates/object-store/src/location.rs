@@ -29,16 +29,16 @@ const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// ```
 /// use proto_splitter_object_store::Location;
 ///
-/// let model = Location::parse("memory:///models/large.cpb")?;
+/// let model = ObjectLocation::parse("memory:///models/large.cpb")?;
 /// assert_eq!(model.file_name(), "large.cpb");
 /// assert_eq!(model.beside("large.00001.cpb").to_string(), "memory:///models/large.00001.cpb");
 ///
-/// assert!(Location::is_url("s3://bucket/model.cpb"));
-/// assert!(!Location::is_url("models/large.cpb"));
+/// assert!(ObjectLocation::is_url("s3://bucket/model.cpb"));
+/// assert!(!ObjectLocation::is_url("models/large.cpb"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Location {
+pub struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
     /// What all objects of the store begin with.
     base: String,
@@ -48,19 +48,21 @@ pub struct Location {
     pub(crate) has_suffixes: bool,
 }
 
-impl fmt::Debug for Location {
+impl fmt::Debug for ObjectLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Location").field(&self.to_string()).finish()
+        f.debug_tuple("ObjectLocation")
+            .field(&self.to_string())
+            .finish()
     }
 }
 
-impl fmt::Display for Location {
+impl fmt::Display for ObjectLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.base, self.path)
     }
 }
 
-impl Location {
+impl ObjectLocation {
     /// Whether a text is the URL of an object, by what it begins with.
     pub fn is_url(text: &str) -> bool {
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
@@ -73,7 +75,7 @@ impl Location {
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if it is not a URL of a kind of store that is
     /// known, or what the environment says of the store can't be used.
-    pub fn parse(text: &str) -> io::Result<Location> {
+    pub fn parse(text: &str) -> io::Result<ObjectLocation> {
         let invalid = |why: String| {
             let message = format!("{}: {why}", shown(text));
             io::Error::new(io::ErrorKind::InvalidInput, message)
@@ -93,7 +95,7 @@ impl Location {
             None => url.as_str().get(..path_at).unwrap_or_default().to_owned(),
         };
         let store = store(&url, &base).map_err(|failure| invalid(failure.message))?;
-        Ok(Location {
+        Ok(ObjectLocation {
             store,
             base,
             path,
@@ -103,8 +105,8 @@ impl Location {
     }
 
     /// An object of a store that was set up elsewhere, called by the store's name.
-    pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> Location {
-        Location {
+    pub fn of_store(store: Arc<dyn ObjectStore>, path: Path) -> ObjectLocation {
+        ObjectLocation {
             base: format!("{store}/"),
             store,
             path,
@@ -135,7 +137,7 @@ impl Location {
 
     /// Another object, in the same folder.
     #[must_use]
-    pub fn beside(&self, name: &str) -> Location {
+    pub fn beside(&self, name: &str) -> ObjectLocation {
         let folder = match self.path.as_ref().rsplit_once('/') {
             Some((folder, _)) => folder,
             None => "",
@@ -145,25 +147,25 @@ impl Location {
 
     /// An object in this folder.
     #[must_use]
-    pub fn inside(&self, name: &str) -> Location {
+    pub fn inside(&self, name: &str) -> ObjectLocation {
         self.at(&format!("{}/{name}", self.path))
     }
 
     /// The folder that the object is in.
     #[must_use]
-    pub fn folder(&self) -> Location {
+    pub fn folder(&self) -> ObjectLocation {
         let folder = self.path.as_ref().rsplit_once('/');
         self.at(folder.map_or("", |(folder, _)| folder))
     }
 
     /// The object whose name is this one and then `ending`.
     #[must_use]
-    pub fn continued(&self, ending: &str) -> Location {
+    pub fn continued(&self, ending: &str) -> ObjectLocation {
         self.at(&format!("{}{ending}", self.path))
     }
 
-    fn at(&self, path: &str) -> Location {
-        Location {
+    fn at(&self, path: &str) -> ObjectLocation {
+        ObjectLocation {
             path: Path::from(path),
             ..self.clone()
         }
@@ -262,10 +264,10 @@ mod tests {
     #[test]
     fn an_object_is_shown_as_it_was_named() {
         for url in ["memory:///a/b.cpb", "http://localhost:1/models/m.cpb"] {
-            let location = Location::parse(url).unwrap();
+            let location = ObjectLocation::parse(url).unwrap();
             assert_eq!(location.to_string(), url);
             assert_eq!(
-                Location::parse(&location.to_string()).unwrap().path(),
+                ObjectLocation::parse(&location.to_string()).unwrap().path(),
                 location.path()
             );
         }
@@ -278,24 +280,24 @@ mod tests {
             ("http://host/file?token=1", "with a query"),
             ("no url", "not a URL"),
         ] {
-            let error = Location::parse(url).unwrap_err().to_string();
+            let error = ObjectLocation::parse(url).unwrap_err().to_string();
             assert!(error.starts_with(url) && error.contains(why), "{error}");
         }
     }
 
     #[test]
     fn a_password_in_a_url_is_not_repeated() {
-        let error = Location::parse("http://me:secret@host/file?x=1").unwrap_err();
+        let error = ObjectLocation::parse("http://me:secret@host/file?x=1").unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
     }
 
     #[test]
     fn objects_beside_and_below_are_in_the_same_store() {
-        let model = Location::parse("memory:///models/large").unwrap();
+        let model = ObjectLocation::parse("memory:///models/large").unwrap();
         assert_eq!(model.beside("other").path().as_ref(), "models/other");
         assert_eq!(model.inside("a/b").path().as_ref(), "models/large/a/b");
         assert_eq!(model.continued(".cpb").path().as_ref(), "models/large.cpb");
-        let top = Location::parse("memory:///large").unwrap();
+        let top = ObjectLocation::parse("memory:///large").unwrap();
         assert_eq!(top.beside("other").path().as_ref(), "other");
         assert!(Arc::ptr_eq(model.store(), top.store()));
     }

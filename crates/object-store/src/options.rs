@@ -23,7 +23,7 @@ pub const DEFAULT_PART_SIZE: u64 = 8 << 20;
 
 /// How an object is read.
 #[derive(Clone, Debug)]
-pub struct ReadOptions {
+pub struct ObjectReadOptions {
     pub(crate) head_size: u64,
     pub(crate) tail_size: u64,
     pub(crate) request_size: u64,
@@ -32,17 +32,17 @@ pub struct ReadOptions {
     pub(crate) cache_size: u64,
 }
 
-impl Default for ReadOptions {
+impl Default for ObjectReadOptions {
     fn default() -> Self {
-        ReadOptions::new()
+        ObjectReadOptions::new()
     }
 }
 
-impl ReadOptions {
+impl ObjectReadOptions {
     /// The defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
-        ReadOptions {
+        ObjectReadOptions {
             head_size: DEFAULT_HEAD_SIZE,
             tail_size: DEFAULT_TAIL_SIZE,
             request_size: DEFAULT_REQUEST_SIZE,
@@ -94,27 +94,27 @@ impl ReadOptions {
 
 /// How an object is written.
 #[derive(Clone, Debug)]
-pub struct WriteOptions {
+pub struct ObjectWriteOptions {
     pub(crate) part_size: u64,
     pub(crate) at_once: usize,
-    pub(crate) overwrite: bool,
+    pub(crate) force: bool,
     pub(crate) expected_size: u64,
 }
 
-impl Default for WriteOptions {
+impl Default for ObjectWriteOptions {
     fn default() -> Self {
-        WriteOptions::new()
+        ObjectWriteOptions::new()
     }
 }
 
-impl WriteOptions {
+impl ObjectWriteOptions {
     /// The defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
-        WriteOptions {
+        ObjectWriteOptions {
             part_size: DEFAULT_PART_SIZE,
             at_once: DEFAULT_AT_ONCE,
-            overwrite: false,
+            force: false,
             expected_size: 0,
         }
     }
@@ -141,8 +141,8 @@ impl WriteOptions {
 
     /// Whether an object that is there is replaced (no).
     #[must_use]
-    pub const fn overwrite(mut self, overwrite: bool) -> Self {
-        self.overwrite = overwrite;
+    pub const fn force(mut self, force: bool) -> Self {
+        self.force = force;
         self
     }
 
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn parts_are_as_large_as_a_large_object_needs() {
-        let of = |size| WriteOptions::new().expected_size(size).part_len();
+        let of = |size| ObjectWriteOptions::new().expected_size(size).part_len();
         assert_eq!(of(0), 8 << 20);
         assert_eq!(of(70 << 30), 8 << 20);
         assert_eq!(of(1 << 40), 117 << 20);

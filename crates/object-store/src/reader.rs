@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use record_file::ReadAt;
 
 use crate::failure::Failure;
-use crate::location::Location;
-use crate::options::ReadOptions;
+use crate::location::ObjectLocation;
+use crate::options::ObjectReadOptions;
 use crate::runtime;
 use fetch::Ends;
 use pieces::{Found, Pieces};
@@ -42,9 +42,9 @@ pub struct ObjectReader {
 }
 
 struct Shared {
-    location: Location,
+    location: ObjectLocation,
     name: String,
-    options: ReadOptions,
+    options: ObjectReadOptions,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -97,14 +97,17 @@ impl ObjectReader {
     /// # Examples
     ///
     /// ```
-    /// use proto_splitter_object_store::{Location, ObjectReader, ReadOptions};
+    /// use proto_splitter_object_store::{ObjectLocation, ObjectReader, ObjectReadOptions};
     ///
-    /// let nothing = Location::parse("memory:///nothing")?;
-    /// let error = ObjectReader::open(&nothing, &ReadOptions::new()).unwrap_err();
+    /// let nothing = ObjectLocation::parse("memory:///nothing")?;
+    /// let error = ObjectReader::open(&nothing, &ObjectReadOptions::new()).unwrap_err();
     /// assert_eq!(error.to_string(), "memory:///nothing: no such object");
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn open(location: &Location, options: &ReadOptions) -> io::Result<ObjectReader> {
+    pub fn open(
+        location: &ObjectLocation,
+        options: &ObjectReadOptions,
+    ) -> io::Result<ObjectReader> {
         let reader = ObjectReader::begin(location, options)?;
         reader.size()?;
         Ok(reader)
@@ -116,7 +119,10 @@ impl ObjectReader {
     /// # Errors
     ///
     /// [`Other`](io::ErrorKind::Other) if no request can be made at all.
-    pub fn begin(location: &Location, options: &ReadOptions) -> io::Result<ObjectReader> {
+    pub fn begin(
+        location: &ObjectLocation,
+        options: &ObjectReadOptions,
+    ) -> io::Result<ObjectReader> {
         let shared = Arc::new(Shared {
             name: location.to_string(),
             location: location.clone(),
@@ -145,7 +151,7 @@ impl ObjectReader {
     }
 
     /// Where the object is.
-    pub fn location(&self) -> &Location {
+    pub fn location(&self) -> &ObjectLocation {
         &self.shared.location
     }
 }

@@ -9,8 +9,8 @@ use object_store::{
 };
 
 use crate::failure::Failure;
-use crate::location::Location;
-use crate::options::WriteOptions;
+use crate::location::ObjectLocation;
+use crate::options::ObjectWriteOptions;
 use crate::runtime;
 
 /// An object that is written from front to end, and appears complete or not at all.
@@ -20,14 +20,14 @@ use crate::runtime;
 /// aborted; one whose process died stays in the store, invisible and paid for, until a lifecycle
 /// rule of the bucket removes it.
 ///
-/// Without [`overwrite`](WriteOptions::overwrite) an object that is there is an error. Of one that is
+/// Without [`force`](ObjectWriteOptions::force) an object that is there is an error. Of one that is
 /// written by one request the store itself sees to that. Of an upload it is looked for before the
 /// first part and after the last, since stores have no such condition for uploads: of two that end
 /// in the same moment the last one stays.
 pub struct ObjectWriter {
-    location: Location,
+    location: ObjectLocation,
     name: String,
-    options: WriteOptions,
+    options: ObjectWriteOptions,
     buffer: Vec<u8>,
     upload: Option<WriteMultipart>,
     written: u64,
@@ -55,20 +55,23 @@ impl ObjectWriter {
     /// ```
     /// use std::io::{ErrorKind, Write};
     ///
-    /// use proto_splitter_object_store::{Location, ObjectWriter, WriteOptions};
+    /// use proto_splitter_object_store::{ObjectLocation, ObjectWriter, ObjectWriteOptions};
     ///
-    /// let location = Location::parse("memory:///written/once")?;
-    /// let mut writer = ObjectWriter::create(&location, &WriteOptions::new())?;
+    /// let location = ObjectLocation::parse("memory:///written/once")?;
+    /// let mut writer = ObjectWriter::create(&location, &ObjectWriteOptions::new())?;
     /// writer.write_all(b"once")?;
     /// assert!(!location.exists()?);
     /// assert_eq!(writer.finish()?, 4);
     /// assert!(location.exists()?);
     ///
-    /// let again = ObjectWriter::create(&location, &WriteOptions::new());
+    /// let again = ObjectWriter::create(&location, &ObjectWriteOptions::new());
     /// assert_eq!(again.unwrap_err().kind(), ErrorKind::AlreadyExists);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn create(location: &Location, options: &WriteOptions) -> io::Result<ObjectWriter> {
+    pub fn create(
+        location: &ObjectLocation,
+        options: &ObjectWriteOptions,
+    ) -> io::Result<ObjectWriter> {
         location.check_writable()?;
         let writer = ObjectWriter {
             name: location.to_string(),
@@ -96,7 +99,7 @@ impl ObjectWriter {
     pub fn finish(mut self) -> io::Result<u64> {
         let last = std::mem::take(&mut self.buffer);
         let Some(mut upload) = self.upload.take() else {
-            let mode = match self.options.overwrite {
+            let mode = match self.options.force {
                 true => PutMode::Overwrite,
                 false => PutMode::Create,
             };
@@ -138,7 +141,7 @@ impl ObjectWriter {
     }
 
     fn check_new(&self) -> io::Result<()> {
-        if self.options.overwrite || !self.location.exists()? {
+        if self.options.force || !self.location.exists()? {
             return Ok(());
         }
         let there = Failure::new(

@@ -131,8 +131,8 @@ impl ExternalOptions {
 
     /// How many threads copy (as many as there are cores).
     #[must_use]
-    pub const fn threads(mut self, threads: Option<NonZeroUsize>) -> Self {
-        self.threads = threads;
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 

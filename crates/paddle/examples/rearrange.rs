@@ -20,7 +20,8 @@ use proto_splitter_paddle::proto::framework::var_type::{LoDTensorDesc, TensorDes
 use proto_splitter_paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType};
 use proto_splitter_paddle::stream::{Layout, TensorSpec};
 use proto_splitter_paddle::{
-    Arrangement, ModelSplitter, PaddleModel, ParameterWriter, WriteOptions, convert, write_model,
+    Arrangement, ModelSplitter, PaddleModel, PaddleWriteOptions, ParameterWriter, convert,
+    write_model,
 };
 use serde_json::json;
 
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         }
         [model, folder, how] => {
-            let options = WriteOptions::new().arrangement(match how {
+            let options = PaddleWriteOptions::new().arrangement(match how {
                 "files" => Arrangement::Original,
                 "combined" => Arrangement::Combined(Layout::Paddle),
                 "separate" => Arrangement::Separate(Layout::Paddle),

@@ -18,7 +18,7 @@ use proto_splitter_core::tensor::{
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::model::{MODEL, OLD_PARAMETERS, OLD_PROGRAM, PaddleModel, ProgramKind};
-use crate::output::{Arrangement, WriteOptions, write_chunked, write_plain};
+use crate::output::{Arrangement, PaddleWriteOptions, write_chunked, write_plain};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::program::{looks_like_json, looks_like_pickle};
 use crate::proto::descriptor_pool;
@@ -196,7 +196,7 @@ impl Format for PaddleFormat {
             let message = "a program alone has no parameters to be arranged: they aren't beside it";
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        let writing = WriteOptions::new()
+        let writing = PaddleWriteOptions::new()
             .arrangement(arrangement)
             .force(options.force)
             .progress(options.progress.clone());

@@ -23,9 +23,9 @@ pub mod stream;
 
 pub use dtype::element_size;
 pub use format::{PaddleFormat, TENSOR};
-pub use model::{MODEL, OpenOptions, PaddleModel, ProgramKind};
+pub use model::{MODEL, PaddleOpenOptions, PaddleModel, ProgramKind};
 pub use names::NAMES;
-pub use output::{Arrangement, WriteOptions, WrittenModel, convert, write_model};
+pub use output::{Arrangement, PaddleWriteOptions, WrittenModel, convert, write_model};
 pub use parameters::{Parameter, ParameterFile, ParameterWriter, append};
-pub use program::{ParameterSpec, Stored, Variable, parameters, variables};
+pub use program::{ParameterSpec, Stored, PaddleVariable, parameters, variables};
 pub use splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};

@@ -19,23 +19,23 @@ use self::find::{Found, check_inside, find};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::part::FilePart;
 use crate::program::{
-    ParameterSpec, Stored, Variable, looks_like_json, parameters, pir_parameters, variables,
+    ParameterSpec, Stored, PaddleVariable, looks_like_json, parameters, pir_parameters, variables,
 };
 use crate::stream::Layout;
 
 /// How a model is opened.
 #[derive(Clone, Debug, Default)]
-pub struct OpenOptions {
+pub struct PaddleOpenOptions {
     program: Option<PathBuf>,
     parameters: Option<PathBuf>,
     layout: Option<Layout>,
 }
 
-impl OpenOptions {
+impl PaddleOpenOptions {
     /// The defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
-        OpenOptions {
+        PaddleOpenOptions {
             program: None,
             parameters: None,
             layout: None,
@@ -79,7 +79,7 @@ pub enum ProgramKind {
 #[derive(Debug)]
 pub struct PaddleModel {
     program: Option<(ProgramKind, FilePart)>,
-    variables: Vec<Variable>,
+    variables: Vec<PaddleVariable>,
     files: Vec<ParameterFile>,
     companions: Vec<FilePart>,
 }
@@ -95,7 +95,7 @@ impl PaddleModel {
     /// [`ErrorKind::InvalidPath`] if the name of a variable with a file of its own leads outside the
     /// folder; [`ErrorKind::Io`] if a file isn't there or can't be read.
     pub fn open(path: impl AsRef<Path>) -> Result<PaddleModel> {
-        PaddleModel::open_with(path, &OpenOptions::new())
+        PaddleModel::open_with(path, &PaddleOpenOptions::new())
     }
 
     /// As [`open`](Self::open), with options.
@@ -103,7 +103,7 @@ impl PaddleModel {
     /// # Errors
     ///
     /// As [`open`](Self::open).
-    pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions) -> Result<PaddleModel> {
+    pub fn open_with(path: impl AsRef<Path>, options: &PaddleOpenOptions) -> Result<PaddleModel> {
         let path = path.as_ref();
         let found = match (&options.program, &options.parameters) {
             (Some(program), Some(parameters)) => Found {
@@ -171,7 +171,7 @@ impl PaddleModel {
 
     /// Every variable of its `ProgramDesc`, block by block.
     #[must_use]
-    pub fn variables(&self) -> &[Variable] {
+    pub fn variables(&self) -> &[PaddleVariable] {
         &self.variables
     }
 
@@ -229,7 +229,7 @@ impl PaddleModel {
 }
 
 /// Notes for each variable that is a parameter where its value is.
-fn locate(variables: &mut [Variable], files: &[ParameterFile]) {
+fn locate(variables: &mut [PaddleVariable], files: &[ParameterFile]) {
     let mut places = HashMap::new();
     for file in files {
         let path: Arc<Path> = file.path().into();
@@ -246,7 +246,7 @@ fn locate(variables: &mut [Variable], files: &[ParameterFile]) {
 struct OpenProgram {
     kind: ProgramKind,
     part: FilePart,
-    variables: Vec<Variable>,
+    variables: Vec<PaddleVariable>,
     specs: Vec<ParameterSpec>,
 }
 

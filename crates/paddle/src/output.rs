@@ -40,17 +40,17 @@ pub enum Arrangement {
 
 /// How a model's files are written.
 #[derive(Clone, Debug, Default)]
-pub struct WriteOptions {
+pub struct PaddleWriteOptions {
     arrangement: Arrangement,
     force: bool,
     progress: Progress,
 }
 
-impl WriteOptions {
+impl PaddleWriteOptions {
     /// The defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
-        WriteOptions {
+        PaddleWriteOptions {
             arrangement: Arrangement::Original,
             force: false,
             progress: Progress::none(),
@@ -105,16 +105,16 @@ pub struct WrittenModel {
 /// # Errors
 ///
 /// [`ErrorKind::AlreadyExists`] if the folder is there and isn't empty, unless
-/// [`force`](WriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder that it is to be in
+/// [`force`](PaddleWriteOptions::force) is set; [`ErrorKind::NoFolder`] if the folder that it is to be in
 /// isn't there; [`ErrorKind::InvalidConfig`] if the arrangement has no place for what the model
-/// has, or a file in the folder would be read with [what replaces others](WriteOptions::force);
+/// has, or a file in the folder would be read with [what replaces others](PaddleWriteOptions::force);
 /// [`ErrorKind::InvalidPath`] if a name would lead outside the folder;
 /// [`ErrorKind::SourceChanged`] if a file is no longer what it was; [`ErrorKind::Io`];
 /// [`ErrorKind::Cancelled`].
 pub fn convert(
     model: &PaddleModel,
     folder: impl AsRef<Path>,
-    options: &WriteOptions,
+    options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
     let message = model.rope()?;
     let source = MessageSource::Positioned(&message, message.total_size());
@@ -124,7 +124,7 @@ pub fn convert(
 }
 
 /// Writes the files of a model from the message that it is: a file in chunks (`.cpb`) or a plain
-/// one. Without another [arrangement](WriteOptions::arrangement) they are what they were, byte for
+/// one. Without another [arrangement](PaddleWriteOptions::arrangement) they are what they were, byte for
 /// byte.
 ///
 /// # Errors
@@ -134,7 +134,7 @@ pub fn convert(
 pub fn write_model(
     message: impl AsRef<Path>,
     folder: impl AsRef<Path>,
-    options: &WriteOptions,
+    options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
     let (message, folder) = (message.as_ref(), folder.as_ref());
     let write = || {
@@ -155,7 +155,7 @@ pub fn write_model(
 pub(crate) fn write_chunked(
     merged: &MergedMessage,
     folder: &Path,
-    options: &WriteOptions,
+    options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
     match merged.file().trailer().message_type() {
         None | Some(MODEL) => {}
@@ -172,7 +172,7 @@ pub(crate) fn write_plain(
     message: &dyn ReadAt,
     size: u64,
     folder: &Path,
-    options: &WriteOptions,
+    options: &PaddleWriteOptions,
 ) -> Result<WrittenModel> {
     let source = MessageSource::Positioned(message, size);
     write_with(folder, options, &source, || Ok(()))
@@ -181,7 +181,7 @@ pub(crate) fn write_plain(
 /// Writes the files of a message, and calls `check` when all bytes were read.
 fn write_with(
     folder: &Path,
-    options: &WriteOptions,
+    options: &PaddleWriteOptions,
     source: &MessageSource<'_>,
     check: impl FnOnce() -> Result<()>,
 ) -> Result<WrittenModel> {

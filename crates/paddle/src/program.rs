@@ -34,7 +34,7 @@ const VARS: FieldNumber = FieldNumber(3);
 /// A variable of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Variable {
+pub struct PaddleVariable {
     /// What it is called.
     pub name: String,
     /// The index of the block that declares it.
@@ -75,7 +75,7 @@ impl Stored {
     }
 }
 
-impl Variable {
+impl PaddleVariable {
     /// What it is.
     #[must_use]
     pub fn kind(&self) -> Option<Type> {
@@ -110,9 +110,9 @@ impl Variable {
         self.persistable && !other.contains(&self.kind_number)
     }
 
-    fn new(block: usize, var: VarDesc, place: Range<u64>) -> Variable {
+    fn new(block: usize, var: VarDesc, place: Range<u64>) -> PaddleVariable {
         let (tensor, lod_level) = tensor_of(&var.r#type);
-        Variable {
+        PaddleVariable {
             block,
             kind_number: var.r#type.r#type,
             dtype_number: tensor.map(|tensor| tensor.data_type),
@@ -151,7 +151,7 @@ fn tensor_of(of: &VarType) -> (Option<&TensorDesc>, i32) {
 ///
 /// [`ErrorKind::InvalidMessage`] if it isn't one, with the offset, or if a block has two variables
 /// of one name; [`ErrorKind::LimitExceeded`] if a variable has over 1 MiB; [`ErrorKind::Io`].
-pub fn variables(program: &dyn ReadAt) -> Result<Vec<Variable>> {
+pub fn variables(program: &dyn ReadAt) -> Result<Vec<PaddleVariable>> {
     let size = program.size()?;
     refuse_others(program, size)?;
     let mut cursor = WireCursor::new(SourceInput::new(program, size));
@@ -171,7 +171,7 @@ fn variables_of<S: ReadAt + ?Sized>(
     cursor: &mut WireCursor<SourceInput<'_, S>>,
     block: usize,
     range: Range<u64>,
-    variables: &mut Vec<Variable>,
+    variables: &mut Vec<PaddleVariable>,
 ) -> Result<()> {
     let mut names = BTreeSet::new();
     cursor.set_range(range);
@@ -229,7 +229,7 @@ fn variable<S: ReadAt + ?Sized>(
     cursor: &mut WireCursor<SourceInput<'_, S>>,
     block: usize,
     place: Range<u64>,
-) -> Result<Variable> {
+) -> Result<PaddleVariable> {
     let size = place.end - place.start;
     if size > MAX_VAR_SIZE {
         let message = format!("a variable of {size} bytes, over the limit of {MAX_VAR_SIZE}");
@@ -241,7 +241,7 @@ fn variable<S: ReadAt + ?Sized>(
             format!("a variable can't be decoded: {error}"),
         )
     })?;
-    Ok(Variable::new(block, var, place))
+    Ok(PaddleVariable::new(block, var, place))
 }
 
 /// What a parameter is by its program: what its stream has to agree with.
@@ -284,7 +284,7 @@ impl ParameterSpec {
         &self.name
     }
 
-    fn of(variable: &Variable) -> Result<ParameterSpec> {
+    fn of(variable: &PaddleVariable) -> Result<ParameterSpec> {
         let kind = match variable.kind() {
             Some(Type::LodTensor) => StreamKind::Dense,
             Some(Type::SelectedRows) => StreamKind::SelectedRows,
@@ -352,7 +352,7 @@ impl ParameterSpec {
 ///
 /// [`ErrorKind::InvalidMessage`] if two have one name; [`ErrorKind::UnsupportedVersion`] if one is
 /// of a type that no file has.
-pub fn parameters(variables: &[Variable]) -> Result<Vec<ParameterSpec>> {
+pub fn parameters(variables: &[PaddleVariable]) -> Result<Vec<ParameterSpec>> {
     let of = variables.iter().filter(|variable| variable.is_parameter());
     in_order(of.map(ParameterSpec::of).collect::<Result<_>>()?)
 }

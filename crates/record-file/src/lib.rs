@@ -30,8 +30,8 @@
 //! it. [`RecordFile`] reads at random, by reference, from any number of threads.
 //!
 //! [`WriterOptions`] can be given as a string, `"transpose,zstd:5,chunk_size:4M,parallelism:2"`.
-//! With `parallelism`, a writer has chunks encoded, and a reader has them verified and decoded, [on
-//! other threads](ReaderOptions::parallelism): bytes, records and errors stay the same. What was
+//! With `threads`, a writer has chunks encoded, and a reader has them verified and decoded, [on
+//! other threads](ReaderOptions::threads): bytes, records and errors stay the same. What was
 //! written so far can be [pushed](RecordWriter::push) to the underlying writer,
 //! [flushed](RecordWriter::flush) out of the process, or [synced](RecordWriter::sync) to the disk,
 //! and a file can be [appended to](RecordWriter::append) later.
@@ -58,7 +58,7 @@
 //! too](RecordReader::read_record_stream), or [read into a buffer](RecordFile::read_record_into).
 //! Of an uncompressed one there is no copy in between.
 //!
-//! Large records are written from where they are (with `parallelism`, those of [up to 64
+//! Large records are written from where they are (with `threads`, those of [up to 64
 //! MiB](WriterOptions::max_copied) are copied for a thread). What they are compressed to is held,
 //! since the header in front of it tells its length and hash, unless a writer is told that the
 //! underlying one is [seekable](RecordWriter::seekable) and the header can be filled in later: then

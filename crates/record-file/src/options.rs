@@ -24,7 +24,7 @@ pub struct ReaderOptions {
     pub(crate) max_chunk_memory: u64,
     pub(crate) max_window_log: u32,
     pub(crate) stream_from: u64,
-    pub(crate) parallelism: u32,
+    pub(crate) threads: u32,
 }
 
 impl ReaderOptions {
@@ -35,7 +35,7 @@ impl ReaderOptions {
             max_chunk_memory: DEFAULT_MAX_CHUNK_MEMORY,
             max_window_log: DEFAULT_MAX_WINDOW_LOG,
             stream_from: DEFAULT_STREAM_FROM,
-            parallelism: 0,
+            threads: 0,
         }
     }
 
@@ -57,7 +57,7 @@ impl ReaderOptions {
     }
 
     /// From how many stored bytes on a chunk is decoded as it is read ([`DEFAULT_STREAM_FROM`]).
-    /// With [`parallelism`](Self::parallelism), a [`RecordReader`](crate::RecordReader) leaves no
+    /// With [`threads`](Self::threads), a [`RecordReader`](crate::RecordReader) leaves no
     /// chunk to threads that has more, stored or decoded.
     #[must_use]
     pub const fn stream_from(mut self, bytes: u64) -> Self {
@@ -73,8 +73,8 @@ impl ReaderOptions {
     /// [`RecordFile`](crate::RecordFile) uses them in
     /// [`read_records_into`](crate::RecordFile::read_records_into).
     #[must_use]
-    pub const fn parallelism(mut self, threads: u32) -> Self {
-        self.parallelism = threads;
+    pub const fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
         self
     }
 

@@ -133,7 +133,7 @@ impl<I: Input> RecordReader<I> {
     /// A reader at the beginning of the file. Nothing is read yet.
     pub fn new(input: I, options: ReaderOptions) -> Self {
         let mut decoders = Decoders::default();
-        if options.parallelism > 0 {
+        if options.threads > 0 {
             // Threads decode: nothing but what is stored needs memory here.
             decoders.memory.expect_alike();
         }
@@ -353,7 +353,7 @@ impl<I: Input> RecordReader<I> {
                 }
                 continue;
             }
-            let loaded = match self.options.parallelism {
+            let loaded = match self.options.threads {
                 0 => self.load(),
                 _ => self.load_ahead(),
             };

@@ -39,7 +39,7 @@ use streamed::Source;
 /// # Memory
 ///
 /// A writer holds the records of a chunk and what they are compressed to, as many times as it has
-/// [threads](WriterOptions::parallelism), and a few MiB. A record that has a chunk for itself isn't
+/// [threads](WriterOptions::threads), and a few MiB. A record that has a chunk for itself isn't
 /// copied, unless it is for a thread; but what it is compressed to is held, because the header in
 /// front of that tells its length and its hash. For files and the like, which can be gone back in
 /// to fill in a header, say [`seekable`](Self::seekable): then large records stream.
@@ -114,7 +114,7 @@ impl<W: Write> RecordWriter<W> {
 
     fn on(sink: BlockSink<W>, options: WriterOptions) -> Self {
         let format = Format::new(&options);
-        let threads = options.parallelism;
+        let threads = options.threads;
         RecordWriter {
             begin: Begin::Known(sink.pos()),
             sink,
@@ -305,7 +305,7 @@ impl<W: Write> RecordWriter<W> {
 
     /// The position that the next record gets, unless it no longer fits in the same chunk.
     ///
-    /// With [`parallelism`](WriterOptions::parallelism), this waits for all chunks to be encoded
+    /// With [`threads`](WriterOptions::threads), this waits for all chunks to be encoded
     /// and written. What goes wrong with them is the error of the next write, flush or
     /// [`finish`](Self::finish).
     pub fn position(&mut self) -> RecordPosition {
@@ -320,7 +320,7 @@ impl<W: Write> RecordWriter<W> {
     /// The position of the record written last; `None` if there is none, or nothing can be written
     /// any more.
     ///
-    /// With [`parallelism`](WriterOptions::parallelism), this waits for the chunks in front of the
+    /// With [`threads`](WriterOptions::threads), this waits for the chunks in front of the
     /// record: where it is asked for every record,
     /// [`last_position_later`](Self::last_position_later) leaves threads their work. What goes
     /// wrong with those chunks is the error of the next write, flush or

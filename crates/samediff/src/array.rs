@@ -6,8 +6,8 @@ mod strings;
 mod swapped;
 mod transposed;
 
-pub use flat::{Array, Elements};
-pub use shape::{ArrayInfo, ByteOrder, Order};
+pub use flat::{Array, ArrayElements};
+pub use shape::{ArrayByteOrder, ArrayInfo, Order};
 pub use strings::MAX_STRINGS_SIZE;
 
 pub(crate) use flat::{from_table, header};

@@ -14,7 +14,7 @@ pub(crate) use safetensors::header_len as safetensors_header;
 pub use safetensors::write_safetensors;
 pub(crate) use sdnb::MAGIC as SDNB_MAGIC;
 
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, ModelOptions, Result, TagContent};
 
 /// What a zip archive with entries begins with.
@@ -32,7 +32,7 @@ pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 /// has no place for; [`ErrorKind::Io`] if it can't be read.
 ///
 /// ```
-/// use proto_splitter_samediff::{Draft, ErrorKind, WriteOptions, import};
+/// use proto_splitter_samediff::{Draft, ErrorKind, SameDiffWriteOptions, import};
 ///
 /// // A safetensors file without tensors.
 /// let folder = tempfile::tempdir()?;
@@ -40,7 +40,7 @@ pub(crate) const ZIP_MAGIC: &[u8] = b"PK\x03\x04";
 /// std::fs::write(&path, b"\x02\0\0\0\0\0\0\0{}")?;
 /// let mut draft = Draft::new();
 /// draft.add_tag("first".parse()?, import(&path)?)?;
-/// draft.write(folder.path().join("model.zip"), &WriteOptions::new())?;
+/// draft.write(folder.path().join("model.zip"), &SameDiffWriteOptions::new())?;
 ///
 /// let error = import(folder.path().join("model.zip")).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::NotConvertible);
@@ -61,7 +61,7 @@ pub fn import_with(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Tag
     import_any(path, limits).map_err(|error| error.in_file(path.display()))
 }
 
-fn import_any(path: &Path, limits: &Limits) -> Result<TagContent> {
+fn import_any(path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
     use record_file::ReadAt;
 
     let file = Arc::new(File::open(path)?);

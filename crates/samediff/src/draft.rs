@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 pub use contents::TagContent;
-pub use write::{WriteOptions, Written};
+pub use write::{SameDiffWriteOptions, WrittenModel};
 
 use crate::layout::Role;
 use crate::zip::{Archive, EntryIndex};
@@ -26,11 +26,11 @@ use crate::{Array, Tag};
 /// by itself, and is written once however many names and tags it has.
 ///
 /// ```
-/// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, Model, TagContent, VarType, Variable, WriteOptions};
+/// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
 ///
 /// let mut graph = Graph::default();
-/// graph.variables.push(Variable::new("w", VarType::Variable, DType::UInt8, [3]));
-/// let array = Array::from_bytes(ArrayInfo::new(DType::UInt8, [3])?, vec![1, 2, 3])?;
+/// graph.variables.push(SameDiffVariable::new("w", VarType::Variable, Nd4jType::UInt8, [3]));
+/// let array = Array::from_bytes(ArrayInfo::new(Nd4jType::UInt8, [3])?, vec![1, 2, 3])?;
 /// let content = TagContent::new(graph).parameter("w", array);
 ///
 /// // The second checkpoint is like the first, so it refers to its file.
@@ -39,14 +39,14 @@ use crate::{Array, Tag};
 /// draft.add_tag("second".parse()?, content)?;
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("both.zip");
-/// let written = draft.write(&path, &WriteOptions::new())?;
+/// let written = draft.write(&path, &SameDiffWriteOptions::new())?;
 /// assert_eq!((written.arrays, written.shared), (1, 1));
 ///
 /// // Without the first, the second owns it.
 /// let mut draft = Draft::open(&Model::open(&path)?)?;
 /// draft.drop_tag("first")?;
 /// let path = folder.path().join("second.zip");
-/// draft.write(&path, &WriteOptions::new())?;
+/// draft.write(&path, &SameDiffWriteOptions::new())?;
 /// let values = Model::open(&path)?.default_tag().parameter("w")?.values()?;
 /// assert_eq!(values.read_to_vec(16)?, [1, 2, 3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -7,16 +7,16 @@ use crate::{Error, ErrorKind, Result};
 /// The type of an array's elements.
 ///
 /// ```
-/// use proto_splitter_samediff::DType;
-/// assert_eq!(DType::BFloat16.width(), Some(2));
-/// assert_eq!(DType::Utf8.width(), None);
-/// assert_eq!(DType::Float.to_string(), "FLOAT");
-/// assert_eq!("UINT8".parse::<DType>()?, DType::UInt8);
+/// use proto_splitter_samediff::Nd4jType;
+/// assert_eq!(Nd4jType::BFloat16.width(), Some(2));
+/// assert_eq!(Nd4jType::Utf8.width(), None);
+/// assert_eq!(Nd4jType::Float.to_string(), "FLOAT");
+/// assert_eq!("UINT8".parse::<Nd4jType>()?, Nd4jType::UInt8);
 /// # Ok::<(), proto_splitter_samediff::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum DType {
+pub enum Nd4jType {
     /// One byte, 0 or 1.
     Bool,
     /// IEEE 754, 2 bytes.
@@ -49,7 +49,7 @@ pub enum DType {
 
 /// What the formats know of a type.
 struct Row {
-    dtype: DType,
+    dtype: Nd4jType,
     code: i8,
     name: &'static str,
     /// Bytes of an element.
@@ -60,7 +60,7 @@ struct Row {
 
 const UNSIGNED: i64 = 1 << 23;
 
-const fn row(dtype: DType, code: i8, name: &'static str, width: u8, extras: i64) -> Row {
+const fn row(dtype: Nd4jType, code: i8, name: &'static str, width: u8, extras: i64) -> Row {
     Row {
         dtype,
         code,
@@ -70,22 +70,22 @@ const fn row(dtype: DType, code: i8, name: &'static str, width: u8, extras: i64)
     }
 }
 
-/// In the order of [`DType`].
+/// In the order of [`Nd4jType`].
 const ROWS: [Row; 14] = [
-    row(DType::Bool, 1, "BOOL", 1, 1 << 19),
-    row(DType::Half, 3, "HALF", 2, 1 << 12),
-    row(DType::BFloat16, 17, "BFLOAT16", 2, 1 << 11),
-    row(DType::Float, 5, "FLOAT", 4, 1 << 13),
-    row(DType::Double, 6, "DOUBLE", 8, 1 << 14),
-    row(DType::Int8, 7, "INT8", 1, 1 << 15),
-    row(DType::Int16, 8, "INT16", 2, 1 << 16),
-    row(DType::Int32, 9, "INT32", 4, 1 << 17),
-    row(DType::Int64, 10, "INT64", 8, 1 << 18),
-    row(DType::UInt8, 11, "UINT8", 1, 1 << 15 | UNSIGNED),
-    row(DType::UInt16, 12, "UINT16", 2, 1 << 16 | UNSIGNED),
-    row(DType::UInt32, 13, "UINT32", 4, 1 << 17 | UNSIGNED),
-    row(DType::UInt64, 14, "UINT64", 8, 1 << 18 | UNSIGNED),
-    row(DType::Utf8, 50, "UTF8", 0, 1 << 20),
+    row(Nd4jType::Bool, 1, "BOOL", 1, 1 << 19),
+    row(Nd4jType::Half, 3, "HALF", 2, 1 << 12),
+    row(Nd4jType::BFloat16, 17, "BFLOAT16", 2, 1 << 11),
+    row(Nd4jType::Float, 5, "FLOAT", 4, 1 << 13),
+    row(Nd4jType::Double, 6, "DOUBLE", 8, 1 << 14),
+    row(Nd4jType::Int8, 7, "INT8", 1, 1 << 15),
+    row(Nd4jType::Int16, 8, "INT16", 2, 1 << 16),
+    row(Nd4jType::Int32, 9, "INT32", 4, 1 << 17),
+    row(Nd4jType::Int64, 10, "INT64", 8, 1 << 18),
+    row(Nd4jType::UInt8, 11, "UINT8", 1, 1 << 15 | UNSIGNED),
+    row(Nd4jType::UInt16, 12, "UINT16", 2, 1 << 16 | UNSIGNED),
+    row(Nd4jType::UInt32, 13, "UINT32", 4, 1 << 17 | UNSIGNED),
+    row(Nd4jType::UInt64, 14, "UINT64", 8, 1 << 18 | UNSIGNED),
+    row(Nd4jType::Utf8, 50, "UTF8", 0, 1 << 20),
 ];
 
 /// The names of the codes that no array of ours has.
@@ -110,10 +110,10 @@ pub(crate) const TYPE_BITS: i64 = {
     bits
 };
 
-impl DType {
+impl Nd4jType {
     /// All of them.
-    pub const ALL: [DType; 14] = {
-        let mut all = [DType::Bool; 14];
+    pub const ALL: [Nd4jType; 14] = {
+        let mut all = [Nd4jType::Bool; 14];
         let mut index = 0;
         while index < ROWS.len() {
             all[index] = ROWS[index].dtype;
@@ -148,7 +148,7 @@ impl DType {
     /// # Errors
     ///
     /// [`ErrorKind::UnsupportedArray`] if it is a type that is not written today, or none.
-    pub fn from_code(code: i8) -> Result<DType> {
+    pub fn from_code(code: i8) -> Result<Nd4jType> {
         if let Some(row) = ROWS.iter().find(|row| row.code == code) {
             return Ok(row.dtype);
         }
@@ -161,19 +161,19 @@ impl DType {
     }
 }
 
-impl fmt::Display for DType {
+impl fmt::Display for Nd4jType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.row().name)
     }
 }
 
-impl std::str::FromStr for DType {
+impl std::str::FromStr for Nd4jType {
     type Err = Error;
 
     /// # Errors
     ///
     /// [`ErrorKind::InvalidConfig`] if there is no type of this name.
-    fn from_str(name: &str) -> Result<DType> {
+    fn from_str(name: &str) -> Result<Nd4jType> {
         let found = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
         found.map(|row| row.dtype).ok_or_else(|| {
             Error::new(
@@ -246,13 +246,13 @@ mod tests {
 
     #[test]
     fn a_type_is_found_by_its_number_and_its_name() {
-        for dtype in DType::ALL {
-            assert_eq!(DType::from_code(dtype.code()).unwrap(), dtype);
-            assert_eq!(dtype.to_string().parse::<DType>().unwrap(), dtype);
+        for dtype in Nd4jType::ALL {
+            assert_eq!(Nd4jType::from_code(dtype.code()).unwrap(), dtype);
+            assert_eq!(dtype.to_string().parse::<Nd4jType>().unwrap(), dtype);
             assert_eq!(dtype.extras() & !TYPE_BITS, 0);
         }
-        let error = DType::from_code(2).unwrap_err();
+        let error = Nd4jType::from_code(2).unwrap_err();
         assert_eq!(error.to_string(), "type FLOAT8 is not supported");
-        assert!(DType::from_code(99).is_err());
+        assert!(Nd4jType::from_code(99).is_err());
     }
 }

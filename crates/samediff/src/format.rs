@@ -12,9 +12,9 @@ use proto_splitter_core::formats::{
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::{
-    Draft, Model, TagContent, TagView, WriteOptions, bridge, import, layout, write_classic,
+    Draft, Model, SameDiffWriteOptions, TagContent, TagView, bridge, import, layout, write_classic,
     write_safetensors, zip,
 };
 use tensors::Tensors;
@@ -173,7 +173,7 @@ impl Format for SafetensorsFormat {
 fn has_tags(path: &Path) -> bool {
     let archive = File::open(path)
         .ok()
-        .and_then(|file| zip::Archive::open(Arc::new(file), &Limits::new()).ok());
+        .and_then(|file| zip::Archive::open(Arc::new(file), &SameDiffLimits::new()).ok());
     archive.is_some_and(|archive| archive.directory().find(layout::TAGS).is_some())
 }
 
@@ -192,7 +192,7 @@ fn convert(
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
     let tag = options.settings.get(TAG).map(String::as_str);
-    let writing = WriteOptions::new()
+    let writing = SameDiffWriteOptions::new()
         .force(options.force)
         .progress(options.progress.clone());
     let bytes = write(path, target, tag, output, &writing)?;
@@ -205,7 +205,7 @@ fn write(
     target: &Target,
     tag: Option<&str>,
     output: &Path,
-    options: &WriteOptions,
+    options: &SameDiffWriteOptions,
 ) -> Result<u64> {
     let any = Any::open(path)?;
     if *target == SAMEDIFF {
@@ -226,7 +226,7 @@ fn write(
         Any::Model(model) => model,
         Any::Imported(content) => {
             let between = folder.path().join("model.zip");
-            imported(content, tag)?.write(&between, &WriteOptions::new())?;
+            imported(content, tag)?.write(&between, &SameDiffWriteOptions::new())?;
             Model::open(&between)?
         }
     };

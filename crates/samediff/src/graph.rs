@@ -11,16 +11,16 @@ pub(crate) use codec::{from_bytes, optional_dtype, to_bytes};
 pub(crate) use rename::rename_variable;
 
 use crate::fb::Object;
-use crate::{DType, VarType};
+use crate::{Nd4jType, VarType};
 
 /// A variable, constant, placeholder or result of an operation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Variable {
+pub struct SameDiffVariable {
     /// Its name, which no other variable has.
     pub name: String,
     /// The type of its elements, if one is known.
-    pub dtype: Option<DType>,
+    pub dtype: Option<Nd4jType>,
     /// What it is.
     pub kind: VarType,
     /// The length of each dimension, -1 for one that may have any; nothing if no shape is known.
@@ -29,21 +29,21 @@ pub struct Variable {
     pub(crate) classic: Object,
 }
 
-impl Variable {
+impl SameDiffVariable {
     /// A variable of this name.
     ///
     /// ```
-    /// use proto_splitter_samediff::{DType, VarType, Variable};
-    /// let weights = Variable::new("w", VarType::Variable, DType::Float, [2, 3]);
+    /// use proto_splitter_samediff::{Nd4jType, VarType, SameDiffVariable};
+    /// let weights = SameDiffVariable::new("w", VarType::Variable, Nd4jType::Float, [2, 3]);
     /// assert_eq!(weights.shape.as_deref(), Some(&[2, 3][..]));
     /// ```
     pub fn new(
         name: impl Into<String>,
         kind: VarType,
-        dtype: DType,
+        dtype: Nd4jType,
         shape: impl Into<Vec<i64>>,
-    ) -> Variable {
-        Variable {
+    ) -> SameDiffVariable {
+        SameDiffVariable {
             name: name.into(),
             dtype: Some(dtype),
             kind,
@@ -79,7 +79,7 @@ pub struct Operation {
     /// Boolean arguments.
     pub b_args: Arguments<bool>,
     /// Types as arguments.
-    pub d_args: Arguments<DType>,
+    pub d_args: Arguments<Nd4jType>,
     /// What a classic file says besides.
     pub(crate) classic: Object,
 }
@@ -105,16 +105,16 @@ impl Operation {
 /// A graph.
 ///
 /// ```
-/// use proto_splitter_samediff::{DType, Graph, VarType, Variable};
+/// use proto_splitter_samediff::{Nd4jType, Graph, VarType, SameDiffVariable};
 /// let mut graph = Graph::default();
-/// graph.variables.push(Variable::new("w", VarType::Constant, DType::Float, []));
+/// graph.variables.push(SameDiffVariable::new("w", VarType::Constant, Nd4jType::Float, []));
 /// assert_eq!(graph.variable("w").unwrap().kind, VarType::Constant);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Graph {
     /// Its variables. The order is the one of `params.txt`.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<SameDiffVariable>,
     /// Its operations.
     pub operations: Vec<Operation>,
     /// The variables that training makes small.
@@ -126,7 +126,7 @@ pub struct Graph {
 impl Graph {
     /// The variable of this name. It looks through all of them.
     #[must_use]
-    pub fn variable(&self, name: &str) -> Option<&Variable> {
+    pub fn variable(&self, name: &str) -> Option<&SameDiffVariable> {
         self.variables.iter().find(|variable| variable.name == name)
     }
 

@@ -37,19 +37,19 @@ mod tag;
 mod text;
 mod zip;
 
-pub use array::{Array, ArrayInfo, ByteOrder, Elements, MAX_STRINGS_SIZE, Order};
+pub use array::{Array, ArrayByteOrder, ArrayElements, ArrayInfo, MAX_STRINGS_SIZE, Order};
 pub use bridge::{import, import_with, write_classic, write_safetensors};
-pub use draft::{Draft, TagContent, WriteOptions, Written};
-pub use dtype::{DType, VarType};
+pub use draft::{Draft, SameDiffWriteOptions, TagContent, WrittenModel};
+pub use dtype::{Nd4jType, VarType};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{IMPORTED_TAG, SafetensorsFormat, SameDiffFormat};
-pub use graph::{Arguments, Graph, Operation, Variable};
+pub use graph::{Arguments, Graph, Operation, SameDiffVariable};
 pub use layout::Role;
 pub use limits::{
     DEFAULT_MAX_ENTRIES, DEFAULT_MAX_GRAPH_SIZE, DEFAULT_MAX_INFLATED_SIZE, DEFAULT_MAX_LINE_SIZE,
-    DEFAULT_MAX_LIST_MEMORY, DEFAULT_MAX_TEXT_SIZE, Limits,
+    DEFAULT_MAX_LIST_MEMORY, DEFAULT_MAX_TEXT_SIZE, SameDiffLimits,
 };
 pub use model::{ArrayFile, Arrays, CheckOptions, Model, ModelOptions, Report, TagView};
 pub use tag::{MAX_TAG_LEN, Tag};
 pub use text::FileRef;
-pub use zip::Compression;
+pub use zip::ZipCompression;

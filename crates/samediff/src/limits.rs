@@ -1,34 +1,34 @@
 //! What a reader puts up with.
 
-/// The default of [`Limits::max_entries`]: 10 million.
+/// The default of [`SameDiffLimits::max_entries`]: 10 million.
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;
 
-/// The default of [`Limits::max_text_size`]: 128 MiB.
+/// The default of [`SameDiffLimits::max_text_size`]: 128 MiB.
 pub const DEFAULT_MAX_TEXT_SIZE: u64 = 128 << 20;
 
-/// The default of [`Limits::max_line_size`]: 1 MiB.
+/// The default of [`SameDiffLimits::max_line_size`]: 1 MiB.
 pub const DEFAULT_MAX_LINE_SIZE: u64 = 1 << 20;
 
-/// The default of [`Limits::max_list_memory`]: 512 MiB.
+/// The default of [`SameDiffLimits::max_list_memory`]: 512 MiB.
 pub const DEFAULT_MAX_LIST_MEMORY: u64 = 512 << 20;
 
-/// The default of [`Limits::max_graph_size`]: 512 MiB.
+/// The default of [`SameDiffLimits::max_graph_size`]: 512 MiB.
 pub const DEFAULT_MAX_GRAPH_SIZE: u64 = 512 << 20;
 
-/// The default of [`Limits::max_inflated_size`]: 16 GiB.
+/// The default of [`SameDiffLimits::max_inflated_size`]: 16 GiB.
 pub const DEFAULT_MAX_INFLATED_SIZE: u64 = 16 << 30;
 
 /// What a reader holds in memory and on the disk at the most, since a file is not trusted.
 ///
 /// ```
-/// use proto_splitter_samediff::{Limits, Model, ModelOptions};
+/// use proto_splitter_samediff::{SameDiffLimits, Model, ModelOptions};
 ///
-/// let limits = Limits::new().max_entries(100_000);
+/// let limits = SameDiffLimits::new().max_entries(100_000);
 /// let options = ModelOptions::new().limits(limits);
 /// assert!(Model::open_with("missing.zip", &options).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SameDiffLimits {
     max_entries: u64,
     max_text_size: u64,
     max_line_size: u64,
@@ -37,17 +37,17 @@ pub struct Limits {
     max_inflated_size: u64,
 }
 
-impl Default for Limits {
+impl Default for SameDiffLimits {
     fn default() -> Self {
-        Limits::new()
+        SameDiffLimits::new()
     }
 }
 
-impl Limits {
+impl SameDiffLimits {
     /// The defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
-        Limits {
+        SameDiffLimits {
             max_entries: DEFAULT_MAX_ENTRIES,
             max_text_size: DEFAULT_MAX_TEXT_SIZE,
             max_line_size: DEFAULT_MAX_LINE_SIZE,

@@ -16,7 +16,7 @@ pub use check::{CheckOptions, Report};
 
 use crate::fb::Unknown;
 use crate::layout::{self, Role};
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::tag::fold;
 use crate::zip::{Archive, EntryIndex};
 use crate::{Array, Error, ErrorKind, Graph, Result, Tag, graph, text};
@@ -24,7 +24,7 @@ use crate::{Array, Error, ErrorKind, Graph, Result, Tag, graph, text};
 /// How a model is opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelOptions {
-    pub(crate) limits: Limits,
+    pub(crate) limits: SameDiffLimits,
 }
 
 impl ModelOptions {
@@ -32,13 +32,13 @@ impl ModelOptions {
     #[must_use]
     pub const fn new() -> Self {
         ModelOptions {
-            limits: Limits::new(),
+            limits: SameDiffLimits::new(),
         }
     }
 
-    /// What the reader puts up with ([`Limits::new`]).
+    /// What the reader puts up with ([`SameDiffLimits::new`]).
     #[must_use]
-    pub const fn limits(mut self, limits: Limits) -> Self {
+    pub const fn limits(mut self, limits: SameDiffLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -49,17 +49,17 @@ impl ModelOptions {
 /// Opening one reads the archive's directory and `tags.txt`. All else is read when it is asked for.
 ///
 /// ```
-/// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, Model, TagContent, VarType, Variable, WriteOptions};
+/// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions};
 ///
 /// let mut graph = Graph::default();
-/// graph.variables.push(Variable::new("w", VarType::Variable, DType::UInt8, [3]));
-/// let array = Array::from_bytes(ArrayInfo::new(DType::UInt8, [3])?, vec![1, 2, 3])?;
+/// graph.variables.push(SameDiffVariable::new("w", VarType::Variable, Nd4jType::UInt8, [3]));
+/// let array = Array::from_bytes(ArrayInfo::new(Nd4jType::UInt8, [3])?, vec![1, 2, 3])?;
 /// let mut draft = Draft::new();
 /// draft.add_tag("first".parse()?, TagContent::new(graph).parameter("w", array))?;
 ///
 /// let folder = tempfile::tempdir()?;
 /// let path = folder.path().join("model.zip");
-/// draft.write(&path, &WriteOptions::new())?;
+/// draft.write(&path, &SameDiffWriteOptions::new())?;
 ///
 /// let model = Model::open(&path)?;
 /// let tag = model.default_tag();
@@ -70,7 +70,7 @@ impl ModelOptions {
 #[derive(Clone, Debug)]
 pub struct Model {
     archive: Archive,
-    pub(crate) limits: Limits,
+    pub(crate) limits: SameDiffLimits,
     path: Option<PathBuf>,
     /// At least one, oldest first.
     tags: Vec<Folder>,

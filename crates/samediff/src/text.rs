@@ -7,14 +7,14 @@
 //! ref     = [ tag "/" ] id
 //! ```
 //!
-//! UTF-8 without NUL. Written with a line feed after every line; read with CRLF, without the last
+//! UTF-8 without NUL. WrittenModel with a line feed after every line; read with CRLF, without the last
 //! line's end and with one byte order mark, too.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use crate::layout::Role;
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result, Tag};
 
 /// Where an array's file is: in the tag's own folder, or in another's.
@@ -104,7 +104,7 @@ struct Memory {
 }
 
 impl Memory {
-    fn new(limits: &Limits) -> Memory {
+    fn new(limits: &SameDiffLimits) -> Memory {
         let limit = limits.get_max_list_memory();
         Memory { left: limit, limit }
     }
@@ -126,7 +126,10 @@ impl Memory {
 }
 
 /// The lines of a text file, with their numbers.
-fn lines<'b>(bytes: &'b [u8], limits: &Limits) -> Result<impl Iterator<Item = (u64, &'b str)>> {
+fn lines<'b>(
+    bytes: &'b [u8],
+    limits: &SameDiffLimits,
+) -> Result<impl Iterator<Item = (u64, &'b str)>> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let at = u64::try_from(error.valid_up_to()).unwrap_or(u64::MAX);
         Error::new(ErrorKind::InvalidText, "the text is not utf-8").at_offset(at)
@@ -156,7 +159,7 @@ fn lines<'b>(bytes: &'b [u8], limits: &Limits) -> Result<impl Iterator<Item = (u
 }
 
 /// Reads `tags.txt`.
-pub(crate) fn parse_tags(bytes: &[u8], limits: &Limits) -> Result<Vec<Tag>> {
+pub(crate) fn parse_tags(bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Tag>> {
     let mut memory = Memory::new(limits);
     let mut tags = Vec::new();
     let mut seen = HashSet::new();
@@ -179,7 +182,7 @@ pub(crate) fn parse_tags(bytes: &[u8], limits: &Limits) -> Result<Vec<Tag>> {
 }
 
 /// Reads `params.txt` or `updater.txt`.
-pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &Limits) -> Result<Vec<Line>> {
+pub(crate) fn parse_lines(role: Role, bytes: &[u8], limits: &SameDiffLimits) -> Result<Vec<Line>> {
     let mut memory = Memory::new(limits);
     let mut parsed = Vec::new();
     let mut seen = HashSet::new();
@@ -264,7 +267,7 @@ mod tests {
     use super::*;
 
     fn params(text: &str) -> Result<Vec<Line>> {
-        parse_lines(Role::Parameter, text.as_bytes(), &Limits::new())
+        parse_lines(Role::Parameter, text.as_bytes(), &SameDiffLimits::new())
     }
 
     #[test]
@@ -288,10 +291,11 @@ mod tests {
         let text = "scope/w:0 7\nbeta 0/8\n";
         assert_eq!(print_lines(&params(text).unwrap()).unwrap(), text);
         let text = "scope/w:0 7 8\nb first/8 first/9 3\n";
-        let lines = parse_lines(Role::UpdaterState, text.as_bytes(), &Limits::new()).unwrap();
+        let lines =
+            parse_lines(Role::UpdaterState, text.as_bytes(), &SameDiffLimits::new()).unwrap();
         assert_eq!(print_lines(&lines).unwrap(), text);
         assert_eq!(
-            print_tags(&parse_tags(b"A\nb", &Limits::new()).unwrap()),
+            print_tags(&parse_tags(b"A\nb", &SameDiffLimits::new()).unwrap()),
             "A\nb\n"
         );
     }
@@ -324,9 +328,9 @@ mod tests {
             params("a 0\nb \u{2028}").unwrap_err().kind(),
             InvalidReference
         );
-        let error = parse_lines(Role::Parameter, b"a 0\n\xff", &Limits::new()).unwrap_err();
+        let error = parse_lines(Role::Parameter, b"a 0\n\xff", &SameDiffLimits::new()).unwrap_err();
         assert_eq!((error.kind(), error.offset()), (InvalidText, Some(4)));
-        let tags = |text: &[u8]| parse_tags(text, &Limits::new()).unwrap_err().kind();
+        let tags = |text: &[u8]| parse_tags(text, &SameDiffLimits::new()).unwrap_err().kind();
         assert_eq!(tags(b"a\nA"), DuplicateTag);
         assert_eq!(tags(b"\n"), InvalidText);
     }
@@ -334,7 +338,7 @@ mod tests {
     #[test]
     fn lines_are_bounded_in_their_length_and_in_what_they_take_in_memory() {
         let kind_and_line = |error: Error| (error.kind(), error.line());
-        let short = Limits::new().max_line_size(8);
+        let short = SameDiffLimits::new().max_line_size(8);
         for (text, line) in [("a 0\nbeta 0/88", 2), ("abcdefghi", 1)] {
             let error = parse_lines(Role::Parameter, text.as_bytes(), &short).unwrap_err();
             assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(line)));
@@ -342,12 +346,14 @@ mod tests {
             assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(line)));
         }
         let states = format!("w{}\nv 0", " 0".repeat(10_000));
-        let parse = |limits: &Limits| parse_lines(Role::UpdaterState, states.as_bytes(), limits);
-        assert_eq!(parse(&Limits::new()).unwrap()[0].refs.len(), 10_000);
-        let little = Limits::new().max_list_memory(10_000 * KEPT);
+        let parse =
+            |limits: &SameDiffLimits| parse_lines(Role::UpdaterState, states.as_bytes(), limits);
+        assert_eq!(parse(&SameDiffLimits::new()).unwrap()[0].refs.len(), 10_000);
+        let little = SameDiffLimits::new().max_list_memory(10_000 * KEPT);
         let error = parse(&little).unwrap_err();
         assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(1)));
-        let error = parse_tags(b"a\nb", &Limits::new().max_list_memory(5 * KEPT)).unwrap_err();
+        let error =
+            parse_tags(b"a\nb", &SameDiffLimits::new().max_list_memory(5 * KEPT)).unwrap_err();
         assert_eq!(kind_and_line(error), (ErrorKind::LimitExceeded, Some(2)));
     }
 }

@@ -10,5 +10,5 @@ mod writer;
 pub(crate) use directory::EntryIndex;
 pub(crate) use entry::Archive;
 pub(crate) use section::Section;
-pub use writer::Compression;
+pub use writer::ZipCompression;
 pub(crate) use writer::{ArchiveWriter, Seen};

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto_splitter_core::Result;
-use proto_splitter_core::progress::Progress as ReadProgress;
+use proto_splitter_core::progress::Progress;
 use proto_splitter_core::split::Source;
 use record_file::ReadAt;
 
@@ -22,7 +22,7 @@ pub use in_place::{FolderLock, remove_model};
 pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
 use model::Model;
 pub use model::ModelForm;
-pub use options::{MAX_PLAIN_SIZE, Progress, SaveOptions, TargetForm};
+pub use options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};
 pub use outcome::FingerprintOutcome;
 pub use rebuild::{Rebuilt, rebuild, rebuild_except};
 pub use save::Saved;
@@ -131,7 +131,7 @@ impl SavedModelDir {
     /// [`FingerprintError::Refused`] if TensorFlow's own code fails on this model;
     /// [`FingerprintError::Unreadable`].
     pub fn fingerprint(&self) -> Result<FingerprintDef, FingerprintError> {
-        self.fingerprint_with(&ReadProgress::default())
+        self.fingerprint_with(&Progress::default())
     }
 
     /// As [`fingerprint`](Self::fingerprint), with someone who is told how far the hashing is, and
@@ -143,7 +143,7 @@ impl SavedModelDir {
     /// stopped.
     pub fn fingerprint_with(
         &self,
-        progress: &ReadProgress,
+        progress: &Progress,
     ) -> Result<FingerprintDef, FingerprintError> {
         let mut computed = self.model.hashes(progress)?.in_folder(&self.path);
         if let Ok(Some(stored)) = self.stored_fingerprint() {

@@ -9,9 +9,9 @@ use proto_splitter_core::{Error, ErrorKind, Result};
 use proto_splitter_graph_def::proto::DataType;
 use record_file::ReadAt;
 
-pub use crate::data::TensorReader;
+pub use crate::data::BundleReader;
 use crate::dtype::{dtype_name, element_size, elements};
-use crate::entry::{Index, Location, Span, Tensor};
+use crate::entry::{Index, TensorLocation, Span, Tensor};
 use crate::files::{data_path, index_path, prefix_of};
 use crate::strings::read_strings;
 
@@ -94,14 +94,14 @@ impl Bundle {
     ///
     /// [`ErrorKind::Io`] if a data file can't be opened; [`ErrorKind::InvalidMessage`] if it ends
     /// before the tensor does, or the tensor is sliced and has elements of no fixed size.
-    pub fn reader(&self, tensor: &Tensor) -> Result<TensorReader> {
+    pub fn reader(&self, tensor: &Tensor) -> Result<BundleReader> {
         let open = |span: &Span| {
             self.checked(span)
                 .map_err(|error| error.at_path(tensor.name()))
         };
         match tensor.location() {
-            Location::Whole(span) => Ok(TensorReader::whole(open(span)?, span.offset, span.size)),
-            Location::Slices(slices) => {
+            TensorLocation::Whole(span) => Ok(BundleReader::whole(open(span)?, span.offset, span.size)),
+            TensorLocation::Slices(slices) => {
                 let Some(width) = element_size(tensor.dtype()) else {
                     let name = dtype_name(tensor.dtype());
                     let message = format!("a sliced tensor of type {name}");
@@ -113,7 +113,7 @@ impl Bundle {
                     .map(|slice| Ok((slice.clone(), open(&slice.span)?)))
                     .collect::<Result<_>>()?;
                 let shape = tensor.shape().to_vec();
-                Ok(TensorReader::sliced(shape, width, tensor.size(), slices))
+                Ok(BundleReader::sliced(shape, width, tensor.size(), slices))
             }
         }
     }
@@ -149,7 +149,7 @@ impl Bundle {
     /// [`ErrorKind::ChecksumMismatch`] if they are damaged.
     pub fn read_strings(&self, tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
         let count = elements(tensor.shape());
-        let (DataType::DtString, Some(count), Location::Whole(span)) =
+        let (DataType::DtString, Some(count), TensorLocation::Whole(span)) =
             (tensor.dtype(), count, tensor.location())
         else {
             let message = format!(

@@ -10,7 +10,7 @@ use crate::entry::Slice;
 
 /// The bytes of one tensor in the order of its elements, read by position.
 #[derive(Clone, Debug)]
-pub struct TensorReader {
+pub struct BundleReader {
     size: u64,
     data: Data,
 }
@@ -30,10 +30,10 @@ struct Sliced {
     slices: Vec<(Slice, Arc<File>)>,
 }
 
-impl TensorReader {
+impl BundleReader {
     pub(crate) fn whole(file: Arc<File>, offset: u64, size: u64) -> Self {
         let data = Data::Whole { file, offset };
-        TensorReader { size, data }
+        BundleReader { size, data }
     }
 
     pub(crate) fn sliced(
@@ -47,7 +47,7 @@ impl TensorReader {
             width,
             slices,
         }));
-        TensorReader { size, data }
+        BundleReader { size, data }
     }
 
     /// Bytes of the tensor.
@@ -61,7 +61,7 @@ impl TensorReader {
     }
 }
 
-impl ReadAt for TensorReader {
+impl ReadAt for BundleReader {
     fn read_at(&self, at: u64, buf: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.size.saturating_sub(at)).unwrap_or(usize::MAX);
         let len = buf.len().min(left);

@@ -26,12 +26,12 @@ pub struct Tensor {
     dtype: DataType,
     shape: Vec<u64>,
     size: u64,
-    location: Location,
+    location: TensorLocation,
 }
 
 /// Where the bytes of a tensor are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Location {
+pub enum TensorLocation {
     /// In one place.
     Whole(Span),
     /// In several: each slice of the tensor is stored by itself.
@@ -84,15 +84,15 @@ impl Tensor {
     }
 
     /// Where its bytes are.
-    pub fn location(&self) -> &Location {
+    pub fn location(&self) -> &TensorLocation {
         &self.location
     }
 
     /// All places that its bytes are in.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         let (whole, slices) = match &self.location {
-            Location::Whole(span) => (Some(span), &[][..]),
-            Location::Slices(slices) => (None, slices.as_slice()),
+            TensorLocation::Whole(span) => (Some(span), &[][..]),
+            TensorLocation::Slices(slices) => (None, slices.as_slice()),
         };
         whole
             .into_iter()
@@ -253,7 +253,7 @@ impl Entry {
                 dtype,
                 shape,
                 size: span.size,
-                location: Location::Whole(span),
+                location: TensorLocation::Whole(span),
             });
         }
         let resolve = |proto| -> Result<Slice> {
@@ -286,7 +286,7 @@ impl Entry {
             dtype,
             shape,
             size,
-            location: Location::Slices(slices),
+            location: TensorLocation::Slices(slices),
         })
     }
 }

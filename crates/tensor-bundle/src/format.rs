@@ -13,7 +13,7 @@ use proto_splitter_graph_def::TENSOR;
 use proto_splitter_graph_def::proto::DataType;
 
 use crate::bundle::Bundle;
-use crate::entry::{Location, Tensor};
+use crate::entry::{TensorLocation, Tensor};
 use crate::files::{data_path, index_path, prefix_of};
 use crate::options::BundleOptions;
 
@@ -110,11 +110,11 @@ impl Archive for Bundle {
 fn info(bundle: &Bundle, tensor: &Tensor) -> TensorInfo {
     let shape = tensor.shape().to_vec();
     let place = match tensor.location() {
-        Location::Whole(span) => {
+        TensorLocation::Whole(span) => {
             let path = data_path(bundle.prefix(), span.shard, bundle.num_shards());
             Place::file(path, span.offset)
         }
-        Location::Slices(slices) => Place::entry(format!("{} slices", slices.len()), 0),
+        TensorLocation::Slices(slices) => Place::entry(format!("{} slices", slices.len()), 0),
     };
     TensorInfo::new(tensor.name(), dtype(tensor.dtype()), shape)
         .sized(tensor.size())

@@ -36,8 +36,8 @@ impl BundleOptions {
 
     /// How many threads read and write (one a core). Each holds a MiB.
     #[must_use]
-    pub const fn threads(mut self, threads: NonZeroUsize) -> Self {
-        self.threads = Some(threads);
+    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
+        self.threads = threads.into();
         self
     }
 

@@ -1,14 +1,14 @@
 //! Strings and variants, as a bundle stores them: lengths, checksums, then the bytes.
 
 use crate::checksum::unmask_crc;
-use crate::data::TensorReader;
+use crate::data::BundleReader;
 use proto_splitter_core::wire::decode_varint;
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
 /// Reads what is behind a position, piece by piece.
 struct Cursor<'a> {
-    reader: &'a TensorReader,
+    reader: &'a BundleReader,
     position: u64,
     window: Vec<u8>,
     /// Where the window begins.
@@ -19,7 +19,7 @@ struct Cursor<'a> {
 const WINDOW: usize = 64 << 10;
 
 impl<'a> Cursor<'a> {
-    fn new(reader: &'a TensorReader) -> Self {
+    fn new(reader: &'a BundleReader) -> Self {
         Cursor {
             reader,
             position: 0,
@@ -101,7 +101,7 @@ fn check_inner(cursor: &Cursor<'_>, stored: u32, computed: u32, what: &str) -> R
     Err(Error::new(ErrorKind::ChecksumMismatch, message).at_offset(cursor.position - 4))
 }
 
-fn check_count(reader: &TensorReader, count: u64) -> Result<()> {
+fn check_count(reader: &BundleReader, count: u64) -> Result<()> {
     if count <= reader.len() {
         return Ok(());
     }
@@ -112,7 +112,7 @@ fn check_count(reader: &TensorReader, count: u64) -> Result<()> {
 /// Gives the bytes of `count` strings to `each`, with the string's number; gives their checksum. It
 /// is over the lengths as numbers of 4 or 8 bytes, their checksum, and the strings.
 pub(crate) fn read_strings(
-    reader: &TensorReader,
+    reader: &BundleReader,
     count: u64,
     each: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<u32> {
@@ -155,7 +155,7 @@ pub(crate) fn read_strings(
 /// Gives the bytes of `count` variants to `each`; gives their checksum. Each has its length in
 /// front, and behind it the checksum of all before it, in which the lengths are numbers of 8 bytes.
 pub(crate) fn read_variants(
-    reader: &TensorReader,
+    reader: &BundleReader,
     count: u64,
     each: &mut dyn FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<u32> {

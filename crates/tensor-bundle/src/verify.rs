@@ -6,9 +6,9 @@ use proto_splitter_graph_def::proto::DataType;
 use record_file::ReadAt;
 
 use crate::bundle::{Bundle, check_crc};
-use crate::data::TensorReader;
+use crate::data::BundleReader;
 use crate::dtype::elements;
-use crate::entry::{Location, Tensor};
+use crate::entry::{TensorLocation, Tensor};
 use crate::options::BundleOptions;
 use crate::strings::{read_strings, read_variants};
 use crate::work;
@@ -48,7 +48,7 @@ impl Bundle {
                 Some((span, start, len)) => {
                     let span = job.tensor.spans().nth(span);
                     let span = span.ok_or_else(|| missing_span(job.tensor))?;
-                    let reader = TensorReader::whole(self.checked(span)?, span.offset, span.size);
+                    let reader = BundleReader::whole(self.checked(span)?, span.offset, span.size);
                     crc_of(&reader, start, len, buffer, &meter)
                 }
                 None => self.other_crc(job.tensor, &meter),
@@ -98,7 +98,7 @@ fn missing_span(tensor: &Tensor) -> Error {
 
 fn jobs(tensor: &Tensor) -> Vec<Job<'_>> {
     let is_other = crate::dtype::element_size(tensor.dtype()).is_none();
-    if is_other && matches!(tensor.location(), Location::Whole(_)) {
+    if is_other && matches!(tensor.location(), TensorLocation::Whole(_)) {
         return vec![Job {
             tensor,
             piece: None,

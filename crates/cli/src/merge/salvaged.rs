@@ -105,8 +105,8 @@ pub(super) fn run(
             let saving = SaveOptions::new()
                 .force(args.force)
                 .keep_fingerprint(args.keep_fingerprint)
-                .progress(output.line().copies())
-                .cancelled_by(output.interrupt().heed());
+                .on_copy(output.line().copies())
+                .progress(output.interruptible());
             let fill = |prefix: &Path| merge(&with_extension(prefix, PLAIN), false);
             let rebuilt = rebuild(folder, args.output(), &saving, fill)?;
             note_refusal(&rebuilt.fingerprint, output);

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, DType, Draft, Graph, TagContent, VarType, Variable, WriteOptions,
+    Array, ArrayInfo, Draft, Graph, Nd4jType, SameDiffVariable, SameDiffWriteOptions, TagContent,
+    VarType,
 };
 use protosplit_cli::Exit;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn floats(values: [f32; 6]) -> Vec<u8> {
     values.into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
-fn array(dtype: DType, shape: &[u64], bytes: &[u8]) -> Array {
+fn array(dtype: Nd4jType, shape: &[u64], bytes: &[u8]) -> Array {
     let info = ArrayInfo::new(dtype, shape).unwrap();
     Array::from_bytes(info, bytes.to_vec()).unwrap()
 }
@@ -36,14 +37,18 @@ fn array(dtype: DType, shape: &[u64], bytes: &[u8]) -> Array {
 fn content(first: f32) -> TagContent {
     let mut graph = Graph::default();
     graph.variables = vec![
-        Variable::new("layer/w", VarType::Variable, DType::Float, [2, 3]),
-        Variable::new("b", VarType::Constant, DType::Int16, [3]),
+        SameDiffVariable::new("layer/w", VarType::Variable, Nd4jType::Float, [2, 3]),
+        SameDiffVariable::new("b", VarType::Constant, Nd4jType::Int16, [3]),
     ];
-    let w = array(DType::Float, &[2, 3], &floats(W.map(|value| value + first)));
-    let state = array(DType::Float, &[2, 3], &floats([0.25; 6]));
+    let w = array(
+        Nd4jType::Float,
+        &[2, 3],
+        &floats(W.map(|value| value + first)),
+    );
+    let state = array(Nd4jType::Float, &[2, 3], &floats([0.25; 6]));
     TagContent::new(graph)
         .parameter("layer/w", w)
-        .parameter("b", array(DType::Int16, &[3], &B))
+        .parameter("b", array(Nd4jType::Int16, &[3], &B))
         .updater_states("layer/w", [state])
 }
 
@@ -54,7 +59,7 @@ fn model(dir: &Dir) -> PathBuf {
         draft.add_tag(tag.parse().unwrap(), content(first)).unwrap();
     }
     let path = dir.path("model.zip");
-    draft.write(&path, &WriteOptions::new()).unwrap();
+    draft.write(&path, &SameDiffWriteOptions::new()).unwrap();
     path
 }
 

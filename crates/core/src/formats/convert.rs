@@ -39,7 +39,7 @@ impl ConvertOptions {
 
     /// Whether what is in the way is replaced (no).
     #[must_use]
-    pub fn force(mut self, force: bool) -> Self {
+    pub const fn force(mut self, force: bool) -> Self {
         self.force = force;
         self
     }

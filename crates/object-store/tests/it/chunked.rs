@@ -14,7 +14,7 @@ use proto_splitter_object_store::object_store::memory::InMemory;
 use proto_splitter_object_store::object_store::path::Path;
 use proto_splitter_object_store::object_store::{ObjectStore, ObjectStoreExt};
 use proto_splitter_object_store::{
-    Location, ObjectReader, ObjectWriter, ReadOptions, WriteOptions, open_chunked,
+    ObjectLocation, ObjectReadOptions, ObjectReader, ObjectWriteOptions, ObjectWriter, open_chunked,
 };
 
 use crate::server::{Fault, Server, rounds};
@@ -57,8 +57,8 @@ fn chunked() -> Vec<u8> {
 }
 
 fn reader(server: &Server, name: &str) -> ObjectReader {
-    let location = Location::parse(&server.url(name)).unwrap();
-    ObjectReader::open(&location, &ReadOptions::new()).unwrap()
+    let location = ObjectLocation::parse(&server.url(name)).unwrap();
+    ObjectReader::open(&location, &ObjectReadOptions::new()).unwrap()
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn opening_takes_one_round_and_a_value_one_more() {
     let file = open_chunked(
         reader(&server, "m.cpb"),
         &Limits::new(),
-        &ReadOptions::new(),
+        &ObjectReadOptions::new(),
     )
     .unwrap();
     let log = server.take_log();
@@ -101,7 +101,7 @@ fn every_verb_gives_what_it_gives_of_a_file_and_reads_no_byte_twice() {
         let times = fetched as f64 / size as f64;
         assert!(times <= most, "{what}: {fetched} of {size} bytes");
     };
-    let open = |reader| open_chunked(reader, &Limits::new(), &ReadOptions::new()).unwrap();
+    let open = |reader| open_chunked(reader, &Limits::new(), &ObjectReadOptions::new()).unwrap();
     check("merge", 1.05, &|reader| {
         let mut merged = Vec::new();
         open(reader())
@@ -128,7 +128,7 @@ fn a_merge_of_a_store_that_fails_now_and_then_is_right() {
     let file = open_chunked(
         reader(&server, "m.cpb"),
         &Limits::new(),
-        &ReadOptions::new(),
+        &ObjectReadOptions::new(),
     )
     .unwrap();
     server.fail(&[
@@ -148,7 +148,7 @@ fn a_file_that_is_replaced_during_a_merge_is_an_error() {
     let file = open_chunked(
         reader(&server, "m.cpb"),
         &Limits::new(),
-        &ReadOptions::new(),
+        &ObjectReadOptions::new(),
     )
     .unwrap();
     server.put("m.cpb", chunked());
@@ -186,7 +186,7 @@ fn a_message_in_several_objects_is_opened_by_all_at_once() {
     let file = open_chunked(
         reader(&server, "m.cpb"),
         &Limits::new(),
-        &ReadOptions::new(),
+        &ObjectReadOptions::new(),
     )
     .unwrap();
     let log = server.take_log();
@@ -198,8 +198,8 @@ fn a_message_in_several_objects_is_opened_by_all_at_once() {
 #[test]
 fn a_split_goes_straight_to_a_store() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let location = Location::of_store(Arc::clone(&store), Path::from("m.cpb"));
-    let mut writer = ObjectWriter::create(&location, &WriteOptions::new()).unwrap();
+    let location = ObjectLocation::of_store(Arc::clone(&store), Path::from("m.cpb"));
+    let mut writer = ObjectWriter::create(&location, &ObjectWriteOptions::new()).unwrap();
     let source = Source::from(&message());
     SizeSplitter
         .write_to_with(source, &mut writer, &options())

@@ -4,7 +4,7 @@ use std::fs;
 
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::progress::{CancelToken, Progress};
-use proto_splitter_object_store::{Folder, Location, WriteOptions};
+use proto_splitter_object_store::{Folder, ObjectLocation, ObjectWriteOptions};
 
 fn files(folder: &std::path::Path) {
     for (name, size) in [
@@ -22,9 +22,9 @@ fn files(folder: &std::path::Path) {
 fn a_folder_is_the_same_after_it_went_to_a_store_and_back() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     files(here.path());
-    let folder = Folder::new(&Location::parse("memory:///folders/same").unwrap());
+    let folder = Folder::new(&ObjectLocation::parse("memory:///folders/same").unwrap());
     let is_last = |name: &str| name == "saved_model.pb";
-    let (options, progress) = (WriteOptions::new(), Progress::none());
+    let (options, progress) = (ObjectWriteOptions::new(), Progress::none());
     let up = folder
         .upload(here.path(), is_last, &options, &progress)
         .unwrap();
@@ -48,13 +48,13 @@ fn a_folder_is_the_same_after_it_went_to_a_store_and_back() {
 fn a_copy_that_is_cancelled_says_so_and_leaves_the_last_file_out() {
     let here = tempfile::tempdir().unwrap();
     files(here.path());
-    let folder = Folder::new(&Location::parse("memory:///folders/cancelled").unwrap());
+    let folder = Folder::new(&ObjectLocation::parse("memory:///folders/cancelled").unwrap());
     let token = CancelToken::new();
     token.cancel();
     let progress = Progress::none().cancelled_by(&token);
     let is_last = |name: &str| name == "saved_model.pb";
     let error = folder
-        .upload(here.path(), is_last, &WriteOptions::new(), &progress)
+        .upload(here.path(), is_last, &ObjectWriteOptions::new(), &progress)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert!(

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use proto_splitter_object_store::{Location, ObjectReader, ReadOptions};
+use proto_splitter_object_store::{ObjectLocation, ObjectReadOptions, ObjectReader};
 use record_file::ReadAt;
 
 use crate::server::{Fault, Server, rounds};
@@ -14,8 +14,8 @@ fn some(size: usize) -> Vec<u8> {
         .collect()
 }
 
-fn open(server: &Server, name: &str, options: &ReadOptions) -> std::io::Result<ObjectReader> {
-    ObjectReader::open(&Location::parse(&server.url(name)).unwrap(), options)
+fn open(server: &Server, name: &str, options: &ObjectReadOptions) -> std::io::Result<ObjectReader> {
+    ObjectReader::open(&ObjectLocation::parse(&server.url(name)).unwrap(), options)
 }
 
 /// The bytes of a range, as a reader gives them.
@@ -31,7 +31,7 @@ fn an_object_is_opened_in_one_round_and_its_ends_are_at_hand() {
         let bytes = some(size);
         server.put("object", bytes.clone());
         server.set_latency(Duration::from_millis(30));
-        let reader = open(&server, "object", &ReadOptions::new()).unwrap();
+        let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
         assert_eq!(reader.size().unwrap(), size as u64);
         let log = server.take_log();
         assert_eq!((log.len(), rounds(&log)), (2, 1), "{log:?}");
@@ -52,7 +52,7 @@ fn what_was_told_is_fetched_at_once_and_only_once() {
     let bytes = some(8 << 20);
     server.put("object", bytes.clone());
     server.set_latency(Duration::from_millis(30));
-    let options = ReadOptions::new().request_size(1 << 20);
+    let options = ObjectReadOptions::new().request_size(1 << 20);
     let reader = open(&server, "object", &options).unwrap();
     server.take_log();
     let wanted = 1 << 20..6 << 20;
@@ -76,7 +76,12 @@ fn what_nobody_told_of_is_read_all_the_same() {
     let server = Server::start();
     let bytes = some(3_000_000);
     server.put("object", bytes.clone());
-    let reader = open(&server, "object", &ReadOptions::new().cache_size(400_000)).unwrap();
+    let reader = open(
+        &server,
+        "object",
+        &ObjectReadOptions::new().cache_size(400_000),
+    )
+    .unwrap();
     for (at, len) in [
         (100_000, 10),
         (1_000_000, 300_000),
@@ -98,7 +103,7 @@ fn reading_in_sequence_takes_larger_and_larger_requests() {
     let server = Server::start();
     let bytes = some(20 << 20);
     server.put("object", bytes.clone());
-    let reader = open(&server, "object", &ReadOptions::new()).unwrap();
+    let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
     server.take_log();
     let mut got = Vec::new();
     let mut piece = [0; 10_000];
@@ -122,7 +127,7 @@ fn answers_that_fail_are_cut_or_late_are_asked_for_again() {
         &[Fault::Slow(Duration::from_millis(200))],
     ] {
         server.fail(faults);
-        let reader = open(&server, "object", &ReadOptions::new()).unwrap();
+        let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
         server.fail(faults);
         assert!(read(&reader, 100_000, 2 << 20).unwrap() == bytes[100_000..][..2 << 20]);
     }
@@ -134,7 +139,7 @@ fn an_object_that_is_replaced_meanwhile_is_an_error() {
     let bytes = some(3 << 20);
     for other in [some(3 << 20), some(2 << 20)] {
         server.put("object", bytes.clone());
-        let reader = open(&server, "object", &ReadOptions::new()).unwrap();
+        let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
         server.put("object", other);
         for _ in 0..2 {
             let error = read(&reader, 1 << 20, 10).unwrap_err();
@@ -156,7 +161,7 @@ fn a_server_that_does_not_count_from_the_end_is_asked_from_the_front() {
     for size in [1000, 2_000_000] {
         let bytes = some(size);
         server.put("object", bytes.clone());
-        let reader = open(&server, "object", &ReadOptions::new()).unwrap();
+        let reader = open(&server, "object", &ObjectReadOptions::new()).unwrap();
         assert_eq!(reader.size().unwrap(), size as u64);
         assert!(read(&reader, 0, size).unwrap() == bytes);
     }
@@ -166,10 +171,10 @@ fn a_server_that_does_not_count_from_the_end_is_asked_from_the_front() {
 fn nothing_and_an_object_of_no_bytes_are_told_apart() {
     let server = Server::start();
     server.put("empty", Vec::new());
-    let reader = open(&server, "empty", &ReadOptions::new()).unwrap();
+    let reader = open(&server, "empty", &ObjectReadOptions::new()).unwrap();
     assert_eq!(reader.size().unwrap(), 0);
     assert_eq!(reader.read_at(0, &mut [0; 9]).unwrap(), 0);
-    let error = open(&server, "nothing", &ReadOptions::new()).unwrap_err();
+    let error = open(&server, "nothing", &ObjectReadOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     let expected = format!("{}: no such object", server.url("nothing"));
     assert_eq!(error.to_string(), expected);
@@ -180,7 +185,9 @@ fn many_threads_read_one_object() {
     let server = Server::start();
     let bytes = some(4 << 20);
     server.put("object", bytes.clone());
-    let options = ReadOptions::new().request_size(100_000).cache_size(300_000);
+    let options = ObjectReadOptions::new()
+        .request_size(100_000)
+        .cache_size(300_000);
     let reader = open(&server, "object", &options).unwrap();
     let all = 0..bytes.len() as u64;
     reader.prefetch(std::slice::from_ref(&all));

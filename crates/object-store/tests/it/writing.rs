@@ -7,13 +7,13 @@ use futures::executor::block_on;
 use proto_splitter_object_store::object_store::memory::InMemory;
 use proto_splitter_object_store::object_store::path::Path;
 use proto_splitter_object_store::object_store::{ObjectStore, ObjectStoreExt};
-use proto_splitter_object_store::{Location, ObjectWriter, WriteOptions};
+use proto_splitter_object_store::{ObjectLocation, ObjectWriteOptions, ObjectWriter};
 
 const PART: usize = 5 << 20;
 
-fn memory() -> (Arc<InMemory>, Location) {
+fn memory() -> (Arc<InMemory>, ObjectLocation) {
     let store = Arc::new(InMemory::new());
-    let location = Location::of_store(store.clone(), Path::from("folder/object"));
+    let location = ObjectLocation::of_store(store.clone(), Path::from("folder/object"));
     (store, location)
 }
 
@@ -23,8 +23,8 @@ fn content(store: &InMemory) -> Option<Vec<u8>> {
     Some(block_on(got.bytes()).unwrap().to_vec())
 }
 
-fn options() -> WriteOptions {
-    WriteOptions::new().part_size(PART as u64).at_once(2)
+fn options() -> ObjectWriteOptions {
+    ObjectWriteOptions::new().part_size(PART as u64).at_once(2)
 }
 
 fn some(size: usize) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn what_is_written_is_there_once_it_is_finished() {
 fn what_is_there_stays_unless_it_is_to_be_replaced() {
     for size in [10, 2 * PART] {
         let (store, location) = memory();
-        let written = |options: &WriteOptions| -> std::io::Result<u64> {
+        let written = |options: &ObjectWriteOptions| -> std::io::Result<u64> {
             let mut writer = ObjectWriter::create(&location, options)?;
             writer.write_all(&some(size))?;
             writer.finish()
@@ -60,7 +60,7 @@ fn what_is_there_stays_unless_it_is_to_be_replaced() {
         written(&options()).unwrap();
         let error = written(&options()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
-        written(&options().overwrite(true)).unwrap();
+        written(&options().force(true)).unwrap();
         assert_eq!(content(&store).unwrap().len(), size);
     }
 }
@@ -96,7 +96,7 @@ fn what_is_dropped_or_aborted_leaves_nothing() {
 
 #[test]
 fn a_web_server_is_only_read_from() {
-    let location = Location::parse("http://localhost:9/object").unwrap();
+    let location = ObjectLocation::parse("http://localhost:9/object").unwrap();
     assert!(location.is_read_only());
     let error = ObjectWriter::create(&location, &options()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -105,7 +105,7 @@ fn a_web_server_is_only_read_from() {
 #[test]
 fn names_of_objects_are_kept_as_they_are() {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
-    let location = Location::of_store(store, Path::from("a b/model.v1.cpb"));
+    let location = ObjectLocation::of_store(store, Path::from("a b/model.v1.cpb"));
     let mut writer = ObjectWriter::create(&location, &options()).unwrap();
     writer.write_all(b"x").unwrap();
     writer.finish().unwrap();

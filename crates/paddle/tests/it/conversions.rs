@@ -16,8 +16,8 @@ use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::proto::model::{Model, Parameter, ParameterFile, Tensor};
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    Arrangement, MODEL, ModelSplitter, NAMES, OpenOptions, PROGRAM_DESC, PaddleModel,
-    ParameterWriter, ProgramDescSplitter, ProgramKind, WriteOptions, convert, write_model,
+    Arrangement, MODEL, ModelSplitter, NAMES, PaddleOpenOptions, PROGRAM_DESC, PaddleModel,
+    PaddleWriteOptions, ParameterWriter, ProgramDescSplitter, ProgramKind, convert, write_model,
 };
 
 use crate::support::{files, fixtures};
@@ -39,7 +39,7 @@ fn models(folder: &Path) -> Vec<PaddleModel> {
     let open = |name: &&str| PaddleModel::open(fixtures().join(name)).unwrap();
     let mut models: Vec<_> = of.iter().map(open).collect();
     let all = fixtures().join("combined_all_dtypes");
-    let options = OpenOptions::new()
+    let options = PaddleOpenOptions::new()
         .program(all.join("program.pdmodel"))
         .parameters(all.join("params"));
     models.push(PaddleModel::open_with(&all, &options).unwrap());
@@ -124,7 +124,7 @@ fn a_model_goes_to_one_file_and_back_byte_for_byte() {
                 .unwrap();
             assert!(path.byte_exact);
             let back = folder.path().join(format!("back{size}"));
-            write_model(&path.path, &back, &WriteOptions::new()).unwrap();
+            write_model(&path.path, &back, &PaddleWriteOptions::new()).unwrap();
             assert_eq!(
                 written(&back),
                 contents(model),
@@ -159,7 +159,11 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
     let is_dense = parameters.all(|(_, parameter)| parameter.stream().kind() == StreamKind::Dense);
     let folder = tempfile::tempdir().unwrap();
     let [there, back] = ["there", "back"].map(|name| folder.path().join(name));
-    let converted = convert(model, &there, &WriteOptions::new().arrangement(arrangement));
+    let converted = convert(
+        model,
+        &there,
+        &PaddleWriteOptions::new().arrangement(arrangement),
+    );
     let is_pir = model.program_kind() == Some(ProgramKind::Pir);
     if is_pir && separate || !is_dense && layout == Layout::ModelFormat {
         let error = converted.unwrap_err();
@@ -178,7 +182,12 @@ fn there_and_back(model: &PaddleModel, arrangement: Arrangement) {
         true => Arrangement::Separate(Layout::Paddle),
         false => Arrangement::Combined(Layout::Paddle),
     };
-    convert(&again, &back, &WriteOptions::new().arrangement(original)).unwrap();
+    convert(
+        &again,
+        &back,
+        &PaddleWriteOptions::new().arrangement(original),
+    )
+    .unwrap();
     // Only beside a file of all parameters is there one that goes with it.
     let bytes = |files: Vec<(String, Vec<u8>)>| -> Vec<Vec<u8>> {
         let files = files
@@ -226,11 +235,11 @@ fn parameters_without_a_program_go_to_one_file_and_through_every_layout_and_back
             .write_with(model.source().unwrap(), folder.path().join("m"), &options)
             .unwrap();
         let back = folder.path().join("back");
-        write_model(&one.path, back, &WriteOptions::new()).unwrap();
+        write_model(&one.path, back, &PaddleWriteOptions::new()).unwrap();
         assert_eq!(written("back"), original, "{}", path.display());
         for layout in Layout::ALL {
             let to = |layout, name: &str, model: &PaddleModel| {
-                let options = WriteOptions::new().arrangement(Arrangement::Combined(layout));
+                let options = PaddleWriteOptions::new().arrangement(Arrangement::Combined(layout));
                 convert(model, folder.path().join(name), &options).unwrap()
             };
             let there = to(layout, &layout.to_string(), &model);
@@ -371,7 +380,7 @@ fn write(message: &[u8], arrangement: Arrangement) -> Result<Vec<(String, Vec<u8
     let path = folder.path().join("m.pb");
     fs::write(&path, message).unwrap();
     let to = folder.path().join("to");
-    let options = WriteOptions::new().arrangement(arrangement);
+    let options = PaddleWriteOptions::new().arrangement(arrangement);
     let result = write_model(&path, &to, &options).map_err(|error| error.to_string());
     let names = fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(
@@ -543,7 +552,7 @@ fn a_message_of_another_type_is_refused() {
     let error = write_model(
         &written.path,
         folder.path().join("to"),
-        &WriteOptions::new(),
+        &PaddleWriteOptions::new(),
     )
     .unwrap_err();
     assert!(
@@ -560,17 +569,22 @@ fn a_folder_in_the_way_is_replaced_only_by_force() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("to");
     fs::create_dir(&to).unwrap();
-    convert(&model, &to, &WriteOptions::new()).unwrap();
+    convert(&model, &to, &PaddleWriteOptions::new()).unwrap();
     fs::write(to.join("__model__"), b"old").unwrap();
     fs::write(to.join("other"), b"stays").unwrap();
-    let error = convert(&model, &to, &WriteOptions::new()).unwrap_err();
+    let error = convert(&model, &to, &PaddleWriteOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert_eq!(fs::read(to.join("__model__")).unwrap(), b"old");
-    let written = convert(&model, &to, &WriteOptions::new().force(true)).unwrap();
+    let written = convert(&model, &to, &PaddleWriteOptions::new().force(true)).unwrap();
     assert!(written.files[0].ends_with("__model__") && written.files.len() == 5);
     assert_ne!(fs::read(to.join("__model__")).unwrap(), b"old");
     assert_eq!(fs::read(to.join("other")).unwrap(), b"stays");
-    let error = convert(&model, folder.path().join("no/to"), &WriteOptions::new()).unwrap_err();
+    let error = convert(
+        &model,
+        folder.path().join("no/to"),
+        &PaddleWriteOptions::new(),
+    )
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoFolder);
 }
 
@@ -580,7 +594,7 @@ fn a_conversion_that_is_cancelled_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let token = CancelToken::new();
     token.cancel();
-    let options = WriteOptions::new().progress(Progress::none().cancelled_by(&token));
+    let options = PaddleWriteOptions::new().progress(Progress::none().cancelled_by(&token));
     let error = convert(&model, folder.path().join("to"), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -640,9 +654,9 @@ fn tied_weights_are_stored_once_and_come_back() {
     let size = fs::metadata(&one.path).unwrap().len();
     assert!((2 * SIZE..2 * SIZE + SIZE / 4).contains(&size), "{size}");
     let back = folder.path().join("back");
-    write_model(&one.path, &back, &WriteOptions::new()).unwrap();
+    write_model(&one.path, &back, &PaddleWriteOptions::new()).unwrap();
     assert_eq!(fs::read(back.join("w.pdiparams")).unwrap(), original);
-    let apart = WriteOptions::new().arrangement(Arrangement::Combined(Layout::Sized));
+    let apart = PaddleWriteOptions::new().arrangement(Arrangement::Combined(Layout::Sized));
     write_model(&one.path, folder.path().join("sized"), &apart).unwrap();
     let sized = PaddleModel::open(folder.path().join("sized/w.pdiparams")).unwrap();
     assert_eq!(sized.read_all(None).unwrap(), [&tied[..], &other, &tied]);

@@ -8,7 +8,7 @@ use proto_splitter_core::merge::Merger;
 use proto_splitter_core::split::{SplitExt, SplitOptions};
 use proto_splitter_paddle::stream::Layout;
 use proto_splitter_paddle::{
-    Arrangement, ModelSplitter, PaddleModel, WriteOptions, convert, write_model,
+    Arrangement, ModelSplitter, PaddleModel, PaddleWriteOptions, convert, write_model,
 };
 
 const DATA: [u8; 3] = [7, 8, 9];
@@ -103,15 +103,15 @@ fn comes_back(model: &PaddleModel, folder: &Path, bytes: &[u8]) {
             .unwrap();
         assert!(written.byte_exact);
         let back = path(&format!("back{size}"));
-        write_model(&written.path, &back, &WriteOptions::new()).unwrap();
+        write_model(&written.path, &back, &PaddleWriteOptions::new()).unwrap();
         assert_eq!(in_one(&back), bytes, "{size}");
         let plain = path("plain");
         fs::write(&plain, Merger::new().merge_to_bytes(path("m")).unwrap()).unwrap();
         let back = path(&format!("of-plain{size}"));
-        write_model(&plain, &back, &WriteOptions::new()).unwrap();
+        write_model(&plain, &back, &PaddleWriteOptions::new()).unwrap();
         assert_eq!(in_one(&back), bytes, "{size}");
     }
-    let to = |layout| WriteOptions::new().arrangement(Arrangement::Combined(layout));
+    let to = |layout| PaddleWriteOptions::new().arrangement(Arrangement::Combined(layout));
     convert(model, path("sized"), &to(Layout::Sized)).unwrap();
     let sized = PaddleModel::open(path("sized").join("w.pdiparams")).unwrap();
     convert(&sized, path("again"), &to(Layout::Paddle)).unwrap();

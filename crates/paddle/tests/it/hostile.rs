@@ -9,7 +9,7 @@ use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
 use proto_splitter_paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType};
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec, write_stream};
-use proto_splitter_paddle::{OpenOptions, PaddleModel, ParameterFile, ParameterSpec, variables};
+use proto_splitter_paddle::{PaddleOpenOptions, PaddleModel, ParameterFile, ParameterSpec, variables};
 
 use crate::support::fixtures;
 
@@ -469,7 +469,7 @@ fn a_name_that_leads_outside_the_folder_is_refused() {
 #[test]
 fn parameters_in_another_order_are_refused() {
     let folder = fixtures().join("combined_all_dtypes");
-    let options = OpenOptions::new()
+    let options = PaddleOpenOptions::new()
         .program(folder.join("program.pdmodel"))
         .parameters(folder.join("params_op_order"));
     let error = PaddleModel::open_with(&folder, &options)
@@ -484,7 +484,7 @@ fn parameters_in_another_order_are_refused() {
 #[test]
 fn what_paddle_itself_wrote_broken_is_refused() {
     let folder = fixtures().join("vocab");
-    let options = OpenOptions::new()
+    let options = PaddleOpenOptions::new()
         .program(folder.join("program.pdmodel"))
         .parameters(folder.join("mixed_broken"));
     let error = PaddleModel::open_with(&folder, &options)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_paddle::stream::StreamKind;
-use proto_splitter_paddle::{OpenOptions, PaddleModel, ParameterFile, ParameterSpec};
+use proto_splitter_paddle::{PaddleOpenOptions, PaddleModel, ParameterFile, ParameterSpec};
 use serde_json::Value;
 
 use crate::support::{fixtures, sha256};
@@ -145,9 +145,9 @@ fn models_have_the_parameters_that_their_programs_name() {
             .map(|t| t["name"].as_str().unwrap())
             .collect();
         let options = match () {
-            () if files.contains(&"__model__") => OpenOptions::new(),
-            () if files.iter().any(|file| file.ends_with(".pdiparams")) => OpenOptions::new(),
-            () if files.contains(&"params") && !names.is_empty() => OpenOptions::new()
+            () if files.contains(&"__model__") => PaddleOpenOptions::new(),
+            () if files.iter().any(|file| file.ends_with(".pdiparams")) => PaddleOpenOptions::new(),
+            () if files.contains(&"params") && !names.is_empty() => PaddleOpenOptions::new()
                 .program(folder.join("program.pdmodel"))
                 .parameters(folder.join("params")),
             () => continue,

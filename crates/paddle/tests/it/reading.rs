@@ -4,12 +4,12 @@ use std::fs;
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::formats::{Format, OpenOptions, Registry};
+use proto_splitter_core::formats::{Format, PaddleOpenOptions, Registry};
 use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
     MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, Parameter, ParameterFile, ParameterWriter,
-    ProgramKind, Variable, append, parameters, variables,
+    ProgramKind, PaddleVariable, append, parameters, variables,
 };
 
 use crate::support::fixtures;
@@ -94,7 +94,7 @@ fn every_variable_is_listed_with_kind_type_dims_and_place() {
     let model = PaddleModel::open(fixtures().join("jit_save")).unwrap();
     let program = fs::read(model.program_path().unwrap()).unwrap();
     assert!(model.variables().iter().any(|variable| variable.block == 2));
-    let find = |name: &str| -> &Variable {
+    let find = |name: &str| -> &PaddleVariable {
         model
             .variables()
             .iter()
@@ -154,7 +154,7 @@ fn kinds_of_the_documents_and_of_newer_versions_are_listed() {
 fn vocabularies_and_selected_rows_are_told_by_the_program() {
     let options = |folder: &str| {
         let folder = fixtures().join(folder);
-        proto_splitter_paddle::OpenOptions::new().program(folder.join("program.pdmodel"))
+        proto_splitter_paddle::PaddleOpenOptions::new().program(folder.join("program.pdmodel"))
     };
     let model = PaddleModel::open_with(
         fixtures().join("selected_rows/program.pdmodel"),
@@ -236,7 +236,7 @@ fn a_model_opens_as_a_message_with_its_parameters_as_an_archive() {
         "v331_jit_pir/model.json",
     ] {
         let path = fixtures().join(name);
-        let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
+        let opened = FORMATS.open(&path, &PaddleOpenOptions::new()).unwrap();
         assert_eq!(
             opened.format().map(|format| format.name()),
             Some("paddle"),
@@ -246,7 +246,7 @@ fn a_model_opens_as_a_message_with_its_parameters_as_an_archive() {
         assert!(!opened.tensors().unwrap().is_empty(), "{name}");
     }
     let opened = FORMATS
-        .open(fixtures().join("infer_fc"), &OpenOptions::new())
+        .open(fixtures().join("infer_fc"), &PaddleOpenOptions::new())
         .unwrap();
     let shown: Vec<_> = opened
         .tensors()
@@ -272,7 +272,7 @@ fn a_program_without_its_parameters_is_a_program_desc() {
         ("infer_fc/model.pdmodel", Some(PROGRAM_DESC)),
     ] {
         let pool = PaddleFormat.descriptor_pool().unwrap();
-        let options = OpenOptions::new()
+        let options = PaddleOpenOptions::new()
             .descriptor(wanted.and_then(|wanted| pool.get_message_by_name(wanted)));
         let opened = FORMATS.open(fixtures().join(name), &options).unwrap();
         assert_eq!(

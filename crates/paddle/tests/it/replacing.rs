@@ -5,7 +5,7 @@ use std::fs;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::stream::Layout;
 use proto_splitter_paddle::{
-    Arrangement, OpenOptions, PaddleModel, ProgramKind, WriteOptions, convert,
+    Arrangement, PaddleOpenOptions, PaddleModel, PaddleWriteOptions, ProgramKind, convert,
 };
 
 use crate::support::{files, fixtures};
@@ -14,7 +14,7 @@ use crate::support::{files, fixtures};
 fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
     let open = |name: &str| PaddleModel::open(fixtures().join(name)).unwrap();
     let pir = fs::read(fixtures().join("v331_static_pir/model.json")).unwrap();
-    let named = OpenOptions::new()
+    let named = PaddleOpenOptions::new()
         .program(fixtures().join("combined_all_dtypes/program.pdmodel"))
         .parameters(fixtures().join("combined_all_dtypes/params"));
     let elsewhere = PaddleModel::open_with(fixtures(), &named).unwrap();
@@ -66,7 +66,9 @@ fn a_file_that_would_be_read_with_what_is_written_is_in_the_way() {
         fs::create_dir(&to).unwrap();
         fs::write(to.join(name), bytes).unwrap();
         let before = files(&to);
-        let options = WriteOptions::new().arrangement(arrangement).force(true);
+        let options = PaddleWriteOptions::new()
+            .arrangement(arrangement)
+            .force(true);
         let converted = convert(&model, &to, &options);
         if !is_in_the_way {
             let written = converted.unwrap().files;
@@ -122,7 +124,7 @@ fn a_file_that_goes_with_all_parameters_is_said_to_be_left_out_where_each_has_a_
     let model = PaddleModel::open(fixtures().join("jit_save")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let left_out = |to: &str, arrangement| {
-        let options = WriteOptions::new().arrangement(arrangement);
+        let options = PaddleWriteOptions::new().arrangement(arrangement);
         let written = convert(&model, folder.path().join(to), &options).unwrap();
         written.left_out
     };

@@ -186,7 +186,7 @@ fn zstd(sizes: &Sizes, turns: &mut Turns) -> Outcome<()> {
     let settings = Settings::new(Codec::Zstd(LEVEL));
     let ours = [
         ("record-file", settings.ours()),
-        ("record-file, 2 threads", settings.ours().parallelism(2)),
+        ("record-file, 2 threads", settings.ours().threads(2)),
     ];
     for (name, records) in [("(a)", &floats), ("(b)", &quantised)] {
         let bytes = total(records);
@@ -254,7 +254,7 @@ fn small_records(
     let memory = touched(messages);
     let ours = [
         ("record-file", settings.ours()),
-        ("record-file, 2 threads", settings.ours().parallelism(2)),
+        ("record-file, 2 threads", settings.ours().threads(2)),
     ];
     // What is hashed and compressed is no longer the records in the order they came in, if it is
     // transposed.
@@ -447,7 +447,7 @@ fn file_contests(
     let mut contest = Contest::new(format!("{name}, to a file"), bytes)
         .by_other("record-file", || ours(&settings.ours()))
         .by_other("record-file, 2 threads", || {
-            ours(&settings.ours().parallelism(2))
+            ours(&settings.ours().threads(2))
         });
     contest = contest.by_other("riegeli crate", || {
         timed("theirs", &|file| {

@@ -49,7 +49,7 @@ pub(crate) fn write_theirs<W: Write>(
 /// Reads one record after the other, as they lie in their chunks, which so many threads decode (0:
 /// this one).
 pub(crate) fn read_ours<S: ReadAt>(source: S, threads: u32) -> Outcome<u64> {
-    let options = ReaderOptions::new().parallelism(threads);
+    let options = ReaderOptions::new().threads(threads);
     let mut reader = RecordReader::new(source, options);
     let mut total = 0;
     while let Some(record) = reader.read_record()? {
@@ -91,7 +91,7 @@ pub(crate) fn read_into<S: ReadAt>(
     out: &mut [u8],
     threads: u32,
 ) -> Outcome<u64> {
-    let options = ReaderOptions::new().parallelism(threads);
+    let options = ReaderOptions::new().threads(threads);
     let file = RecordFile::open(source, options)?;
     let places = positions.iter().copied().zip(out.chunks_mut(size));
     file.read_records_into(places)?;

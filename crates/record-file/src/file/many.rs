@@ -21,7 +21,7 @@ impl Watch for Run {
 
 impl<S: ReadAt> RecordFile<S> {
     /// Reads records, each into a buffer of its length, on as many threads as the
-    /// [options](crate::ReaderOptions::parallelism) say.
+    /// [options](crate::ReaderOptions::threads) say.
     ///
     /// Records that follow each other here and share a chunk are read together, and their chunk is
     /// decoded once; records in chunks of their own go straight into their buffers, a thread
@@ -44,7 +44,7 @@ impl<S: ReadAt> RecordFile<S> {
     ///     writer.write_record(record.as_bytes())?;
     ///     positions.extend(writer.last_position());
     /// }
-    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new().parallelism(2))?;
+    /// let file = RecordFile::open(writer.finish()?, ReaderOptions::new().threads(2))?;
     /// let mut both = [0; 10];
     /// file.read_records_into(positions.into_iter().zip(both.chunks_mut(5)))?;
     /// assert_eq!(&both, b"firstother");
@@ -62,7 +62,7 @@ impl<S: ReadAt> RecordFile<S> {
                 _ => runs.push(vec![wanted]),
             }
         }
-        let threads = usize::try_from(self.options.parallelism).unwrap_or(usize::MAX);
+        let threads = usize::try_from(self.options.threads).unwrap_or(usize::MAX);
         let threads = threads.clamp(1, runs.len().max(1));
         // One record alone for each thread is better than two for some.
         let lanes = (runs.len() / threads).clamp(1, 2);

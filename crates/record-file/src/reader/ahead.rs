@@ -51,7 +51,7 @@ impl Ahead {
                 .map_err(|error| Fault::in_data(&chunk, error))
         };
         Ahead {
-            threads: Threads::new(options.parallelism, decode),
+            threads: Threads::new(options.threads, decode),
             chunks: VecDeque::new(),
             next: 0,
             is_left: false,

@@ -42,7 +42,7 @@ impl<I: Input> RecordReader<I> {
     /// it is (but not a snappy one, which has no stream). Others come from their chunk, which
     /// is decoded as by [`read_record`](Self::read_record).
     ///
-    /// With [`parallelism`](ReaderOptions::parallelism), so do those that threads have already.
+    /// With [`threads`](ReaderOptions::threads), so do those that threads have already.
     ///
     /// What is wrong with a record that is read as it comes is an error of the stream, with a
     /// [callback](Self::on_damage) too; reading goes on behind it.

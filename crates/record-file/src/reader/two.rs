@@ -33,7 +33,7 @@ impl<I: Input> RecordReader<I> {
         }
         // With threads, those behind are theirs.
         if in_order
-            && self.options.parallelism == 0
+            && self.options.threads == 0
             && let Some(data) = self.read_two(chunk)
         {
             return Ok(data);
@@ -207,7 +207,7 @@ mod tests {
             // Reading in order begins with the second chunk.
             let together = [None, Some(begins[2]), None, None];
             for (parallelism, expected) in [(0, together), (2, [None; 4])] {
-                let options = ReaderOptions::new().parallelism(parallelism);
+                let options = ReaderOptions::new().threads(parallelism);
                 let mut reader = RecordReader::new(&file[..], options);
                 for behind in expected {
                     assert!(reader.read_record().unwrap().is_some());

@@ -31,7 +31,7 @@ impl Begin {
 }
 
 /// The position of a record that was written, which may not be known yet: with
-/// [`parallelism`](crate::WriterOptions::parallelism), that takes the sizes of the chunks in front
+/// [`threads`](crate::WriterOptions::threads), that takes the sizes of the chunks in front
 /// of it.
 ///
 /// # Examples
@@ -39,7 +39,7 @@ impl Begin {
 /// ```
 /// use record_file::{RecordWriter, WriterOptions};
 ///
-/// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new().parallelism(2))?;
+/// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new().threads(2))?;
 /// let mut positions = Vec::new();
 /// for record in ["one", "two"] {
 ///     writer.write_record(record.as_bytes())?;

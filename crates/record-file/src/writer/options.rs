@@ -52,7 +52,7 @@ pub const LARGEST_PADDING: u64 = 1 << 30;
 ///
 /// let options = WriterOptions::new().compression(Compression::zstd(5)).chunk_size(4 << 20);
 /// assert_eq!(options, "zstd:5,chunk_size:4M".parse()?);
-/// assert_eq!(options.parallelism(2).to_string(), "zstd:5,chunk_size:4M,parallelism:2");
+/// assert_eq!(options.threads(2).to_string(), "zstd:5,chunk_size:4M,parallelism:2");
 /// # Ok::<(), record_file::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -63,7 +63,7 @@ pub struct WriterOptions {
     pub(crate) bucket_fraction: f64,
     pub(crate) initial_padding: u64,
     pub(crate) final_padding: u64,
-    pub(crate) parallelism: u32,
+    pub(crate) threads: u32,
     pub(crate) metadata: Option<Vec<u8>>,
     pub(crate) max_copied: u64,
     pub(crate) stream_from: u64,
@@ -80,7 +80,7 @@ impl WriterOptions {
             bucket_fraction: DEFAULT_BUCKET_FRACTION,
             initial_padding: 1,
             final_padding: 1,
-            parallelism: 0,
+            threads: 0,
             metadata: None,
             max_copied: DEFAULT_MAX_COPIED,
             stream_from: DEFAULT_STREAM_FROM,
@@ -151,8 +151,8 @@ impl WriterOptions {
     /// threads; of records of 1 MiB or more in such chunks, a thread copies one while the one
     /// before is written, so that two are held, whatever the number.
     #[must_use]
-    pub const fn parallelism(mut self, threads: u32) -> Self {
-        self.parallelism = threads;
+    pub const fn threads(mut self, threads: u32) -> Self {
+        self.threads = threads;
         self
     }
 
@@ -203,7 +203,7 @@ impl WriterOptions {
     /// Bytes of the largest record that is copied so that another thread can compress or hash it
     /// ([`DEFAULT_MAX_COPIED`]): a larger one is compressed by the caller's, from where it is.
     ///
-    /// It matters with [`parallelism`](Self::parallelism) only, and isn't part of the string.
+    /// It matters with [`threads`](Self::threads) only, and isn't part of the string.
     #[must_use]
     pub const fn max_copied(mut self, bytes: u64) -> Self {
         self.max_copied = bytes;

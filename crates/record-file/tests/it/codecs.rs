@@ -100,7 +100,7 @@ fn what_is_decoded_whole_needs_no_window_however_much_it_expands() {
                 let options = ReaderOptions::new()
                     .max_window_log(10)
                     .stream_from(stream_from)
-                    .parallelism(threads);
+                    .threads(threads);
                 let mut reader = RecordReader::new(&bytes, options);
                 assert!(reader.read_record().unwrap() == Some(&record[..]));
                 let mut reader = RecordReader::from_read(&bytes[..], options);

@@ -104,7 +104,7 @@ fn in_sequence(bytes: &[u8]) -> Result<Records, (Records, record_file::Error)> {
 }
 
 fn in_sequence_on(bytes: &[u8], threads: u32) -> Result<Records, (Records, record_file::Error)> {
-    let options = ReaderOptions::new().parallelism(threads);
+    let options = ReaderOptions::new().threads(threads);
     read_to_end(&mut RecordReader::new(bytes, options))
 }
 
@@ -173,7 +173,7 @@ type Regions = Vec<(u64, u64)>;
 fn recover_on(bad: &[u8], threads: u32) -> (Records, Regions) {
     let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);
-    let options = ReaderOptions::new().parallelism(threads);
+    let options = ReaderOptions::new().threads(threads);
     let mut reader = RecordReader::new(bad, options).on_damage(move |region| {
         seen.lock().unwrap().push((region.begin, region.end));
         true

@@ -340,7 +340,7 @@ const READINGS: [Reading; 9] = [
         Ok(format!("{:?}", file.locate(last.numeric())?))
     }),
     ("a reader with threads", |source| {
-        let mut reader = RecordReader::new(source, ReaderOptions::new().parallelism(2));
+        let mut reader = RecordReader::new(source, ReaderOptions::new().threads(2));
         let mut lens = Vec::new();
         while let Some(record) = reader.read_record()? {
             lens.push(record.len());
@@ -353,7 +353,7 @@ const READINGS: [Reading; 9] = [
 
 fn into(source: &Source<'_>, threads: u32) -> Result<String, Error> {
     let expected = records(source.get_ref());
-    let options = ReaderOptions::new().parallelism(threads);
+    let options = ReaderOptions::new().threads(threads);
     let file = RecordFile::open(source, options)?;
     let mut all: Vec<_> = expected
         .iter()

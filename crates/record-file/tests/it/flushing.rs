@@ -79,7 +79,7 @@ impl SyncData for Sink {
 fn options(parallelism: u32) -> WriterOptions {
     WriterOptions::new()
         .compression(Compression::ZSTD)
-        .parallelism(parallelism)
+        .threads(parallelism)
 }
 
 type Flush = fn(&mut RecordWriter<Sink>) -> record_file::Result<()>;

@@ -93,7 +93,7 @@ const WAYS: [Way; 9] = [
     ("a reader with threads", |bytes, _| {
         in_sequence(&mut RecordReader::new(
             bytes,
-            ReaderOptions::new().parallelism(1),
+            ReaderOptions::new().threads(1),
         ))
     }),
     ("read_record", |bytes, records| {

@@ -340,7 +340,7 @@ fn a_sink_that_fails_at_any_byte_is_an_error_with_its_place() {
 #[test]
 fn a_sink_that_fails_under_a_writer_with_threads_is_an_error_by_the_end() {
     for options in formats() {
-        let options = options.parallelism(2);
+        let options = options.threads(2);
         let expected = write_on(Vec::new(), options.clone()).unwrap();
         for at in offsets(&expected).into_iter().step_by(97) {
             let mut written = Vec::new();
@@ -358,7 +358,7 @@ fn a_sink_that_fails_under_a_writer_with_threads_is_an_error_by_the_end() {
 fn a_sink_that_fails_while_a_thread_copies_a_large_record_is_an_error_by_the_end() {
     let options = WriterOptions::new()
         .compression(Compression::None)
-        .parallelism(2);
+        .threads(2);
     let record = noise(1 << 20, 1);
     let write = |at| {
         let sink = Hostile::new(Vec::new(), Manner::failing(at, Fault::Error));

@@ -200,7 +200,7 @@ fn beyond_4_gib(compression: Compression) {
 
     let sparse = file.into_inner();
     for threads in [0, 1] {
-        let options = ReaderOptions::new().parallelism(threads);
+        let options = ReaderOptions::new().threads(threads);
         past_a_huge_record(RecordReader::new(&sparse, options), len);
     }
     let plain = Forward { sparse, pos: 0 };

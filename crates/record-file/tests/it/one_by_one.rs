@@ -56,7 +56,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
 
 fn all_options() -> Vec<ReaderOptions> {
     let options = [ReaderOptions::new(), ReaderOptions::new().stream_from(0)];
-    let threads = options.map(|options| [options, options.parallelism(2)]);
+    let threads = options.map(|options| [options, options.threads(2)]);
     threads.into_iter().flatten().collect()
 }
 
@@ -283,7 +283,7 @@ fn damage_in_a_streamed_record_is_an_error_of_its_stream_and_reading_goes_on_beh
         bytes[begin + 150_000] ^= 1;
         for threads in [0, 2] {
             // Threads have what is behind a record that was read; here none is.
-            let options = ReaderOptions::new().parallelism(threads).stream_from(0);
+            let options = ReaderOptions::new().threads(threads).stream_from(0);
             let expected = (vec![ErrorKind::ChecksumMismatch], vec![10, 30]);
             let mut random = RecordReader::new(&bytes, options);
             assert_eq!(streamed(&mut random), expected, "{compression}");
@@ -307,7 +307,7 @@ fn damage_in_a_record_that_is_not_streamed_is_recovered_from_as_in_reading() {
     let mut bytes = writer.finish().unwrap();
     bytes[500] ^= 1;
     for threads in [0, 2] {
-        let options = ReaderOptions::new().parallelism(threads);
+        let options = ReaderOptions::new().threads(threads);
         let mut random = RecordReader::new(&bytes, options).on_damage(|_| true);
         assert_eq!(streamed(&mut random), (vec![], vec![10, 30]));
         assert!(random.last_skipped().is_some());

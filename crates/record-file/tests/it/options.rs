@@ -71,14 +71,14 @@ fn a_string_means_what_the_setters_mean() {
             "final_padding:50,padding:7",
             new().padding(7).final_padding(50),
         ),
-        ("parallelism:2", new().parallelism(2)),
+        ("parallelism:2", new().threads(2)),
         (
             "transpose,zstd:5,chunk_size:4M,parallelism:2",
             new()
                 .transpose(true)
                 .compression(Compression::zstd(5))
                 .chunk_size(4 << 20)
-                .parallelism(2),
+                .threads(2),
         ),
     ] {
         assert_eq!(parse(text), options, "{text}");

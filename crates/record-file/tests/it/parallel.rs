@@ -69,12 +69,12 @@ fn a_file_and_its_positions_do_not_depend_on_the_number_of_threads() {
         let options: WriterOptions = text.parse().unwrap();
         let (serial, positions) = written(options.clone());
         for threads in [1, 2, 5] {
-            let parallel = written(options.clone().parallelism(threads));
+            let parallel = written(options.clone().threads(threads));
             assert!(parallel.0 == serial, "{text} on {threads} threads");
             assert_eq!(parallel.1, positions, "{text} on {threads} threads");
         }
         // A record too large to be copied is compressed where it is, to the same bytes.
-        let in_place = written(options.parallelism(2).max_copied(10_000));
+        let in_place = written(options.threads(2).max_copied(10_000));
         assert!(in_place.0 == serial, "{text} with few records copied");
         let file = RecordFile::open(serial, ReaderOptions::new()).unwrap();
         for (position, record) in positions.iter().zip(records()) {
@@ -127,7 +127,7 @@ fn large_uncompressed_records_make_the_same_file_at_the_same_positions() {
             (2, false, 2_000_000),
             (5, false, 1 << 30),
         ] {
-            let options = options.clone().parallelism(threads).max_copied(max_copied);
+            let options = options.clone().threads(threads).max_copied(max_copied);
             let what = format!("{options}, max_copied {max_copied}");
             let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
             let mut later = Vec::new();
@@ -152,7 +152,7 @@ fn positions_asked_for_while_chunks_are_encoded_are_those_the_records_get() {
         .compression(Compression::zstd(1))
         .chunk_size(10_000);
     let mut serial = RecordWriter::new(Vec::new(), options.clone()).unwrap();
-    let mut parallel = RecordWriter::new(Vec::new(), options.parallelism(3)).unwrap();
+    let mut parallel = RecordWriter::new(Vec::new(), options.threads(3)).unwrap();
     assert_eq!(parallel.last_position(), None);
     for (index, record) in records().iter().enumerate() {
         let next = serial.position();
@@ -174,7 +174,7 @@ fn no_more_chunks_are_held_than_there_are_threads() {
         let options = WriterOptions::new()
             .compression(Compression::zstd(1))
             .chunk_size(1)
-            .parallelism(threads);
+            .threads(threads);
         let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
         let mut positions = Vec::new();
         for record in records() {
@@ -190,7 +190,7 @@ fn no_more_chunks_are_held_than_there_are_threads() {
 fn of_large_uncompressed_records_one_is_held_back() {
     let options = WriterOptions::new()
         .compression(Compression::None)
-        .parallelism(4);
+        .threads(4);
     let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
     let record = noise(2 << 20, 1);
     for written in 0..4 {
@@ -206,7 +206,7 @@ fn of_large_uncompressed_records_one_is_held_back() {
 
 #[test]
 fn a_writer_dropped_early_ends_its_threads() {
-    let options = WriterOptions::new().chunk_size(1).parallelism(4);
+    let options = WriterOptions::new().chunk_size(1).threads(4);
     let mut writer = RecordWriter::new(Vec::new(), options).unwrap();
     for record in &records()[..20] {
         writer.write_record(record).unwrap();

@@ -54,7 +54,7 @@ fn events<I: Input>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
 }
 
 fn options(threads: u32) -> ReaderOptions {
-    ReaderOptions::new().parallelism(threads)
+    ReaderOptions::new().threads(threads)
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn options() -> impl Strategy<Value = WriterOptions> {
                 .bucket_fraction(fraction)
                 .max_copied(max_copied)
                 .stream_from(stream_from)
-                .parallelism(threads);
+                .threads(threads);
             match metadata {
                 Some(metadata) => options.serialized_metadata(metadata),
                 None => options,
@@ -194,7 +194,7 @@ fn check_reading(bytes: &[u8], records: &Records) {
     let options = ReaderOptions::new();
     assert!(read_all(RecordReader::new(bytes, options)) == *records);
     assert!(read_all(RecordReader::from_read(bytes, options)) == *records);
-    let parallel = options.parallelism(3);
+    let parallel = options.threads(3);
     assert!(read_all(RecordReader::new(bytes, parallel)) == *records);
     assert!(read_all(RecordReader::from_read(bytes, parallel)) == *records);
     let mut places: Vec<_> = records
@@ -264,7 +264,7 @@ proptest! {
         for options in [options.clone(), options.transpose(true)] {
             let (bytes, records) = write(options.clone(), &steps);
             check_reading(&bytes, &records);
-            prop_assert!(write(options.parallelism(2), &steps) == (bytes, records));
+            prop_assert!(write(options.threads(2), &steps) == (bytes, records));
         }
     }
 
@@ -282,8 +282,8 @@ proptest! {
 
     #[test]
     fn threads_make_the_same_file(options in options(), steps in vec(step(), 0..12), threads in 1..5u32) {
-        let serial = write(options.clone().parallelism(0), &steps);
-        prop_assert!(write(options.parallelism(threads), &steps) == serial);
+        let serial = write(options.clone().threads(0), &steps);
+        prop_assert!(write(options.threads(threads), &steps) == serial);
     }
 
     #[test]

@@ -129,13 +129,13 @@ fn the_file_is_the_same_whichever_way_a_record_comes_to_it() {
         // Every record has a chunk for itself, so that each way of writing gives the same ones.
         let options = WriterOptions::new().compression(compression).chunk_size(1);
         let streaming = options.clone().stream_from(0);
-        let beside = streaming.clone().parallelism(2).max_copied(1000);
+        let beside = streaming.clone().threads(2).max_copied(1000);
         // How many ways to cut a record are tried.
         let variants = [
             ("held", options.clone(), false, usize::MAX),
             ("streamed", streaming, true, usize::MAX),
             ("seekable and smaller", options.clone(), true, 1),
-            ("by a thread", options.clone().parallelism(2), false, 2),
+            ("by a thread", options.clone().threads(2), false, 2),
             ("streamed beside threads", beside, true, 2),
         ];
         for record in records() {

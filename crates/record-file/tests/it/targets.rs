@@ -132,7 +132,7 @@ pub(crate) fn sequence(data: &[u8]) {
     }
     // One way each, to be quick: threads take time to begin.
     let way = file.len() % 16;
-    let options = OPTIONS.stream_from(0).parallelism(u32::from(way == 0));
+    let options = OPTIONS.stream_from(0).threads(u32::from(way == 0));
     let skips = way % 4 == 1;
     one_by_one(RecordReader::new(&file, options), skips, &records, &end);
     let plain = RecordReader::from_read(&file[..], options);

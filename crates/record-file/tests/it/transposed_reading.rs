@@ -23,7 +23,7 @@ fn check(what: &str, records: &[Vec<u8>]) {
     for compression in [Compression::None, Compression::zstd(1), Compression::SNAPPY] {
         let file = write(records, compression);
         for threads in [0, 2] {
-            let options = ReaderOptions::new().parallelism(threads);
+            let options = ReaderOptions::new().threads(threads);
             let mut reader = RecordReader::new(&file[..], options);
             let mut streaming = RecordReader::from_read(&file[..], options);
             for (index, record) in records.iter().enumerate() {

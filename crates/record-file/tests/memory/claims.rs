@@ -34,7 +34,7 @@ fn claiming(compression: Compression, transpose: bool, stored: Option<u64>) -> V
 #[test]
 fn what_a_chunk_claims_takes_no_memory_before_it_is_there() {
     let _alone = alone();
-    let options = ReaderOptions::new().parallelism(1);
+    let options = ReaderOptions::new().threads(1);
     for compression in [
         Compression::None,
         Compression::zstd(3),

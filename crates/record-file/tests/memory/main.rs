@@ -98,7 +98,7 @@ fn copied_records(noise: &[u8], compression: Compression) {
     for threads in [1, 2, 3] {
         let options = WriterOptions::new()
             .compression(compression)
-            .parallelism(threads);
+            .threads(threads);
         let used = most(|| {
             let mut writer = RecordWriter::new(Counted::default(), options.clone()).unwrap();
             for record in noise.chunks(CHUNK) {
@@ -131,7 +131,7 @@ fn large_records_in_memory_stream_to_what_can_seek() {
         for threads in [0, 2] {
             let options = WriterOptions::new()
                 .compression(compression)
-                .parallelism(threads)
+                .threads(threads)
                 .max_copied(CHUNK as u64);
             for parts in [1, 3] {
                 let parts: Vec<_> = noise.chunks(LARGE / parts).collect();
@@ -172,7 +172,7 @@ fn a_reader_with_threads_holds_one_large_record_or_none() {
         }
         let file = writer.finish().unwrap();
         for threads in [1, 3] {
-            let options = ReaderOptions::new().parallelism(threads);
+            let options = ReaderOptions::new().threads(threads);
             let small = threads as usize * 2 * CHUNK + FIXED;
             let what = format!("on {threads} threads, {compression}");
             let of_file = || RecordReader::new(Elsewhere(&file), options);
@@ -219,7 +219,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
         .transpose(transpose)
         .chunk_size(CHUNK as u64);
     let write = |threads: u32| {
-        let options = options.clone().parallelism(threads);
+        let options = options.clone().threads(threads);
         let mut writer = RecordWriter::new(Counted::default(), options).unwrap();
         for record in &records {
             writer.write_record(record).unwrap();
@@ -244,7 +244,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     for threads in [0, 1, 3] {
         // As it is stored, and as it is decoded.
         let bound = threads.max(1) as usize * 2 * CHUNK + FIXED;
-        let reading = ReaderOptions::new().parallelism(threads);
+        let reading = ReaderOptions::new().threads(threads);
         let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
         check(
             &format!("reading on {threads} threads, {options}"),

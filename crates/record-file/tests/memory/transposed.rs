@@ -82,7 +82,7 @@ fn a_transposing_writer_holds_the_chunk_of_each_thread_once() {
     let messages = messages(150 * MIB);
     for (chunk, compression) in cases() {
         for threads in [0, 1, 2, 3] {
-            let options = options(chunk, compression).parallelism(threads);
+            let options = options(chunk, compression).threads(threads);
             let used = most(|| {
                 let mut writer = RecordWriter::new(Counted::default(), options.clone()).unwrap();
                 some(&messages, chunk).for_each(|record| writer.write_record(record).unwrap());
@@ -108,7 +108,7 @@ fn a_reader_of_transposed_chunks_holds_those_of_its_threads_and_what_they_are_st
         let file = writer.finish().unwrap();
         let stored = most_stored(&file);
         for threads in [0, 1, 3] {
-            let reading = ReaderOptions::new().parallelism(threads);
+            let reading = ReaderOptions::new().threads(threads);
             let used = most(|| read(RecordReader::new(Elsewhere(&file), reading)));
             let bound = threads.max(1) as usize * (chunk + stored + PER_THREAD) + FIXED;
             check(

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use record_file::ReadAt;
 
-use super::shape::{ArrayInfo, ByteOrder, Order};
+use super::shape::{ArrayByteOrder, ArrayInfo, Order};
 use super::swapped::Swapped;
 use super::transposed::Transposed;
 use crate::fb::schema::samediff::{self, flat_array};
 use crate::fb::{self, Budget, MAX_BUFFER_LEN, Object, Span, Unknown, Value};
 use crate::zip::{Archive, EntryIndex};
-use crate::{DType, Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Nd4jType, Result};
 
 /// What the data of an array begins at a multiple of: 64 bytes, in its file and so in the archive.
 const ALIGNMENT: usize = 64;
@@ -24,9 +24,9 @@ const HEADER_BUDGET: u64 = 64 << 10;
 /// An array: what it is, and where its bytes are. They are read when they are asked for.
 ///
 /// ```
-/// use proto_splitter_samediff::{Array, ArrayInfo, DType};
+/// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType};
 ///
-/// let info = ArrayInfo::new(DType::Int16, [2, 2])?;
+/// let info = ArrayInfo::new(Nd4jType::Int16, [2, 2])?;
 /// let array = Array::from_bytes(info, vec![1, 0, 2, 0, 3, 0, 4, 0])?;
 /// assert_eq!(array.info().shape(), [2, 2]);
 /// assert_eq!(array.values()?.read_to_vec(1 << 20)?, [1, 0, 2, 0, 3, 0, 4, 0]);
@@ -94,7 +94,7 @@ impl Array {
     ///
     /// [`ErrorKind::InvalidArray`] if there are not as many as `shape` says.
     pub fn from_strings<S: AsRef<str>>(shape: impl Into<Vec<u64>>, texts: &[S]) -> Result<Array> {
-        let info = ArrayInfo::new(DType::Utf8, shape)?;
+        let info = ArrayInfo::new(Nd4jType::Utf8, shape)?;
         if info.element_count() != texts.len() as u64 {
             let message = format!("{} texts for a shape of {:?}", texts.len(), info.shape());
             return Err(Error::new(ErrorKind::InvalidArray, message));
@@ -170,7 +170,7 @@ impl Array {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if they can't be read, or what is wrong with the archive.
-    pub fn bytes(&self) -> Result<Elements> {
+    pub fn bytes(&self) -> Result<ArrayElements> {
         let span = self.span();
         let inner: Box<dyn Read + Send> = match &self.data {
             Data::Positioned(span, source) => Box::new(Positioned {
@@ -185,7 +185,7 @@ impl Array {
                 Box::new(stream.take(span.len))
             }
         };
-        Ok(Elements {
+        Ok(ArrayElements {
             inner,
             len: span.len,
         })
@@ -196,7 +196,7 @@ impl Array {
     /// # Errors
     ///
     /// As [`bytes`](Self::bytes).
-    pub fn little_endian(&self) -> Result<Elements> {
+    pub fn little_endian(&self) -> Result<ArrayElements> {
         let stored = self.bytes()?;
         Ok(match self.swapped_width() {
             Some(width) => stored.swapped(width),
@@ -207,7 +207,7 @@ impl Array {
     /// The width of its elements, if their bytes have to be swapped.
     pub(crate) fn swapped_width(&self) -> Option<usize> {
         let width = self.info.dtype().width()?;
-        let swapped = self.info.byte_order() == ByteOrder::Big && width > 1;
+        let swapped = self.info.byte_order() == ArrayByteOrder::Big && width > 1;
         swapped.then_some(width.into())
     }
 
@@ -217,7 +217,7 @@ impl Array {
     /// # Errors
     ///
     /// As [`bytes`](Self::bytes); [`ErrorKind::UnsupportedArray`] for texts in Fortran's order.
-    pub fn values(&self) -> Result<Elements> {
+    pub fn values(&self) -> Result<ArrayElements> {
         let dims = self.info.shape().iter().filter(|&&dim| dim != 1).count();
         if self.info.order() == Order::C || dims < 2 {
             return self.little_endian();
@@ -236,7 +236,7 @@ impl Array {
             Some(width) => Box::new(Swapped::new(transposed, width)),
             None => Box::new(transposed),
         };
-        Ok(Elements { inner, len })
+        Ok(ArrayElements { inner, len })
     }
 
     /// Its texts, in the order that they are stored in.
@@ -247,7 +247,7 @@ impl Array {
     /// have more than [`MAX_STRINGS_SIZE`](crate::MAX_STRINGS_SIZE) bytes;
     /// [`ErrorKind::InvalidArray`] if they are not UTF-8 or lie outside of the array.
     pub fn strings(&self) -> Result<Vec<String>> {
-        if self.info.dtype() != DType::Utf8 {
+        if self.info.dtype() != Nd4jType::Utf8 {
             let message = format!("elements of type {} are not texts", self.info.dtype());
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
         }
@@ -281,7 +281,7 @@ impl Array {
 
     /// What a file of ours says of it: the lowest bytes first, the order of elements as it is.
     pub(crate) fn written_info(&self) -> ArrayInfo {
-        self.info.clone().with_byte_order(ByteOrder::Little)
+        self.info.clone().with_byte_order(ArrayByteOrder::Little)
     }
 
     /// Where its data begins in its source.
@@ -291,20 +291,20 @@ impl Array {
 }
 
 /// The bytes of an array as a stream.
-pub struct Elements {
+pub struct ArrayElements {
     inner: Box<dyn Read + Send>,
     len: u64,
 }
 
-impl fmt::Debug for Elements {
+impl fmt::Debug for ArrayElements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elements")
+        f.debug_struct("ArrayElements")
             .field("len", &self.len)
             .finish_non_exhaustive()
     }
 }
 
-impl Elements {
+impl ArrayElements {
     /// How many bytes there are in all.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -333,19 +333,19 @@ impl Elements {
         Ok(bytes)
     }
 
-    fn map(self, map: impl FnOnce(Box<dyn Read + Send>) -> Box<dyn Read + Send>) -> Elements {
-        Elements {
+    fn map(self, map: impl FnOnce(Box<dyn Read + Send>) -> Box<dyn Read + Send>) -> ArrayElements {
+        ArrayElements {
             inner: map(self.inner),
             len: self.len,
         }
     }
 
     /// Each element the other way round.
-    pub(crate) fn swapped(self, width: usize) -> Elements {
+    pub(crate) fn swapped(self, width: usize) -> ArrayElements {
         self.map(|inner| Box::new(Swapped::new(inner, width)))
     }
 
-    fn equals(mut self, mut other: Elements) -> Result<bool> {
+    fn equals(mut self, mut other: ArrayElements) -> Result<bool> {
         const STEP: usize = 256 << 10;
         let (mut a, mut b) = (vec![0; STEP], vec![0; STEP]);
         let mut left = self.len;
@@ -362,7 +362,7 @@ impl Elements {
     }
 }
 
-impl Read for Elements {
+impl Read for ArrayElements {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.inner.read(buf)
     }
@@ -436,8 +436,8 @@ fn parse(source: &dyn ReadAt) -> Result<(ArrayInfo, Span)> {
 
 /// What a FlatArray in shape-information form is, and where its bytes are.
 pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
-    let dtype = DType::from_code(table.take_i8(flat_array::DTYPE))?;
-    let byte_order = ByteOrder::from_code(table.take_i8(flat_array::BYTE_ORDER))?;
+    let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
+    let byte_order = ArrayByteOrder::from_code(table.take_i8(flat_array::BYTE_ORDER))?;
     let Some(shape) = table.take_i64s(flat_array::SHAPE) else {
         return Err(Error::new(
             ErrorKind::InvalidArray,

@@ -1,7 +1,7 @@
 //! What an array is: type, shape, and the order of its bytes.
 
 use crate::dtype::TYPE_BITS;
-use crate::{DType, Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Nd4jType, Result};
 
 /// The most dimensions of an array.
 pub(crate) const MAX_RANK: usize = 32;
@@ -33,7 +33,7 @@ impl Order {
 
 /// Which byte of an element comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ByteOrder {
+pub enum ArrayByteOrder {
     /// The lowest.
     #[default]
     Little,
@@ -41,15 +41,15 @@ pub enum ByteOrder {
     Big,
 }
 
-impl ByteOrder {
+impl ArrayByteOrder {
     pub(crate) fn code(self) -> i8 {
         self as i8
     }
 
-    pub(crate) fn from_code(code: i8) -> Result<ByteOrder> {
+    pub(crate) fn from_code(code: i8) -> Result<ArrayByteOrder> {
         match code {
-            0 => Ok(ByteOrder::Little),
-            1 => Ok(ByteOrder::Big),
+            0 => Ok(ArrayByteOrder::Little),
+            1 => Ok(ArrayByteOrder::Big),
             _ => Err(invalid(format!("a byte order of {code}"))),
         }
     }
@@ -67,18 +67,18 @@ impl ByteOrder {
 /// array of rank 0 has no element at all.
 ///
 /// ```
-/// use proto_splitter_samediff::{ArrayInfo, DType};
-/// let info = ArrayInfo::new(DType::Float, [2, 3])?;
+/// use proto_splitter_samediff::{ArrayInfo, Nd4jType};
+/// let info = ArrayInfo::new(Nd4jType::Float, [2, 3])?;
 /// assert_eq!((info.element_count(), info.data_len()), (6, Some(24)));
-/// assert_eq!(ArrayInfo::new(DType::Double, [])?.element_count(), 1);
+/// assert_eq!(ArrayInfo::new(Nd4jType::Double, [])?.element_count(), 1);
 /// # Ok::<(), proto_splitter_samediff::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayInfo {
-    dtype: DType,
+    dtype: Nd4jType,
     shape: Vec<u64>,
     order: Order,
-    byte_order: ByteOrder,
+    byte_order: ArrayByteOrder,
     element_count: u64,
 }
 
@@ -89,7 +89,7 @@ impl ArrayInfo {
     ///
     /// [`ErrorKind::InvalidArray`] if it has more than 32 dimensions, or more elements than can be
     /// counted.
-    pub fn new(dtype: DType, shape: impl Into<Vec<u64>>) -> Result<ArrayInfo> {
+    pub fn new(dtype: Nd4jType, shape: impl Into<Vec<u64>>) -> Result<ArrayInfo> {
         let shape = shape.into();
         if shape.len() > MAX_RANK {
             return Err(invalid(format!(
@@ -114,19 +114,19 @@ impl ArrayInfo {
             dtype,
             shape,
             order: Order::C,
-            byte_order: ByteOrder::Little,
+            byte_order: ArrayByteOrder::Little,
             element_count,
         })
     }
 
     /// An array of rank 0 that has no element.
     #[must_use]
-    pub fn empty(dtype: DType) -> ArrayInfo {
+    pub fn empty(dtype: Nd4jType) -> ArrayInfo {
         ArrayInfo {
             dtype,
             shape: Vec::new(),
             order: Order::C,
-            byte_order: ByteOrder::Little,
+            byte_order: ArrayByteOrder::Little,
             element_count: 0,
         }
     }
@@ -140,14 +140,14 @@ impl ArrayInfo {
 
     /// The same, but in this order of bytes.
     #[must_use]
-    pub const fn with_byte_order(mut self, byte_order: ByteOrder) -> ArrayInfo {
+    pub const fn with_byte_order(mut self, byte_order: ArrayByteOrder) -> ArrayInfo {
         self.byte_order = byte_order;
         self
     }
 
     /// The type of the elements.
     #[must_use]
-    pub fn dtype(&self) -> DType {
+    pub fn dtype(&self) -> Nd4jType {
         self.dtype
     }
 
@@ -165,7 +165,7 @@ impl ArrayInfo {
 
     /// In what order the bytes of an element come.
     #[must_use]
-    pub fn byte_order(&self) -> ByteOrder {
+    pub fn byte_order(&self) -> ArrayByteOrder {
         self.byte_order
     }
 
@@ -229,8 +229,8 @@ impl ArrayInfo {
     /// Reads what a file says of an array.
     pub(crate) fn from_shape_info(
         info: &[i64],
-        dtype: DType,
-        byte_order: ByteOrder,
+        dtype: Nd4jType,
+        byte_order: ArrayByteOrder,
     ) -> Result<Self> {
         let rank = info.first().copied().unwrap_or(-1);
         let rank = usize::try_from(rank).ok().filter(|&rank| rank <= MAX_RANK);
@@ -340,18 +340,18 @@ fn invalid(message: String) -> Error {
 mod tests {
     use super::*;
 
-    fn read(info: &[i64], dtype: DType) -> Result<ArrayInfo> {
-        ArrayInfo::from_shape_info(info, dtype, ByteOrder::Little)
+    fn read(info: &[i64], dtype: Nd4jType) -> Result<ArrayInfo> {
+        ArrayInfo::from_shape_info(info, dtype, ArrayByteOrder::Little)
     }
 
     #[test]
     fn shape_information_is_as_nd4j_writes_it() {
         // As in files that DL4J's own tests have.
-        let info = ArrayInfo::new(DType::Float, [2, 3]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::Float, [2, 3]).unwrap();
         assert_eq!(info.to_shape_info(), [2, 2, 3, 3, 1, 8192, 1, 99]);
-        let info = ArrayInfo::empty(DType::Int32);
+        let info = ArrayInfo::empty(Nd4jType::Int32);
         assert_eq!(info.to_shape_info(), [0, 131_080, 1, 99]);
-        let info = ArrayInfo::new(DType::Float, [2, 3])
+        let info = ArrayInfo::new(Nd4jType::Float, [2, 3])
             .unwrap()
             .with_order(Order::F);
         assert_eq!(info.to_shape_info(), [2, 2, 3, 1, 2, 8192, 1, 102]);
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for dtype in DType::ALL {
+        for dtype in Nd4jType::ALL {
             for shape in [
                 vec![],
                 vec![0],
@@ -401,7 +401,7 @@ mod tests {
             (&[1, 2, 2, 8192, 1, 99], UnsupportedArray),
             (&[2, 2, 3, 3, 1, 8192, 1, 102], UnsupportedArray),
         ] {
-            let error = read(info, DType::Float).unwrap_err();
+            let error = read(info, Nd4jType::Float).unwrap_err();
             assert_eq!(error.kind(), kind, "{info:?}: {error}");
         }
     }

@@ -1,4 +1,4 @@
-//! Elements whose bytes are stored the other way round.
+//! ArrayElements whose bytes are stored the other way round.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,4 @@
-//! Elements that are stored in Fortran's order, in C's.
+//! ArrayElements that are stored in Fortran's order, in C's.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const PIECE: u64 = 4 << 10;
 /// How many columns are copied together, so that what is side by side in a row is written at once.
 const GROUP: usize = 16;
 
-/// Elements that are stored in Fortran's order, in C's.
+/// ArrayElements that are stored in Fortran's order, in C's.
 ///
 /// The elements that differ in the first index only lie side by side in the source: they are a
 /// *column*. In C's order, those that have the first index in common lie side by side: a *row*. A

@@ -13,10 +13,10 @@ use crate::fb::schema::flat_graph::{
 use crate::fb::schema::samediff::{self, training_config};
 use crate::fb::{self, Budget, Object, Unknown, Value};
 use crate::graph::optional_dtype;
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::{
-    Arguments, Array, DType, Error, ErrorKind, Graph, Operation, Result, TagContent, VarType,
-    Variable,
+    Arguments, Array, Error, ErrorKind, Graph, Nd4jType, Operation, Result, SameDiffVariable,
+    TagContent, VarType,
 };
 
 /// The fields of an array whose data is not in its table, and where it is instead.
@@ -31,7 +31,7 @@ const ELSEWHERE: [(usize, &str); 4] = [
 ];
 
 /// Reads a classic file.
-pub(super) fn read(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagContent> {
+pub(super) fn read(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<TagContent> {
     let mut budget = Budget::new(limits.get_max_graph_size());
     let kind = ErrorKind::InvalidGraph;
     let table = fb::read(
@@ -153,7 +153,7 @@ pub(super) fn read_id(table: &Object) -> Id {
 }
 
 /// Reads a variable; says its id, and the table of its array.
-fn read_variable(mut table: Object) -> Result<(Variable, Id, Option<Object>)> {
+fn read_variable(mut table: Object) -> Result<(SameDiffVariable, Id, Option<Object>)> {
     let Some(name) = table.take_string(flat_variable::NAME) else {
         let message = "a variable has no name";
         return Err(Error::new(ErrorKind::InvalidGraph, message));
@@ -167,7 +167,7 @@ fn read_variable(mut table: Object) -> Result<(Variable, Id, Option<Object>)> {
     let kind = table.take_i8(flat_variable::VARIABLE_TYPE);
     let shape = table.take_i64s(flat_variable::SHAPE);
     let about = |error: Error| error.about("variable", &name);
-    let variable = Variable {
+    let variable = SameDiffVariable {
         dtype: optional_dtype(dtype).map_err(about)?,
         kind: VarType::from_code(kind).map_err(about)?,
         shape,
@@ -183,7 +183,7 @@ fn read_node(mut table: Object, names: &HashMap<Id, String>) -> Result<Operation
         let dtypes = table.take_i8s(flat_node::EXTRA_TYPES);
         let dtypes = dtypes
             .into_iter()
-            .map(DType::from_code)
+            .map(Nd4jType::from_code)
             .collect::<Result<_>>()?;
         let bools = table.take_i8s(flat_node::EXTRA_BOOLS);
         let ids: Vec<Id> = match table.take(flat_node::INPUT_PAIRED) {

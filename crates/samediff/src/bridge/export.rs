@@ -7,15 +7,15 @@ use std::path::Path;
 use proto_splitter_core::atomic::AtomicFile;
 
 use super::{classic, not_convertible};
-use crate::array::{self, Elements};
-use crate::draft::WriteOptions;
+use crate::array::{self, ArrayElements};
+use crate::draft::SameDiffWriteOptions;
 use crate::fb::schema::flat_graph::{
     flat_array, flat_graph as slots, flat_node, flat_variable, int_pair, updater_state,
 };
 use crate::fb::{self, MAX_BUFFER_LEN, Object, Unknown, Value};
 use crate::{
-    Array, ArrayFile, ArrayInfo, Arrays, DType, Error, Graph, Operation, Result, TagView, VarType,
-    Variable,
+    Array, ArrayFile, ArrayInfo, Arrays, Error, Graph, Nd4jType, Operation, Result,
+    SameDiffVariable, TagView, VarType,
 };
 
 /// What the data of an array begins at a multiple of: 64 bytes.
@@ -33,7 +33,7 @@ const ALIGNMENT: u64 = 64;
 pub fn write_classic(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
-    options: &WriteOptions,
+    options: &SameDiffWriteOptions,
 ) -> Result<u64> {
     let path = path.as_ref();
     let write = || {
@@ -53,7 +53,7 @@ pub fn write_classic(
             let gap = payload.start - 4 - at;
             io::copy(&mut io::repeat(0).take(gap), &mut output)?;
             output.write_all(&payload.len.to_le_bytes())?;
-            let mut data: Elements = payload.array.little_endian()?;
+            let mut data: ArrayElements = payload.array.little_endian()?;
             loop {
                 let len = data.read(&mut buf)?;
                 if len == 0 {
@@ -292,11 +292,11 @@ fn write_id((first, second): (i32, i32)) -> Object {
     table
 }
 
-fn write_variable(variable: &Variable, id: (i32, i32), array: Option<Object>) -> Object {
+fn write_variable(variable: &SameDiffVariable, id: (i32, i32), array: Option<Object>) -> Object {
     let mut table = variable.classic.clone();
     table.set(flat_variable::ID, Value::Table(write_id(id)));
     table.set(flat_variable::NAME, Value::String(variable.name.clone()));
-    let dtype = variable.dtype.map_or(0, DType::code);
+    let dtype = variable.dtype.map_or(0, Nd4jType::code);
     table.set(flat_variable::DTYPE, Value::I8(dtype));
     table.set(
         flat_variable::VARIABLE_TYPE,

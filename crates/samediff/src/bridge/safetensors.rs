@@ -11,10 +11,10 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 
 use super::not_convertible;
-use crate::draft::WriteOptions;
+use crate::draft::SameDiffWriteOptions;
 use crate::{
-    Array, ArrayInfo, DType, Error, ErrorKind, Graph, Result, TagContent, TagView, VarType,
-    Variable,
+    Array, ArrayInfo, Error, ErrorKind, Graph, Nd4jType, Result, SameDiffVariable, TagContent,
+    TagView, VarType,
 };
 
 /// The largest header that the library `safetensors` reads, in bytes.
@@ -75,9 +75,12 @@ pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagConten
         let info = ArrayInfo::new(dtype, shape).map_err(about)?;
         let offset = start + from as u64;
         let array = Array::from_source(info, Arc::clone(&source), offset, (to - from) as u64);
-        graph
-            .variables
-            .push(Variable::new(&*name, VarType::Variable, dtype, dims));
+        graph.variables.push(SameDiffVariable::new(
+            &*name,
+            VarType::Variable,
+            dtype,
+            dims,
+        ));
         arrays.push((name.clone(), array.map_err(about)?));
     }
     let content = TagContent::new(graph);
@@ -86,21 +89,21 @@ pub(super) fn read(source: Arc<dyn ReadAt>, header_len: u64) -> Result<TagConten
     }))
 }
 
-fn dtype(dtype: Dtype) -> Result<DType> {
+fn dtype(dtype: Dtype) -> Result<Nd4jType> {
     Ok(match dtype {
-        Dtype::BOOL => DType::Bool,
-        Dtype::F16 => DType::Half,
-        Dtype::BF16 => DType::BFloat16,
-        Dtype::F32 => DType::Float,
-        Dtype::F64 => DType::Double,
-        Dtype::I8 => DType::Int8,
-        Dtype::I16 => DType::Int16,
-        Dtype::I32 => DType::Int32,
-        Dtype::I64 => DType::Int64,
-        Dtype::U8 => DType::UInt8,
-        Dtype::U16 => DType::UInt16,
-        Dtype::U32 => DType::UInt32,
-        Dtype::U64 => DType::UInt64,
+        Dtype::BOOL => Nd4jType::Bool,
+        Dtype::F16 => Nd4jType::Half,
+        Dtype::BF16 => Nd4jType::BFloat16,
+        Dtype::F32 => Nd4jType::Float,
+        Dtype::F64 => Nd4jType::Double,
+        Dtype::I8 => Nd4jType::Int8,
+        Dtype::I16 => Nd4jType::Int16,
+        Dtype::I32 => Nd4jType::Int32,
+        Dtype::I64 => Nd4jType::Int64,
+        Dtype::U8 => Nd4jType::UInt8,
+        Dtype::U16 => Nd4jType::UInt16,
+        Dtype::U32 => Nd4jType::UInt32,
+        Dtype::U64 => Nd4jType::UInt64,
         other => {
             let message = format!("SameDiff has no type for {other}");
             return Err(Error::new(ErrorKind::UnsupportedArray, message));
@@ -108,22 +111,22 @@ fn dtype(dtype: Dtype) -> Result<DType> {
     })
 }
 
-fn dtype_back(dtype: DType) -> Result<Dtype> {
+fn dtype_back(dtype: Nd4jType) -> Result<Dtype> {
     Ok(match dtype {
-        DType::Bool => Dtype::BOOL,
-        DType::Half => Dtype::F16,
-        DType::BFloat16 => Dtype::BF16,
-        DType::Float => Dtype::F32,
-        DType::Double => Dtype::F64,
-        DType::Int8 => Dtype::I8,
-        DType::Int16 => Dtype::I16,
-        DType::Int32 => Dtype::I32,
-        DType::Int64 => Dtype::I64,
-        DType::UInt8 => Dtype::U8,
-        DType::UInt16 => Dtype::U16,
-        DType::UInt32 => Dtype::U32,
-        DType::UInt64 => Dtype::U64,
-        DType::Utf8 => return Err(not_convertible("safetensors has no texts")),
+        Nd4jType::Bool => Dtype::BOOL,
+        Nd4jType::Half => Dtype::F16,
+        Nd4jType::BFloat16 => Dtype::BF16,
+        Nd4jType::Float => Dtype::F32,
+        Nd4jType::Double => Dtype::F64,
+        Nd4jType::Int8 => Dtype::I8,
+        Nd4jType::Int16 => Dtype::I16,
+        Nd4jType::Int32 => Dtype::I32,
+        Nd4jType::Int64 => Dtype::I64,
+        Nd4jType::UInt8 => Dtype::U8,
+        Nd4jType::UInt16 => Dtype::U16,
+        Nd4jType::UInt32 => Dtype::U32,
+        Nd4jType::UInt64 => Dtype::U64,
+        Nd4jType::Utf8 => return Err(not_convertible("safetensors has no texts")),
     })
 }
 
@@ -138,7 +141,7 @@ fn dtype_back(dtype: DType) -> Result<Dtype> {
 pub fn write_safetensors(
     tag: &TagView<'_>,
     path: impl AsRef<Path>,
-    options: &WriteOptions,
+    options: &SameDiffWriteOptions,
 ) -> Result<u64> {
     let path = path.as_ref();
     let write = || {

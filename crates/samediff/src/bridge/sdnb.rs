@@ -13,9 +13,9 @@ use crate::fb::schema::flat_graph::{
 };
 use crate::fb::{self, Budget, Object, Span, Unknown, Value};
 use crate::layout;
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::zip::{Archive, Section};
-use crate::{Array, ArrayInfo, DType, Error, ErrorKind, Order, Result, TagContent, VarType};
+use crate::{Array, ArrayInfo, Error, ErrorKind, Nd4jType, Order, Result, TagContent, VarType};
 
 /// What a file begins with.
 pub(crate) const MAGIC: &[u8] = b"SDNB";
@@ -46,7 +46,7 @@ struct Part {
 }
 
 /// Reads an SDNB file, and the other shards if it is one of several.
-pub(super) fn read_files(path: &Path, limits: &Limits) -> Result<TagContent> {
+pub(super) fn read_files(path: &Path, limits: &SameDiffLimits) -> Result<TagContent> {
     let paths = match shard(path) {
         None => vec![path.to_owned()],
         Some((base, count)) => (0..count)
@@ -64,7 +64,7 @@ pub(super) fn read_files(path: &Path, limits: &Limits) -> Result<TagContent> {
 }
 
 /// Reads an SDZ file.
-pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<TagContent> {
+pub(super) fn read_sdz(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<TagContent> {
     let archive = Archive::open(source, limits)?;
     let directory = archive.directory();
     if directory.find(layout::TAGS).is_some() {
@@ -184,7 +184,7 @@ impl Part {
 
     /// Opens an array: its shape is plain, and its "byte order" the order of its elements.
     fn array(&self, mut table: Object) -> Result<Array> {
-        let dtype = DType::from_code(table.take_i8(flat_array::DTYPE))?;
+        let dtype = Nd4jType::from_code(table.take_i8(flat_array::DTYPE))?;
         let order = match table.take_i8(flat_array::BYTE_ORDER) {
             0 => Order::C,
             1 => Order::F,

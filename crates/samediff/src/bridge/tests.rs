@@ -10,7 +10,7 @@ use crate::fb::schema::flat_graph::{
     self, flat_array, flat_graph as slots, flat_variable, updater_state,
 };
 use crate::fb::{self, Budget, Object, TableType, Unknown, Value};
-use crate::{ArrayInfo, ByteOrder, Draft, Model, TagContent, WriteOptions};
+use crate::{ArrayByteOrder, ArrayInfo, Draft, Model, SameDiffWriteOptions, TagContent};
 
 /// Graphs from DL4J's own tests, if they are there.
 #[expect(clippy::print_stderr, reason = "a test that skips says so")]
@@ -56,7 +56,7 @@ fn table(path: &Path) -> Object {
 }
 
 fn lowest_byte_first(array: &mut Object) {
-    let dtype = crate::DType::from_code(match array.get(flat_array::DTYPE) {
+    let dtype = crate::Nd4jType::from_code(match array.get(flat_array::DTYPE) {
         Some(&Value::I8(code)) => code,
         _ => 0,
     });
@@ -71,7 +71,7 @@ fn lowest_byte_first(array: &mut Object) {
     }
     // Nobody steps along a dimension of one, so its stride may be any.
     if let Some(Value::I64s(info)) = array.get_mut(flat_array::SHAPE) {
-        let known = ArrayInfo::from_shape_info(info, dtype, ByteOrder::Little);
+        let known = ArrayInfo::from_shape_info(info, dtype, ArrayByteOrder::Little);
         *info = known.unwrap().to_shape_info();
     }
 }
@@ -125,7 +125,7 @@ fn differences(a: &Object, b: &Object, own: &'static TableType, at: &str, all: &
 fn model(content: TagContent, path: &Path) -> Model {
     let mut draft = Draft::new();
     draft.add_tag("only".parse().unwrap(), content).unwrap();
-    draft.write(path, &WriteOptions::new()).unwrap();
+    draft.write(path, &SameDiffWriteOptions::new()).unwrap();
     Model::open(path).unwrap()
 }
 
@@ -145,7 +145,7 @@ fn real_graphs_come_back_as_they_were() {
         );
         arrays += report.arrays;
         let back = folder.path().join(format!("{index}.fb"));
-        write_classic(&model.default_tag(), &back, &WriteOptions::new()).unwrap();
+        write_classic(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap();
         let mut found = Vec::new();
         let root = &flat_graph::FLAT_GRAPH;
         differences(&table(&path), &table(&back), root, "", &mut found);
@@ -168,7 +168,7 @@ fn variable(
 ) -> Object {
     let mut array = Object::default();
     array.set(flat_array::SHAPE, Value::I64s(dims.to_vec()));
-    array.set(flat_array::DTYPE, Value::I8(crate::DType::Int16.code()));
+    array.set(flat_array::DTYPE, Value::I8(crate::Nd4jType::Int16.code()));
     array.set(flat_array::BYTE_ORDER, Value::I8(order));
     match blob {
         None => array.set(flat_array::BUFFER, Value::Bytes(data.to_vec())),
@@ -183,7 +183,10 @@ fn variable(
     let mut variable = Object::default();
     variable.set(flat_variable::ID, Value::Table(id));
     variable.set(flat_variable::NAME, Value::String(name.to_owned()));
-    variable.set(flat_variable::DTYPE, Value::I8(crate::DType::Int16.code()));
+    variable.set(
+        flat_variable::DTYPE,
+        Value::I8(crate::Nd4jType::Int16.code()),
+    );
     variable.set(flat_variable::SHAPE, Value::I64s(dims.to_vec()));
     variable.set(flat_variable::NDARRAY, Value::Table(array));
     variable
@@ -304,14 +307,15 @@ fn safetensors_come_back_as_they_were() {
     std::fs::write(&path, &bytes).unwrap();
     let model = model(import(&path).unwrap(), &folder.path().join("a.zip"));
     let back = folder.path().join("b.safetensors");
-    write_safetensors(&model.default_tag(), &back, &WriteOptions::new()).unwrap();
+    write_safetensors(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap();
     let read = ::safetensors::SafeTensors::deserialize(&bytes).unwrap();
     let written = std::fs::read(&back).unwrap();
     let written = ::safetensors::SafeTensors::deserialize(&written).unwrap();
     for name in ["w", "b"] {
         assert_eq!(written.tensor(name).unwrap(), read.tensor(name).unwrap());
     }
-    let error = write_safetensors(&model.default_tag(), &back, &WriteOptions::new()).unwrap_err();
+    let error =
+        write_safetensors(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     for len in (9..bytes.len()).step_by(7) {
         std::fs::write(&path, &bytes[..len]).unwrap();

@@ -3,7 +3,7 @@
 use super::{Content, Draft};
 use crate::fb::Unknown;
 use crate::layout::Role;
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::text::check_name;
 use crate::{Error, ErrorKind, Graph, Result, Tag, graph};
 
@@ -36,11 +36,11 @@ impl Draft {
     /// not known here; what is wrong with the graph. The draft is as it was, then.
     ///
     /// ```
-    /// use proto_splitter_samediff::{Array, ArrayInfo, DType, Draft, Graph, TagContent, VarType, Variable};
+    /// use proto_splitter_samediff::{Array, ArrayInfo, Nd4jType, Draft, Graph, TagContent, VarType, SameDiffVariable};
     ///
     /// let mut graph = Graph::default();
-    /// graph.variables.push(Variable::new("w", VarType::Variable, DType::UInt8, [1]));
-    /// let array = Array::from_bytes(ArrayInfo::new(DType::UInt8, [1])?, vec![7])?;
+    /// graph.variables.push(SameDiffVariable::new("w", VarType::Variable, Nd4jType::UInt8, [1]));
+    /// let array = Array::from_bytes(ArrayInfo::new(Nd4jType::UInt8, [1])?, vec![7])?;
     /// let mut draft = Draft::new();
     /// draft.add_tag("first".parse()?, TagContent::new(graph).parameter("w", array))?;
     ///
@@ -77,7 +77,7 @@ impl Draft {
 }
 
 fn read_graph(content: &Content) -> Result<Graph> {
-    let limits = Limits::new();
+    let limits = SameDiffLimits::new();
     let read = |bytes: &[u8]| {
         let graph = graph::from_bytes(&bytes, &limits, Unknown::Refused)?;
         graph::check(&graph)?;

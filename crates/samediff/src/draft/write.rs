@@ -12,25 +12,25 @@ use proto_splitter_core::progress::{Meter, Progress};
 
 use super::plan::{Entry, Plan};
 use super::{Content, Draft, FileIndex};
-use crate::array::{Elements, header};
-use crate::zip::{ArchiveWriter, Compression, Seen};
+use crate::array::{ArrayElements, header};
+use crate::zip::{ArchiveWriter, Seen, ZipCompression};
 use crate::{Array, Error, Result, layout, text};
 
 /// How a model is written.
 #[derive(Clone, Debug, Default)]
-pub struct WriteOptions {
+pub struct SameDiffWriteOptions {
     pub(crate) force: bool,
-    compression: Compression,
+    compression: ZipCompression,
     pub(crate) progress: Progress,
 }
 
-impl WriteOptions {
+impl SameDiffWriteOptions {
     /// The defaults, which the setters name in parentheses.
     #[must_use]
     pub const fn new() -> Self {
-        WriteOptions {
+        SameDiffWriteOptions {
             force: false,
-            compression: Compression::Keep,
+            compression: ZipCompression::Keep,
             progress: Progress::none(),
         }
     }
@@ -42,9 +42,9 @@ impl WriteOptions {
         self
     }
 
-    /// How entries are stored ([`Compression::Keep`]).
+    /// How entries are stored ([`ZipCompression::Keep`]).
     #[must_use]
-    pub const fn compression(mut self, compression: Compression) -> Self {
+    pub const fn compression(mut self, compression: ZipCompression) -> Self {
         self.compression = compression;
         self
     }
@@ -60,7 +60,7 @@ impl WriteOptions {
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Written {
+pub struct WrittenModel {
     /// The file's size in bytes.
     pub size: u64,
     /// How many files of arrays it has.
@@ -78,7 +78,11 @@ impl Draft {
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if the file is there and may not
     /// be replaced; [`ErrorKind::InvalidConfig`](crate::ErrorKind::InvalidConfig) if there is no tag;
     /// [`ErrorKind::Io`](crate::ErrorKind::Io), or what is wrong with the archives that it is from.
-    pub fn write(&self, path: impl AsRef<Path>, options: &WriteOptions) -> Result<Written> {
+    pub fn write(
+        &self,
+        path: impl AsRef<Path>,
+        options: &SameDiffWriteOptions,
+    ) -> Result<WrittenModel> {
         let path = path.as_ref();
         let write = || {
             let plan = Plan::of(self)?;
@@ -98,8 +102,8 @@ impl Draft {
         &self,
         plan: &Plan<'_>,
         file: impl Write + Seek,
-        options: &WriteOptions,
-    ) -> Result<Written> {
+        options: &SameDiffWriteOptions,
+    ) -> Result<WrittenModel> {
         let mut run = Run {
             draft: self,
             writer: ArchiveWriter::new(file, options.compression),
@@ -120,7 +124,7 @@ impl Draft {
             arrays,
             ..
         } = run;
-        Ok(Written {
+        Ok(WrittenModel {
             size: writer.finish()?,
             arrays,
             shared: instead.len() as u64,
@@ -288,7 +292,7 @@ impl Compared {
 /// An array that may be the same as one that is being written.
 struct Rival {
     file: FileIndex,
-    data: Elements,
+    data: ArrayElements,
     /// Whether all was the same so far.
     same: bool,
     buf: Vec<u8>,

@@ -8,7 +8,7 @@ use proto_splitter_core::tensor::{self, Location, TensorInfo, TensorReader};
 use proto_splitter_core::{Error, ErrorKind, Result};
 
 use crate::{
-    Array, ArrayFile, ArrayInfo, CheckOptions, DType, Model, Role, TagContent, TagView, layout,
+    Array, ArrayFile, ArrayInfo, CheckOptions, Model, Nd4jType, Role, TagContent, TagView, layout,
 };
 
 /// The arrays of a model by name. Those of a file are opened when they are asked for.
@@ -316,21 +316,21 @@ fn tensor_info(name: String, array: &Array) -> TensorInfo {
     TensorInfo::new(name, dtype(info.dtype()), shape).sized(array.data_len())
 }
 
-fn dtype(dtype: DType) -> tensor::DType {
+fn dtype(dtype: Nd4jType) -> tensor::DType {
     match dtype {
-        DType::Bool => tensor::DType::Bool,
-        DType::Half => tensor::DType::F16,
-        DType::BFloat16 => tensor::DType::BF16,
-        DType::Float => tensor::DType::F32,
-        DType::Double => tensor::DType::F64,
-        DType::Int8 => tensor::DType::I8,
-        DType::Int16 => tensor::DType::I16,
-        DType::Int32 => tensor::DType::I32,
-        DType::Int64 => tensor::DType::I64,
-        DType::UInt8 => tensor::DType::U8,
-        DType::UInt16 => tensor::DType::U16,
-        DType::UInt32 => tensor::DType::U32,
-        DType::UInt64 => tensor::DType::U64,
-        DType::Utf8 => tensor::DType::String,
+        Nd4jType::Bool => tensor::DType::Bool,
+        Nd4jType::Half => tensor::DType::F16,
+        Nd4jType::BFloat16 => tensor::DType::BF16,
+        Nd4jType::Float => tensor::DType::F32,
+        Nd4jType::Double => tensor::DType::F64,
+        Nd4jType::Int8 => tensor::DType::I8,
+        Nd4jType::Int16 => tensor::DType::I16,
+        Nd4jType::Int32 => tensor::DType::I32,
+        Nd4jType::Int64 => tensor::DType::I64,
+        Nd4jType::UInt8 => tensor::DType::U8,
+        Nd4jType::UInt16 => tensor::DType::U16,
+        Nd4jType::UInt32 => tensor::DType::U32,
+        Nd4jType::UInt64 => tensor::DType::U64,
+        Nd4jType::Utf8 => tensor::DType::String,
     }
 }

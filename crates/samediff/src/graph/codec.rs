@@ -2,17 +2,21 @@
 
 use record_file::ReadAt;
 
-use super::{Arguments, Graph, Operation, Variable};
+use super::{Arguments, Graph, Operation, SameDiffVariable};
 use crate::fb::schema::samediff::{self, graph, operation, variable};
 use crate::fb::{self, Budget, Object, Unknown, Value};
-use crate::limits::Limits;
-use crate::{DType, Error, ErrorKind, Result, VarType};
+use crate::limits::SameDiffLimits;
+use crate::{Error, ErrorKind, Nd4jType, Result, VarType};
 
 /// What `Graph.format_version` says of the graphs that are written here.
 const FORMAT_VERSION: i32 = 1;
 
 /// Reads `graph.fb`.
-pub(crate) fn from_bytes(bytes: &dyn ReadAt, limits: &Limits, unknown: Unknown) -> Result<Graph> {
+pub(crate) fn from_bytes(
+    bytes: &dyn ReadAt,
+    limits: &SameDiffLimits,
+    unknown: Unknown,
+) -> Result<Graph> {
     let mut budget = Budget::new(limits.get_max_graph_size());
     let mut table = fb::read(
         bytes,
@@ -49,12 +53,12 @@ fn check_version(version: i32) -> Result<()> {
     Err(Error::new(ErrorKind::InvalidGraph, message))
 }
 
-fn read_variable(mut table: Object) -> Result<Variable> {
+fn read_variable(mut table: Object) -> Result<SameDiffVariable> {
     let name = required(&mut table, variable::NAME, "a variable")?;
     let dtype = table.take_i8(variable::DTYPE);
     let kind = table.take_i8(variable::VAR_TYPE);
-    let mut read = || -> Result<Variable> {
-        Ok(Variable {
+    let mut read = || -> Result<SameDiffVariable> {
+        Ok(SameDiffVariable {
             dtype: optional_dtype(dtype)?,
             kind: VarType::from_code(kind)?,
             shape: table.take_i64s(variable::SHAPE),
@@ -66,10 +70,10 @@ fn read_variable(mut table: Object) -> Result<Variable> {
 }
 
 /// A type of a graph, where 0 stands for none.
-pub(crate) fn optional_dtype(code: i8) -> Result<Option<DType>> {
+pub(crate) fn optional_dtype(code: i8) -> Result<Option<Nd4jType>> {
     match code {
         0 => Ok(None),
-        code => DType::from_code(code).map(Some),
+        code => Nd4jType::from_code(code).map(Some),
     }
 }
 
@@ -80,7 +84,7 @@ fn read_operation(mut table: Object) -> Result<Operation> {
         let dtypes = table.take_i8s(operation::D_ARGS);
         let dtypes = dtypes
             .into_iter()
-            .map(DType::from_code)
+            .map(Nd4jType::from_code)
             .collect::<Result<Vec<_>>>()?;
         Ok(Operation {
             name: name.clone(),
@@ -140,10 +144,10 @@ pub(crate) fn to_bytes(graph: &Graph) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn write_variable(variable: &Variable) -> Object {
+fn write_variable(variable: &SameDiffVariable) -> Object {
     let mut table = Object::default();
     table.set(variable::NAME, Value::String(variable.name.clone()));
-    let dtype = variable.dtype.map_or(0, DType::code);
+    let dtype = variable.dtype.map_or(0, Nd4jType::code);
     table.set(variable::DTYPE, Value::I8(dtype));
     table.set(variable::VAR_TYPE, Value::I8(variable.kind.code()));
     if let Some(shape) = &variable.shape {
@@ -187,7 +191,7 @@ fn write_operation(op: &Operation) -> Object {
         (operation::D_ARG_NAMES, operation::D_ARGS),
         &op.d_args,
         Value::I8s,
-        DType::code,
+        Nd4jType::code,
     );
     set_classic(&mut table, operation::CLASSIC, &op.classic);
     table
@@ -253,7 +257,8 @@ mod tests {
             let mut root = Object::default();
             root.set(graph::OPERATIONS, Value::Tables(vec![table]));
             let (bytes, _) = fb::write(&root).unwrap();
-            let error = from_bytes(&bytes, &Limits::new(), Unknown::PassedOver).unwrap_err();
+            let error =
+                from_bytes(&bytes, &SameDiffLimits::new(), Unknown::PassedOver).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ArgumentMismatch);
             assert_eq!(error.to_string(), format!("operation \"op\": {text}"));
         }
@@ -268,9 +273,9 @@ mod tests {
             Value::Strings(vec![long.clone(), long]),
         );
         let (bytes, _) = fb::write(&root).unwrap();
-        let read = |limits: Limits| from_bytes(&bytes, &limits, Unknown::PassedOver);
-        assert!(read(Limits::new()).is_ok());
-        let error = read(Limits::new().max_graph_size(1 << 16)).unwrap_err();
+        let read = |limits: SameDiffLimits| from_bytes(&bytes, &limits, Unknown::PassedOver);
+        assert!(read(SameDiffLimits::new()).is_ok());
+        let error = read(SameDiffLimits::new().max_graph_size(1 << 16)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded);
     }
 
@@ -280,7 +285,7 @@ mod tests {
         let newer = samediff::GRAPH.fields.len();
         root.set(newer, Value::I32(7));
         let (bytes, _) = fb::write(&root).unwrap();
-        let read = |unknown| from_bytes(&bytes, &Limits::new(), unknown);
+        let read = |unknown| from_bytes(&bytes, &SameDiffLimits::new(), unknown);
         assert_eq!(read(Unknown::PassedOver).unwrap(), Graph::default());
         let error = read(Unknown::Refused).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotConvertible);

@@ -56,7 +56,7 @@ fn in_field(table: &mut Object, slot: usize, rename: impl Fn(&mut [String])) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Operation, VarType, Variable};
+    use crate::{Nd4jType, Operation, SameDiffVariable, VarType};
 
     fn strings(table: &Object, slot: usize) -> Vec<String> {
         table.clone().take_strings(slot)
@@ -67,7 +67,7 @@ mod tests {
         let names = || Value::Strings(vec!["b".to_owned(), "a".to_owned()]);
         let mut graph = Graph::default();
         for name in ["a", "b"] {
-            let mut variable = Variable::new(name, VarType::Variable, DType::Float, []);
+            let mut variable = SameDiffVariable::new(name, VarType::Variable, Nd4jType::Float, []);
             variable.classic.set(flat_variable::CONTROL_DEPS, names());
             variable
                 .classic
@@ -122,7 +122,7 @@ mod tests {
     fn a_name_that_is_unknown_or_taken_is_refused() {
         let mut graph = Graph::default();
         for name in ["a", "b"] {
-            let variable = Variable::new(name, VarType::Variable, DType::Float, []);
+            let variable = SameDiffVariable::new(name, VarType::Variable, Nd4jType::Float, []);
             graph.variables.push(variable);
         }
         let before = graph.clone();

@@ -7,7 +7,7 @@ use proto_splitter_core::progress::{Meter, Progress};
 use super::{ArrayFile, Arrays, Model, TagView};
 use crate::layout;
 use crate::tag::fold;
-use crate::{ArrayInfo, Error, ErrorKind, Graph, Result, VarType, Variable};
+use crate::{ArrayInfo, Error, ErrorKind, Graph, Result, SameDiffVariable, VarType};
 
 /// What [`Model::check`] looks at.
 #[derive(Clone, Debug)]
@@ -350,7 +350,7 @@ fn is_known(path: &str) -> bool {
 }
 
 /// Fails unless an array can be the value of a variable.
-pub(crate) fn check_fits(variable: &Variable, info: &ArrayInfo) -> Result<()> {
+pub(crate) fn check_fits(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
     let wanted = variable.dtype.filter(|_| info.element_count() > 0);
     if let Some(dtype) = wanted.filter(|&dtype| dtype != info.dtype()) {
         let message = format!(
@@ -364,7 +364,7 @@ pub(crate) fn check_fits(variable: &Variable, info: &ArrayInfo) -> Result<()> {
 }
 
 /// Fails unless the shape is one that the graph allows, where -1 stands for any length.
-fn check_shape(variable: &Variable, info: &ArrayInfo) -> Result<()> {
+fn check_shape(variable: &SameDiffVariable, info: &ArrayInfo) -> Result<()> {
     let Some(shape) = &variable.shape else {
         return Ok(());
     };

@@ -9,7 +9,7 @@ use record_file::ReadAt;
 use super::directory::{Directory, EntryIndex, LOCAL_LEN, Method, Record, damaged, u16_at, u32_at};
 use super::section::Section;
 use super::spool::{Room, spool};
-use crate::limits::Limits;
+use crate::limits::SameDiffLimits;
 use crate::{Error, ErrorKind, Result};
 
 const LOCAL_MAGIC: u32 = 0x0403_4b50;
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Archive {
 }
 
 impl Archive {
-    pub(crate) fn open(source: Arc<dyn ReadAt>, limits: &Limits) -> Result<Archive> {
+    pub(crate) fn open(source: Arc<dyn ReadAt>, limits: &SameDiffLimits) -> Result<Archive> {
         let directory = Directory::read(&source, limits.get_max_entries())?;
         Ok(Archive {
             source,

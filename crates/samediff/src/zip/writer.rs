@@ -23,7 +23,7 @@ const STEP: usize = 1 << 20;
 
 /// How entries are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Compression {
+pub enum ZipCompression {
     /// New ones as they are, those of another archive as they are there.
     #[default]
     Keep,
@@ -36,7 +36,7 @@ pub enum Compression {
 /// An archive that is being written. The same entries give the same bytes.
 pub(crate) struct ArchiveWriter<W: Write + Seek> {
     zip: ZipWriter<BufWriter<W>>,
-    compression: Compression,
+    compression: ZipCompression,
     /// Archives that deflated entries are copied from, as `zip` reads them.
     sources: Vec<(Archive, ZipArchive<Cursor>)>,
     /// What is to see the entry that is copied from one of them.
@@ -45,7 +45,7 @@ pub(crate) struct ArchiveWriter<W: Write + Seek> {
 }
 
 impl<W: Write + Seek> ArchiveWriter<W> {
-    pub(crate) fn new(file: W, compression: Compression) -> Self {
+    pub(crate) fn new(file: W, compression: ZipCompression) -> Self {
         ArchiveWriter {
             zip: ZipWriter::new(BufWriter::with_capacity(STEP, file)),
             compression,
@@ -64,8 +64,8 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     ) -> Result<()> {
         check_name(name)?;
         let method = match self.compression {
-            Compression::Keep | Compression::Stored => CompressionMethod::Stored,
-            Compression::Deflated => CompressionMethod::Deflated,
+            ZipCompression::Keep | ZipCompression::Stored => CompressionMethod::Stored,
+            ZipCompression::Deflated => CompressionMethod::Deflated,
         };
         // Lengths have 64 bits from the start, since a stream's isn't known; the time is the
         // earliest there is, so that nothing depends on when it was written.
@@ -89,7 +89,7 @@ impl<W: Write + Seek> ArchiveWriter<W> {
     /// Whether an entry of another archive stays deflated as it is.
     pub(crate) fn keeps_deflated(&self, archive: &Archive, index: EntryIndex) -> bool {
         let deflated = archive.record(index).method == Method::Deflated;
-        deflated && self.compression != Compression::Stored
+        deflated && self.compression != ZipCompression::Stored
     }
 
     /// Writes an entry of another archive, which stays deflated, under this name. `seen` is told what

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, ErrorKind, Graph, Model, TagContent,
-    VarType, Variable, WriteOptions,
+    Array, ArrayInfo, CheckOptions, Draft, ErrorKind, Graph, Model, Nd4jType, SameDiffVariable,
+    SameDiffWriteOptions, TagContent, VarType, ZipCompression,
 };
 
 use crate::entries::{Entries, open};
@@ -129,16 +129,18 @@ fn a_checkpoint_shares_what_did_not_change() {
 fn a_checkpoint_shares_with_one_of_another_file() {
     let (folder, _, model) = written(&tags(&[("a", content(1.0, 2.0))]));
     for compression in [
-        Compression::Keep,
-        Compression::Deflated,
-        Compression::Stored,
+        ZipCompression::Keep,
+        ZipCompression::Deflated,
+        ZipCompression::Stored,
     ] {
         let mut draft = Draft::open(&model).unwrap();
         draft
             .add_tag("b".parse().unwrap(), content(1.0, 7.0))
             .unwrap();
         let path = folder.path().join("both.zip");
-        let options = WriteOptions::new().force(true).compression(compression);
+        let options = SameDiffWriteOptions::new()
+            .force(true)
+            .compression(compression);
         let written = draft.write(&path, &options).unwrap();
         assert_eq!((written.arrays, written.shared), (5, 3));
         assert_eq!(text(&path, "b/params.txt"), "layer/w a/0\nlayer/b:0 1\n");
@@ -154,7 +156,7 @@ fn a_checkpoint_shares_with_one_of_another_file() {
             .unwrap();
         let three = folder.path().join("three.zip");
         let written = draft
-            .write(&three, &WriteOptions::new().force(true))
+            .write(&three, &SameDiffWriteOptions::new().force(true))
             .unwrap();
         assert_eq!(written.shared, 4);
         assert_eq!(text(&three, "c/params.txt"), "layer/w a/0\nlayer/b:0 b/1\n");
@@ -315,10 +317,12 @@ fn a_file_is_edited_in_its_own_place() {
         written(&tags(&[("a", content(1.0, 2.0)), ("b", content(3.0, 2.0))]));
     let mut draft = Draft::open(&model).unwrap();
     draft.drop_tag("a").unwrap();
-    let error = draft.write(&path, &WriteOptions::new()).unwrap_err();
+    let error = draft
+        .write(&path, &SameDiffWriteOptions::new())
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     draft
-        .write(&path, &WriteOptions::new().force(true))
+        .write(&path, &SameDiffWriteOptions::new().force(true))
         .unwrap();
     assert_eq!(Model::open(&path).unwrap().tags().len(), 1);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -365,7 +369,7 @@ fn values_and_the_graph_must_fit() {
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NameNotRepresentable);
     let error = Draft::new()
-        .write("none.zip", &WriteOptions::new())
+        .write("none.zip", &SameDiffWriteOptions::new())
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidConfig);
 }
@@ -419,7 +423,7 @@ fn arrays_that_the_graph_does_not_allow_are_refused_before_they_are_written() {
     let good = || graph().parameter("layer/b:0", floats(&[3], 1.0));
     let whole = || good().parameter("layer/w", floats(&[2, 3], 1.0));
     let doubles = {
-        let info = ArrayInfo::new(DType::Double, [2, 3]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::Double, [2, 3]).unwrap();
         Array::from_bytes(info, vec![0; 48]).unwrap()
     };
     let table = [
@@ -473,7 +477,7 @@ fn no_tag_gets_the_name_of_a_folder_that_is_of_none() {
 #[test]
 fn texts_of_one_shape_and_other_lengths_are_not_the_same() {
     let mut graph = Graph::default();
-    let variable = Variable::new("words", VarType::Constant, DType::Utf8, [2]);
+    let variable = SameDiffVariable::new("words", VarType::Constant, Nd4jType::Utf8, [2]);
     graph.variables.push(variable);
     let of = |texts: &[&str]| {
         let array = Array::from_strings([2], texts).unwrap();
@@ -502,14 +506,14 @@ fn an_array_in_another_order_of_bytes_is_shared_too() {
     for name in ["w", "b"] {
         content = content.parameter(name, tag.parameter(name).unwrap());
     }
-    for compression in [Compression::Keep, Compression::Stored] {
+    for compression in [ZipCompression::Keep, ZipCompression::Stored] {
         let mut draft = Draft::open(&model).unwrap();
         draft
             .add_tag("two".parse().unwrap(), content.clone())
             .unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("both.zip");
-        let options = WriteOptions::new().compression(compression);
+        let options = SameDiffWriteOptions::new().compression(compression);
         assert_eq!(draft.write(&path, &options).unwrap().shared, 2);
         let both = Model::open(&path).unwrap();
         let read = both.tag("two").unwrap().parameter("w").unwrap();

@@ -4,8 +4,8 @@ use std::io::{Cursor, Read, Write};
 use std::sync::Arc;
 
 use proto_splitter_samediff::{
-    Array, CheckOptions, DType, Draft, Error, Graph, Model, ModelOptions, Operation, TagContent,
-    VarType, Variable,
+    Array, CheckOptions, Draft, Error, Graph, Model, ModelOptions, Nd4jType, Operation,
+    SameDiffVariable, TagContent, VarType,
 };
 
 use crate::support::{content, written};
@@ -109,7 +109,7 @@ pub(crate) fn file_of(array: Array) -> Vec<u8> {
         .map(|&dim| dim as i64)
         .collect::<Vec<_>>();
     let mut graph = Graph::default();
-    graph.variables.push(Variable::new(
+    graph.variables.push(SameDiffVariable::new(
         "x",
         VarType::Constant,
         array.info().dtype(),
@@ -143,7 +143,7 @@ pub(crate) const ARGUMENTS: &[u8] = &[2, 0, 0, 0, 0xf9, 0xff, 0xff, 0xff, 0xff, 
 fn graph_of_names() -> Vec<u8> {
     let mut graph = Graph::default();
     for name in ["var-1", "var-2", "in-1", "out-1", "loss-1"] {
-        let variable = Variable::new(name, VarType::Array, DType::Float, []);
+        let variable = SameDiffVariable::new(name, VarType::Array, Nd4jType::Float, []);
         graph.variables.push(variable);
     }
     for name in ["op-1", "op-2"] {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, DType, Draft, Error, ErrorKind, Graph, TagContent, VarType,
-    Variable,
+    Array, ArrayInfo, CheckOptions, Draft, Error, ErrorKind, Graph, Nd4jType, SameDiffVariable,
+    TagContent, VarType,
 };
 use record_file::ReadAt;
 
@@ -274,7 +274,7 @@ fn every_fault_of_a_model_has_an_error_of_its_own() {
         (
             "another type",
             |e| {
-                let info = ArrayInfo::new(DType::Int32, [2, 3]).unwrap();
+                let info = ArrayInfo::new(Nd4jType::Int32, [2, 3]).unwrap();
                 e.put(
                     "b/params/0.fb",
                     file_of(Array::from_bytes(info, vec![0; 24]).unwrap()),
@@ -495,13 +495,16 @@ fn an_array_over_2_gib_is_refused_with_what_to_do() {
         (1 << 31, false),
         (3 << 30, false),
     ] {
-        let info = ArrayInfo::new(DType::UInt8, [len]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::UInt8, [len]).unwrap();
         let array = Array::from_source(info, Arc::new(Zeros(len)), 0, len).unwrap();
         let mut graph = Graph::default();
         let dims = [i64::try_from(len).unwrap()];
-        graph
-            .variables
-            .push(Variable::new("x", VarType::Variable, DType::UInt8, dims));
+        graph.variables.push(SameDiffVariable::new(
+            "x",
+            VarType::Variable,
+            Nd4jType::UInt8,
+            dims,
+        ));
         let content = TagContent::new(graph).parameter("x", array);
         let added = Draft::new().add_tag("t".parse().unwrap(), content);
         match added {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::formats::{Checks, ConvertOptions, OpenOptions, Opened, Registry};
 use proto_splitter_samediff::{
-    Array, Draft, Model, SafetensorsFormat, SameDiffFormat, TagContent, VarType, Variable,
-    WriteOptions,
+    Array, Draft, Model, SafetensorsFormat, SameDiffFormat, SameDiffVariable, SameDiffWriteOptions,
+    TagContent, VarType,
 };
 
 use crate::entries::Entries;
@@ -201,10 +201,10 @@ fn texts_are_listed_and_have_no_place_in_safetensors() {
     let folder = tempfile::tempdir().unwrap();
     let mut graph = graph();
     graph.operations.clear();
-    graph.variables = vec![Variable::new(
+    graph.variables = vec![SameDiffVariable::new(
         "t",
         VarType::Constant,
-        proto_splitter_samediff::DType::Utf8,
+        proto_splitter_samediff::Nd4jType::Utf8,
         [2],
     )];
     graph.loss_variables.clear();
@@ -213,7 +213,7 @@ fn texts_are_listed_and_have_no_place_in_safetensors() {
     let content = TagContent::new(graph).parameter("t", texts);
     draft.add_tag("only".parse().unwrap(), content).unwrap();
     let path = folder.path().join("texts.zip");
-    draft.write(&path, &WriteOptions::new()).unwrap();
+    draft.write(&path, &SameDiffWriteOptions::new()).unwrap();
     let opened = open(&path);
     assert_eq!(opened.tensors().unwrap()[0].dtype.to_string(), "string");
     let format = opened.format().unwrap();

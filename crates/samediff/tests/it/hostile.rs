@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, ErrorKind, Graph, Limits, Model,
-    ModelOptions, Order, TagContent, VarType, Variable, WriteOptions,
+    Array, ArrayInfo, CheckOptions, Draft, ErrorKind, Graph, Model, ModelOptions, Nd4jType, Order,
+    SameDiffLimits, SameDiffVariable, SameDiffWriteOptions, TagContent, VarType, ZipCompression,
 };
 
 use crate::entries::{Entries, first_error, open};
@@ -223,7 +223,8 @@ fn an_entry_that_could_harm_is_refused() {
 fn deflated(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
 
-    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+    let mut encoder =
+        flate2::write::DeflateEncoder::new(Vec::new(), flate2::ZipCompression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
@@ -238,7 +239,7 @@ fn bomb(name: &str, zeros: usize) -> Raw {
 
 #[test]
 fn a_deflate_bomb_is_not_inflated() {
-    let options = ModelOptions::new().limits(Limits::new().max_text_size(1 << 20));
+    let options = ModelOptions::new().limits(SameDiffLimits::new().max_text_size(1 << 20));
     let bytes = archive(&[bomb("tags.txt", 64 << 20)]);
     let error = Model::from_source(Arc::new(bytes), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
@@ -258,11 +259,11 @@ fn a_deflate_bomb_is_not_inflated() {
 #[test]
 fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
     let shape = [1024, 512];
-    let info = ArrayInfo::new(DType::Float, shape).unwrap();
+    let info = ArrayInfo::new(Nd4jType::Float, shape).unwrap();
     let stored = Array::from_bytes(info.with_order(Order::F), vec![0; 2 << 20]).unwrap();
     let mut graph = Graph::default();
     for name in ["a", "b"] {
-        let variable = Variable::new(name, VarType::Variable, DType::Float, [1024, 512]);
+        let variable = SameDiffVariable::new(name, VarType::Variable, Nd4jType::Float, [1024, 512]);
         graph.variables.push(variable);
     }
     let content = TagContent::new(graph)
@@ -272,11 +273,11 @@ fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
     draft.add_tag("t".parse().unwrap(), content).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.zip");
-    let options = WriteOptions::new().compression(Compression::Deflated);
+    let options = SameDiffWriteOptions::new().compression(ZipCompression::Deflated);
     draft.write(&path, &options).unwrap();
 
     let open = |limit: u64| {
-        let limits = Limits::new().max_inflated_size(limit);
+        let limits = SameDiffLimits::new().max_inflated_size(limit);
         Model::open_with(&path, &ModelOptions::new().limits(limits)).unwrap()
     };
     // Each array has room by itself, and gives it back.
@@ -307,7 +308,7 @@ fn deflated_arrays_take_no_more_room_on_the_disk_than_is_allowed() {
 #[test]
 fn an_empty_array_of_an_absurd_shape_has_no_elements_in_any_order() {
     for order in [Order::C, Order::F] {
-        let info = ArrayInfo::new(DType::Float, [1 << 40, 1 << 40, 0]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::Float, [1 << 40, 1 << 40, 0]).unwrap();
         let array = Array::from_bytes(info.with_order(order), Vec::new()).unwrap();
         assert_eq!(values(&array), Vec::<u8>::new());
     }
@@ -335,7 +336,7 @@ fn ten_million_claimed_entries_cost_nothing() {
         error.to_string(),
         "10000000 entries are claimed by a directory of 100 bytes at 0x0"
     );
-    let options = ModelOptions::new().limits(Limits::new().max_entries(3));
+    let options = ModelOptions::new().limits(SameDiffLimits::new().max_entries(3));
     let error = Model::from_source(Arc::new(with([])), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use proto_splitter_samediff::{
-    Array, ArrayFile, ArrayInfo, DType, Graph, Model, Operation, Role, TagContent, VarType,
-    Variable,
+    Array, ArrayFile, ArrayInfo, Graph, Model, Nd4jType, Operation, Role, SameDiffVariable,
+    TagContent, VarType,
 };
 
 use crate::support::values;
@@ -12,7 +12,7 @@ use crate::support::values;
 /// A vector.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Value {
-    pub(crate) dtype: DType,
+    pub(crate) dtype: Nd4jType,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Given {
     pub(crate) i_args: Vec<i64>,
     pub(crate) t_args: Vec<f64>,
     pub(crate) b_args: Vec<bool>,
-    pub(crate) d_args: Vec<DType>,
+    pub(crate) d_args: Vec<Nd4jType>,
 }
 
 fn named<T: Copy>(values: &[T]) -> Vec<(String, T)> {
@@ -53,12 +53,12 @@ impl Given {
     /// All parameters go into one operation.
     fn graph(&self) -> Graph {
         let mut graph = Graph::default();
-        let new = |name: &str, kind, dtype| Variable::new(name, kind, dtype, [-1]);
+        let new = |name: &str, kind, dtype| SameDiffVariable::new(name, kind, dtype, [-1]);
         let mut op = Operation::new("op", "concat");
         op.inputs.push("in".to_owned());
         graph
             .variables
-            .push(new("in", VarType::Placeholder, DType::Half));
+            .push(new("in", VarType::Placeholder, Nd4jType::Half));
         for (name, (value, constant)) in &self.parameters {
             // What has states is trained.
             let kind = match *constant && !self.states.contains_key(name) {
@@ -70,7 +70,7 @@ impl Given {
         }
         graph
             .variables
-            .push(new("out", VarType::Array, DType::UInt8));
+            .push(new("out", VarType::Array, Nd4jType::UInt8));
         op.outputs.push("out".to_owned());
         op.op_num = i64::MIN + self.i_args.len() as i64;
         op.i_args = named(&self.i_args);

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use proto_splitter_samediff::{
-    Array, ArrayInfo, ByteOrder, CheckOptions, Compression, DType, Draft, Graph, Model, Order,
-    TagContent, VarType, Variable, WriteOptions, Written,
+    Array, ArrayByteOrder, ArrayInfo, CheckOptions, Draft, Graph, Model, Nd4jType, Order,
+    SameDiffVariable, SameDiffWriteOptions, TagContent, VarType, WrittenModel, ZipCompression,
 };
 use zip::write::SimpleFileOptions;
 
@@ -26,7 +26,7 @@ enum Edit {
     Merge,
     Deduplicate,
     CollectGarbage,
-    Save(Compression),
+    Save(ZipCompression),
     /// Saves, and adds a file that nothing refers to.
     Stray(usize, Value),
 }
@@ -37,7 +37,7 @@ fn value() -> impl Strategy<Value = Value> {
         (0_u8..3, 1_usize..4).prop_map(|(value, len)| vec![value; len]),
         prop::collection::vec(any::<u8>(), 0..300),
     ];
-    let dtype = prop::sample::select(vec![DType::UInt8, DType::UInt8, DType::Int8]);
+    let dtype = prop::sample::select(vec![Nd4jType::UInt8, Nd4jType::UInt8, Nd4jType::Int8]);
     (dtype, bytes).prop_map(|(dtype, bytes)| Value { dtype, bytes })
 }
 
@@ -51,7 +51,7 @@ fn given() -> impl Strategy<Value = Given> {
         prop::collection::vec(any::<i64>(), 0..4),
         prop::collection::vec(-1e300..1e300, 0..4),
         prop::collection::vec(any::<bool>(), 0..4),
-        prop::collection::vec(prop::sample::select(DType::ALL.to_vec()), 0..4),
+        prop::collection::vec(prop::sample::select(Nd4jType::ALL.to_vec()), 0..4),
     );
     let all = (
         prop::collection::btree_map(name(), (value(), any::<bool>()), 0..4),
@@ -72,9 +72,9 @@ fn given() -> impl Strategy<Value = Given> {
 
 fn edit() -> impl Strategy<Value = Edit> {
     let compression = prop::sample::select(vec![
-        Compression::Keep,
-        Compression::Stored,
-        Compression::Deflated,
+        ZipCompression::Keep,
+        ZipCompression::Stored,
+        ZipCompression::Deflated,
     ]);
     let any_name =
         prop_oneof![4 => name(), 1 => Just("in".to_owned()), 1 => Just("out".to_owned())];
@@ -99,15 +99,15 @@ fn save(
     draft: &Draft,
     memory: &mut Memory,
     path: &Path,
-    compression: Compression,
+    compression: ZipCompression,
 ) -> Result<Model, TestCaseError> {
-    let options = WriteOptions::new().compression(compression);
+    let options = SameDiffWriteOptions::new().compression(compression);
     let written = draft.write(path, &options).unwrap();
     let shared = memory.settle();
     let model = checked(path);
     let found = Snapshot::of(&model, arrays_in(path));
     prop_assert_eq!(found, memory.snapshot());
-    let Written {
+    let WrittenModel {
         arrays,
         shared: found,
         ..
@@ -218,7 +218,7 @@ proptest! {
                     draft = Draft::open(&model).unwrap();
                 }
                 Edit::Stray(tag, value) => {
-                    save(&draft, &mut memory, &path, Compression::Keep)?;
+                    save(&draft, &mut memory, &path, ZipCompression::Keep)?;
                     let entry = format!("{}/params/{}.fb", memory.tags[tag % count].name, 1000 + number);
                     append(&path, &entry, &value);
                     memory.add_stray(tag % count, value);
@@ -229,37 +229,37 @@ proptest! {
             prop_assert!(tags.eq(memory.tags.iter().map(|tag| &*tag.name)));
         }
         if !memory.tags.is_empty() {
-            save(&draft, &mut memory, &folder.path().join("last.zip"), Compression::Keep)?;
+            save(&draft, &mut memory, &folder.path().join("last.zip"), ZipCompression::Keep)?;
         }
     }
 
     #[test]
     fn an_array_of_any_kind_reads_back(
-        dtype in prop::sample::select(DType::ALL.to_vec()),
+        dtype in prop::sample::select(Nd4jType::ALL.to_vec()),
         shape in prop::collection::vec(0_u64..5, 0..5),
         fortran in any::<bool>(),
         big in any::<bool>(),
         seed in any::<u8>(),
     ) {
-        prop_assume!(dtype != DType::Utf8);
+        prop_assume!(dtype != Nd4jType::Utf8);
         let order = if fortran { Order::F } else { Order::C };
-        let byte_order = if big { ByteOrder::Big } else { ByteOrder::Little };
+        let byte_order = if big { ArrayByteOrder::Big } else { ArrayByteOrder::Little };
         let info = ArrayInfo::new(dtype, shape.clone()).unwrap().with_order(order).with_byte_order(byte_order);
         let len = info.data_len().unwrap();
         let stored: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(31) ^ seed).collect();
         let original = Array::from_bytes(info, stored).unwrap();
         let mut graph = Graph::default();
         let dims: Vec<i64> = shape.iter().map(|&dim| dim as i64).collect();
-        graph.variables.push(Variable::new("x", VarType::Constant, dtype, dims));
+        graph.variables.push(SameDiffVariable::new("x", VarType::Constant, dtype, dims));
         let content = TagContent::new(graph).parameter("x", original.clone());
         let mut draft = Draft::new();
         draft.add_tag("t".parse().unwrap(), content).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.zip");
-        draft.write(&path, &WriteOptions::new()).unwrap();
+        draft.write(&path, &SameDiffWriteOptions::new()).unwrap();
         let model = checked(&path);
         let read = model.default_tag().parameter("x").unwrap();
-        prop_assert_eq!(read.info().byte_order(), ByteOrder::Little);
+        prop_assert_eq!(read.info().byte_order(), ArrayByteOrder::Little);
         prop_assert_eq!(values(&read), values(&original));
         prop_assert!(read.equals(&original).unwrap());
     }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, CheckOptions, Compression, DType, Draft, Graph, Model, ModelOptions,
-    TagContent, VarType, Variable, WriteOptions,
+    Array, ArrayInfo, CheckOptions, Draft, Graph, Model, ModelOptions, Nd4jType, SameDiffVariable,
+    SameDiffWriteOptions, TagContent, VarType, ZipCompression,
 };
 use record_file::ReadAt;
 
@@ -64,12 +64,17 @@ fn content(other: Option<u64>) -> (TagContent, Watched) {
     let data = Watched::new(bytes);
     let mut graph = Graph::default();
     for number in 0..COUNT {
-        let variable = Variable::new(name(number), VarType::Variable, DType::UInt8, [LEN as i64]);
+        let variable = SameDiffVariable::new(
+            name(number),
+            VarType::Variable,
+            Nd4jType::UInt8,
+            [LEN as i64],
+        );
         graph.variables.push(variable);
     }
     let mut content = TagContent::new(graph);
     for number in 0..COUNT {
-        let info = ArrayInfo::new(DType::UInt8, [LEN]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::UInt8, [LEN]).unwrap();
         let array = Array::from_source(info, Arc::new(data.clone()), number * LEN, LEN);
         content = content.parameter(name(number), array.unwrap());
     }
@@ -87,7 +92,7 @@ fn model(path: &Path) {
     draft
         .add_tag("first".parse().unwrap(), content(None).0)
         .unwrap();
-    draft.write(path, &WriteOptions::new()).unwrap();
+    draft.write(path, &SameDiffWriteOptions::new()).unwrap();
 }
 
 /// Bytes that deflate doesn't make fewer.
@@ -104,11 +109,16 @@ fn noise(seed: u64) -> Vec<u8> {
 fn noisy() -> TagContent {
     let mut graph = Graph::default();
     for number in 0..COUNT {
-        let variable = Variable::new(name(number), VarType::Variable, DType::UInt8, [LEN as i64]);
+        let variable = SameDiffVariable::new(
+            name(number),
+            VarType::Variable,
+            Nd4jType::UInt8,
+            [LEN as i64],
+        );
         graph.variables.push(variable);
     }
     (0..COUNT).fold(TagContent::new(graph), |content, number| {
-        let info = ArrayInfo::new(DType::UInt8, [LEN]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::UInt8, [LEN]).unwrap();
         let array = Array::from_bytes(info, noise(number)).unwrap();
         content.parameter(name(number), array)
     })
@@ -120,14 +130,14 @@ fn a_deflated_array_is_compared_while_it_is_copied() {
     let path = folder.path().join("model.zip");
     let mut draft = Draft::new();
     draft.add_tag("first".parse().unwrap(), noisy()).unwrap();
-    let deflated = WriteOptions::new().compression(Compression::Deflated);
+    let deflated = SameDiffWriteOptions::new().compression(ZipCompression::Deflated);
     draft.write(&path, &deflated).unwrap();
     let (model, source) = watched(&path);
     let mut draft = Draft::open(&model).unwrap();
     source.take();
     draft.add_tag("second".parse().unwrap(), noisy()).unwrap();
     let both = folder.path().join("both.zip");
-    let written = draft.write(&both, &WriteOptions::new()).unwrap();
+    let written = draft.write(&both, &SameDiffWriteOptions::new()).unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT, COUNT));
     // All of them once, and the beginning of each to know what it is.
     let most = COUNT * (LEN + (160 << 10));
@@ -184,7 +194,7 @@ fn a_checkpoint_that_shares_all_but_one_reads_nothing_twice() {
     draft.add_tag("second".parse().unwrap(), content).unwrap();
     source.take();
     let written = draft
-        .write(folder.path().join("both.zip"), &WriteOptions::new())
+        .write(folder.path().join("both.zip"), &SameDiffWriteOptions::new())
         .unwrap();
     assert_eq!((written.arrays, written.shared), (COUNT + 1, COUNT - 1));
     let (old, new) = (source.bytes(), data.bytes());

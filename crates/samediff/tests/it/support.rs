@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use proto_splitter_samediff::{
-    Array, ArrayInfo, DType, Draft, Graph, Model, Operation, TagContent, VarType, Variable,
-    WriteOptions, Written,
+    Array, ArrayInfo, Draft, Graph, Model, Nd4jType, Operation, SameDiffVariable,
+    SameDiffWriteOptions, TagContent, VarType, WrittenModel,
 };
 
 /// An array of floats that count up from `first`.
 pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
-    let info = ArrayInfo::new(DType::Float, shape).unwrap();
+    let info = ArrayInfo::new(Nd4jType::Float, shape).unwrap();
     let mut value = first;
     let mut bytes = Vec::new();
     for _ in 0..info.element_count() {
@@ -23,10 +23,10 @@ pub(crate) fn floats(shape: &[u64], first: f32) -> Array {
 pub(crate) fn graph() -> Graph {
     let mut graph = Graph::default();
     graph.variables = vec![
-        Variable::new("in", VarType::Placeholder, DType::Float, [-1, 2]),
-        Variable::new("layer/w", VarType::Variable, DType::Float, [2, 3]),
-        Variable::new("layer/b:0", VarType::Constant, DType::Float, [3]),
-        Variable::new("out", VarType::Array, DType::Float, [-1, 3]),
+        SameDiffVariable::new("in", VarType::Placeholder, Nd4jType::Float, [-1, 2]),
+        SameDiffVariable::new("layer/w", VarType::Variable, Nd4jType::Float, [2, 3]),
+        SameDiffVariable::new("layer/b:0", VarType::Constant, Nd4jType::Float, [3]),
+        SameDiffVariable::new("out", VarType::Array, Nd4jType::Float, [-1, 3]),
     ];
     let mut op = Operation::new("linear", "xw_plus_b");
     op.op_type = 21;
@@ -36,7 +36,7 @@ pub(crate) fn graph() -> Graph {
     op.i_args = vec![("transpose".to_owned(), -1), ("axis".to_owned(), i64::MAX)];
     op.t_args = vec![("scale".to_owned(), 0.5)];
     op.b_args = vec![("bias".to_owned(), true), ("fused".to_owned(), false)];
-    op.d_args = vec![("out".to_owned(), DType::Float)];
+    op.d_args = vec![("out".to_owned(), Nd4jType::Float)];
     graph.operations = vec![op];
     graph.loss_variables = vec!["out".to_owned()];
     graph
@@ -51,8 +51,8 @@ pub(crate) fn content(w: f32, b: f32) -> TagContent {
         .training_config(*b"{}")
 }
 
-pub(crate) fn write(draft: &Draft, path: &Path) -> Written {
-    draft.write(path, &WriteOptions::new()).unwrap()
+pub(crate) fn write(draft: &Draft, path: &Path) -> WrittenModel {
+    draft.write(path, &SameDiffWriteOptions::new()).unwrap()
 }
 
 /// A file of a draft, and its model.

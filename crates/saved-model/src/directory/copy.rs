@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_core::{Error, ErrorKind, Result};
 
-use super::options::Progress;
+use super::options::Copying;
 
 /// How much of a file is copied between two reports of progress. The operating system does it, and
 /// where the file system can share blocks between files, nothing is copied at all.
@@ -19,9 +19,9 @@ pub(super) fn copy_folder(
     from: &Path,
     to: &Path,
     except: &[PathBuf],
-    progress: &Progress,
+    copying: &Copying,
 ) -> Result<()> {
-    copy_within(from, to, except, progress, &mut Visited::default())
+    copy_within(from, to, except, copying, &mut Visited::default())
 }
 
 // Not with the permissions of the folder itself, which the caller may have more to put in.
@@ -30,7 +30,7 @@ fn copy_within(
     from: &Path,
     to: &Path,
     except: &[PathBuf],
-    progress: &Progress,
+    copying: &Copying,
     visited: &mut Visited,
 ) -> Result<()> {
     let at = |path: &Path| {
@@ -56,10 +56,10 @@ fn copy_within(
             }
             // Some of what is in it may be there already.
             fs::create_dir_all(&target).map_err(at(&target))?;
-            copy_within(&source, &target, except, progress, visited)?;
+            copy_within(&source, &target, except, copying, visited)?;
             fs::set_permissions(&target, metadata.permissions()).map_err(at(&target))?;
         } else if metadata.is_file() {
-            copy_file(&source, &target, progress).map_err(at(&source))?;
+            copy_file(&source, &target, copying).map_err(at(&source))?;
         } else {
             let message = format!("{}: neither a file nor a folder", source.display());
             return Err(Error::new(ErrorKind::InvalidConfig, message));
@@ -151,15 +151,17 @@ fn check_outside_within(from: &Path, target: &Path, visited: &mut Visited) -> Re
 }
 
 /// Copies a file with its permissions, and brings it to the disk.
-pub(super) fn copy_file(from: &Path, to: &Path, progress: &Progress) -> io::Result<()> {
+pub(super) fn copy_file(from: &Path, to: &Path, copying: &Copying) -> io::Result<()> {
     let source = File::open(from)?;
     let mut target = File::create_new(to)?;
     let metadata = source.metadata()?;
+    let meter = copying.meter(metadata.len());
     let mut copied = 0;
     loop {
         let step = io::copy(&mut (&source).take(STEP), &mut target)?;
         copied += step;
-        progress.report(from, copied, metadata.len().max(copied))?;
+        copying.report(from, copied, metadata.len().max(copied));
+        meter.advance(step)?;
         if step < STEP {
             break;
         }

@@ -17,7 +17,7 @@ use record_file::ReadAt;
 use super::aside::put_aside;
 use super::copy::copy_file;
 use super::model_path;
-use super::options::Progress as Copying;
+use super::options::Copying;
 use crate::SAVED_MODEL;
 use crate::canonical::{Canonical, Plan};
 use crate::fingerprint::{self, FingerprintError, Hashes, descriptor};
@@ -138,8 +138,8 @@ impl Model {
 
     /// Copies the file at `path` that the model was opened from to `target`, and the others that
     /// have chunks of it to where they are looked for from there.
-    pub(super) fn copy_files(&self, path: &Path, target: &Path, progress: &Copying) -> Result<()> {
-        copy_file(path, target, progress)?;
+    pub(super) fn copy_files(&self, path: &Path, target: &Path, copying: &Copying) -> Result<()> {
+        copy_file(path, target, copying)?;
         let Model::Chunked(merged) = self else {
             return Ok(());
         };
@@ -150,7 +150,7 @@ impl Model {
             if let Some(folder) = target.parent() {
                 fs::create_dir_all(folder)?;
             }
-            copy_file(other, &target, progress)?;
+            copy_file(other, &target, copying)?;
         }
         Ok(())
     }

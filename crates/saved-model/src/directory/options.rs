@@ -3,8 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use proto_splitter_core::Result;
-use proto_splitter_core::progress::CancelToken;
+use proto_splitter_core::progress::{Meter, Progress};
 use proto_splitter_core::split::SplitOptions;
 
 /// The largest `saved_model.pb` that TensorFlow reads: protobuf's messages end at 2 GiB.
@@ -29,7 +28,7 @@ pub struct SaveOptions {
     pub(super) split: SplitOptions,
     pub(super) keep_fingerprint: bool,
     pub(super) force: bool,
-    pub(super) progress: Progress,
+    pub(super) copying: Copying,
 }
 
 impl SaveOptions {
@@ -40,9 +39,9 @@ impl SaveOptions {
             split: SplitOptions::new(),
             keep_fingerprint: false,
             force: false,
-            progress: Progress {
+            copying: Copying {
                 report: None,
-                cancel: proto_splitter_core::progress::Progress::none(),
+                progress: Progress::none(),
             },
         }
     }
@@ -69,18 +68,18 @@ impl SaveOptions {
         self
     }
 
-    /// Is told of every file that is copied, and of how many of its bytes have been.
+    /// Who is told how far the copy of a file is, and who may stop the whole: in the middle of a
+    /// split, a merge or a copy (nobody). Nothing is left behind then.
     #[must_use]
-    pub fn progress(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
-        self.progress.report = Some(Arc::new(report));
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.copying.progress = progress;
         self
     }
 
-    /// Can be stopped by this token: in the middle of a split, a merge or a copy. Nothing is left
-    /// behind then.
+    /// Is told of every file that is copied, and of how many of its bytes have been (nobody).
     #[must_use]
-    pub fn cancelled_by(mut self, token: &CancelToken) -> Self {
-        self.progress.cancel = self.progress.cancel.cancelled_by(token);
+    pub fn on_copy(mut self, report: impl Fn(&Path, u64, u64) + Send + Sync + 'static) -> Self {
+        self.copying.report = Some(Arc::new(report));
         self
     }
 }
@@ -89,22 +88,26 @@ type Report = dyn Fn(&Path, u64, u64) + Send + Sync;
 
 /// Who hears of files being copied.
 #[derive(Clone, Default)]
-pub struct Progress {
+pub(super) struct Copying {
     report: Option<Arc<Report>>,
-    cancel: proto_splitter_core::progress::Progress,
+    progress: Progress,
 }
 
-impl Progress {
-    /// Fails if it was cancelled.
-    pub(super) fn report(&self, file: &Path, copied: u64, of: u64) -> Result<()> {
+impl Copying {
+    /// Begins the copy of a file of this size.
+    pub(super) fn meter(&self, size: u64) -> Meter {
+        self.progress.meter(size)
+    }
+
+    /// Tells how far the copy of a file is.
+    pub(super) fn report(&self, file: &Path, copied: u64, of: u64) {
         if let Some(report) = &self.report {
             report(file, copied, of);
         }
-        self.cancel.check()
     }
 }
 
-impl std::fmt::Debug for Progress {
+impl std::fmt::Debug for Copying {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(if self.report.is_some() {
             "heard"

@@ -75,7 +75,7 @@ pub fn rebuild_except<T, E: From<Error>>(
         models.extend(parts_of_model(from)?);
         models.extend(named_parts(from));
         models.extend_from_slice(except);
-        copy_folder(from, folder, &models, &options.progress)?;
+        copy_folder(from, folder, &models, &options.copying)?;
         let written = |form: &&ModelForm| model_path(folder, **form).is_file();
         let fingerprint = match ModelForm::ALL.iter().find(written) {
             Some(form) => update_fingerprint(folder, *form, options)?,

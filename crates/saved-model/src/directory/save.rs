@@ -119,7 +119,7 @@ impl SavedModelDir {
         match (self.form(), form) {
             (from, to) if from == to => {
                 self.model
-                    .copy_files(&self.model_path(), &target, &options.progress)?
+                    .copy_files(&self.model_path(), &target, &options.copying)?
             }
             (ModelForm::Chunked, _) => {
                 let prefix = self.path().join(MODEL_STEM);

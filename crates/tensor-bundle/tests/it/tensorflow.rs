@@ -2,7 +2,7 @@
 
 use prost::Message;
 use proto_splitter_graph_def::proto::DataType;
-use proto_splitter_tensor_bundle::{Bundle, BundleOptions, Location};
+use proto_splitter_tensor_bundle::{Bundle, BundleOptions, TensorLocation};
 use record_file::ReadAt;
 
 use crate::fixture;
@@ -78,7 +78,7 @@ fn slices_in_several_files_are_read_as_the_whole_tensor() {
         .collect();
     for (name, slices) in [("sliced/rows", 2), ("sliced/columns", 4)] {
         let tensor = bundle.find(name).unwrap();
-        let Location::Slices(found) = tensor.location() else {
+        let TensorLocation::Slices(found) = tensor.location() else {
             panic!("{name} is in one piece");
         };
         assert_eq!((found.len(), tensor.shape()), (slices, &[5, 4, 3][..]));

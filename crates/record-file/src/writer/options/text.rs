@@ -108,7 +108,7 @@ impl<'a> Parsed<'a> {
             "initial_padding" => padding(&mut self.initial_padding, key, value),
             "final_padding" => padding(&mut self.final_padding, key, value),
             "parallelism" => {
-                self.rest.parallelism = number(key, value, None)?;
+                self.rest.threads = number(key, value, None)?;
                 Ok(())
             }
             _ => Err(Error::config(format!(
@@ -256,8 +256,8 @@ impl fmt::Display for WriterOptions {
                 }
             }
         }
-        if self.parallelism > 0 {
-            write!(f, ",parallelism:{}", self.parallelism)?;
+        if self.threads > 0 {
+            write!(f, ",parallelism:{}", self.threads)?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::fb::schema::flat_graph::{
     BUFFER_CHUNK, FLAT_ARRAY, FLAT_GRAPH, SUB_INSTANCE, flat_node, int_pair,
 };
 use crate::format::SameDiffFormat;
-use crate::{Array, DType, Graph, VarType, Variable};
+use crate::{Array, Graph, Nd4jType, SameDiffVariable, VarType};
 use proto_splitter_core::formats::{Format, OpenOptions};
 
 /// A table with something in each of its fields, and in those of the tables in it.
@@ -41,12 +41,12 @@ fn filled(own: &'static TableType) -> Object {
 
 /// A vector of 16-bit integers, as Java writes it: the highest byte first.
 fn array(values: &[i16]) -> Object {
-    let info = ArrayInfo::new(DType::Int16, [values.len() as u64]).unwrap();
+    let info = ArrayInfo::new(Nd4jType::Int16, [values.len() as u64]).unwrap();
     let mut table = Object::default();
     table.set(flat_array::SHAPE, Value::I64s(info.to_shape_info()));
     let bytes = values.iter().flat_map(|value| value.to_be_bytes());
     table.set(flat_array::BUFFER, Value::Bytes(bytes.collect()));
-    table.set(flat_array::DTYPE, Value::I8(DType::Int16.code()));
+    table.set(flat_array::DTYPE, Value::I8(Nd4jType::Int16.code()));
     table.set(flat_array::BYTE_ORDER, Value::I8(1));
     table
 }
@@ -77,7 +77,7 @@ fn full_graph() -> Object {
         let mut variable = filled(&flat_graph::FLAT_VARIABLE);
         variable.set(flat_variable::ID, id(number, number - 1));
         variable.set(flat_variable::NAME, Value::String(name.to_owned()));
-        variable.set(flat_variable::DTYPE, Value::I8(DType::Int16.code()));
+        variable.set(flat_variable::DTYPE, Value::I8(Nd4jType::Int16.code()));
         variable.set(flat_variable::SHAPE, Value::I64s(vec![-1]));
         variable.set(flat_variable::VARIABLE_TYPE, Value::I8(kind.code()));
         variable
@@ -88,7 +88,7 @@ fn full_graph() -> Object {
     node.set(flat_node::OUTPUT_NAMES, texts(&["out"]));
     node.set(
         flat_node::EXTRA_TYPES,
-        Value::I8s(vec![DType::Double.code()]),
+        Value::I8s(vec![Nd4jType::Double.code()]),
     );
     let inputs = [(4, 3), (1, 0)].map(|(first, second)| match id(first, second) {
         Value::Table(id) => id,
@@ -170,7 +170,7 @@ fn every_field_of_a_classic_file_comes_back() {
     let report = model.check(&crate::CheckOptions::new()).unwrap();
     report.into_result().unwrap();
     let back = folder.path().join("back.fb");
-    write_classic(&model.default_tag(), &back, &WriteOptions::new()).unwrap();
+    write_classic(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap();
     let mut found = Vec::new();
     differences(&table(&path), &table(&back), &FLAT_GRAPH, "", &mut found);
     assert_eq!(found, Vec::<String>::new());
@@ -195,12 +195,12 @@ fn states_of(content: &TagContent) -> Vec<(String, Vec<Vec<u8>>)> {
 #[test]
 fn states_and_training_of_a_model_become_those_of_a_classic_file_and_come_back() {
     let vector = |value: u8| {
-        let info = ArrayInfo::new(DType::UInt8, [2]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::UInt8, [2]).unwrap();
         Array::from_bytes(info, vec![value, 255 - value]).unwrap()
     };
     let mut graph = Graph::default();
     for name in ["plain", "trained"] {
-        let variable = Variable::new(name, VarType::Variable, DType::UInt8, [2]);
+        let variable = SameDiffVariable::new(name, VarType::Variable, Nd4jType::UInt8, [2]);
         graph.variables.push(variable);
     }
     graph.loss_variables.push("trained".to_owned());
@@ -214,7 +214,7 @@ fn states_and_training_of_a_model_become_those_of_a_classic_file_and_come_back()
     let written = |content: &TagContent, name: &str| {
         let model = model(content.clone(), &folder.path().join(format!("{name}.zip")));
         let path = folder.path().join(name);
-        write_classic(&model.default_tag(), &path, &WriteOptions::new()).unwrap();
+        write_classic(&model.default_tag(), &path, &SameDiffWriteOptions::new()).unwrap();
         path
     };
     let path = written(&original, "once.fb");
@@ -234,7 +234,8 @@ fn states_and_training_of_a_model_become_those_of_a_classic_file_and_come_back()
         .iter()
         .zip(&original.graph().variables)
     {
-        let of = |one: &Variable| (one.name.clone(), one.dtype, one.kind, one.shape.clone());
+        let of =
+            |one: &SameDiffVariable| (one.name.clone(), one.dtype, one.kind, one.shape.clone());
         assert_eq!(of(found), of(expected));
     }
     assert_eq!(content.graph().loss_variables, ["trained"]);
@@ -387,11 +388,11 @@ fn values_of_a_placeholder_come_from_sdnb_as_a_classic_file_has_them() {
     std::fs::write(&path, sdnb_file(vec![columns], COLUMNS)).unwrap();
     let model = model(import(&path).unwrap(), &folder.path().join("model.zip"));
     let back = folder.path().join("back.fb");
-    write_classic(&model.default_tag(), &back, &WriteOptions::new()).unwrap();
+    write_classic(&model.default_tag(), &back, &SameDiffWriteOptions::new()).unwrap();
     let mut variables = table(&back).take_tables(slots::VARIABLES);
     let mut array = variables[0].take_table(flat_variable::NDARRAY).unwrap();
     let order = crate::Order::F;
-    let info = ArrayInfo::new(DType::Int16, [2, 3])
+    let info = ArrayInfo::new(Nd4jType::Int16, [2, 3])
         .unwrap()
         .with_order(order);
     assert_eq!(

@@ -6,7 +6,7 @@ use record_file::ReadAt;
 
 use super::*;
 use crate::array::header;
-use crate::{Array, DType, Graph, ModelOptions, VarType, Variable, graph};
+use crate::{Array, Graph, ModelOptions, Nd4jType, SameDiffVariable, VarType, graph};
 
 /// Pieces of a file that is full of zeros otherwise.
 #[derive(Default)]
@@ -93,10 +93,10 @@ fn model_of(lens: &[u64]) -> Model {
     for (number, &len) in lens.iter().enumerate() {
         let name = format!("w{number}");
         let dims = [i64::try_from(len).unwrap()];
-        let variable = Variable::new(&*name, VarType::Variable, DType::UInt8, dims);
+        let variable = SameDiffVariable::new(&*name, VarType::Variable, Nd4jType::UInt8, dims);
         graph.variables.push(variable);
         lines += &format!("{name} {number}\n");
-        let info = ArrayInfo::new(DType::UInt8, [len]).unwrap();
+        let info = ArrayInfo::new(Nd4jType::UInt8, [len]).unwrap();
         let head = header(&info, len).unwrap_or_default();
         arrays.push((format!("t/params/{number}.fb"), head, len));
     }
@@ -125,7 +125,8 @@ fn a_model_over_2_gib_does_not_become_a_classic_file_and_it_is_said_what_to_do()
     let path = folder.path().join("model.fb");
     for lens in [&[1200 << 20; 2][..], &[1 << 30, 1 << 29, 1 << 29]] {
         let model = model_of(lens);
-        let error = write_classic(&model.default_tag(), &path, &WriteOptions::new()).unwrap_err();
+        let error =
+            write_classic(&model.default_tag(), &path, &SameDiffWriteOptions::new()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotConvertible);
         let text = error.to_string();
         assert!(
@@ -152,7 +153,7 @@ fn an_array_over_2_gib_in_an_archive_is_refused_and_it_is_said_what_to_do() {
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.fb");
-        let written = write_classic(&tag, path, &WriteOptions::new());
+        let written = write_classic(&tag, path, &SameDiffWriteOptions::new());
         for error in [opened.unwrap_err(), written.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::ArrayTooLarge);
             assert_eq!(error.entry(), Some("t/params/0.fb"));
