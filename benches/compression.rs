@@ -17,7 +17,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::split::{ChunkCompression, Source, SplitExt, SplitOptions};
 use proto_splitter::{GRAPH_DEF, GraphDefSplitter};
 use proto_splitter_testkit::generate::Random;
@@ -111,7 +111,7 @@ fn measure(name: &str, message: &Bytes, options: &SplitOptions, folder: &Path) -
             let written = GraphDefSplitter.write_with(source, prefix, &options)?;
             let split = start.elapsed();
             let start = Instant::now();
-            ChunkedFile::open(&written.path)?.merge_into(&mut buffer, &MergeOptions::new())?;
+            ChunkedFile::open(&written.path)?.merge_into(&mut buffer, &ReadOptions::new())?;
             let merged = start.elapsed();
             match buffer == *message {
                 true => Ok(vec![split, merged]),

@@ -19,7 +19,7 @@ use std::io;
 
 use bytes::Bytes;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::PathQuery;
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{
@@ -129,7 +129,7 @@ fn splitting(bytes: &Bytes, packets: u64) -> Outcome<()> {
 }
 
 fn going_through(bytes: &Bytes, packets: u64) -> Outcome<()> {
-    let reading = MergeOptions::new().descriptor(trace_type());
+    let reading = ReadOptions::new().descriptor(trace_type());
     let view = MessageView::of_plain(bytes, reading)?;
     let mut hop = || -> Outcome<()> {
         let mut cursor = WireCursor::new(&bytes[..]);
@@ -190,7 +190,7 @@ fn going_through(bytes: &Bytes, packets: u64) -> Outcome<()> {
 fn seeking(bytes: &Bytes, packets: u64) -> Outcome<()> {
     let folder = scratch_folder()?;
     let source = Source::from_bytes(bytes.clone(), trace_type());
-    let reading = MergeOptions::new().descriptor(trace_type());
+    let reading = ReadOptions::new().descriptor(trace_type());
     let plain = MessageView::of_plain(bytes, reading.clone())?;
     for (name, compression) in [("as it is", Compression::None), ("zstd", Compression::ZSTD)] {
         let options = SplitOptions::new()

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use highway::HighwayHasher;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::{Compression, ReadAt};
 use proto_splitter::split::{Source, SplitExt};
@@ -76,7 +76,7 @@ fn few_reads(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
         Ok(())
     };
     let in_one_piece = |source: Watched<File>| -> Outcome<()> {
-        let view = MessageView::of_plain(&source, MergeOptions::new())?;
+        let view = MessageView::of_plain(&source, ReadOptions::new())?;
         black_box(view.get(&name)?);
         Ok(())
     };
@@ -122,8 +122,8 @@ fn constants(plain: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let len = usize::try_from(Workload::W1_CONSTANT_BYTES / scale)?;
     let file = ChunkedFile::open(chunked)?;
     let source = File::open(plain)?;
-    let view = file.view(MergeOptions::new());
-    let whole = MessageView::of_plain(&source, MergeOptions::new())?;
+    let view = file.view(ReadOptions::new());
+    let whole = MessageView::of_plain(&source, ReadOptions::new())?;
     let buffer = || vec![1; len];
     let (mut touched, mut touched_plain, mut read) = (buffer(), buffer(), buffer());
     if view.get(&path)? != whole.get(&path)? {

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::{Merger, ReadOptions};
 use proto_splitter::proto::{graph_def::GraphDef, saved_model, saved_model::SavedModel};
 use proto_splitter::split::{ChunkCompression, Source, SplitExt};
 use proto_splitter::{GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
@@ -161,7 +161,7 @@ fn merges(
     let open = || ChunkedFile::open(&chunked);
     let expected = fs::read(source)?;
     let mut touched = vec![1; expected.len()];
-    let options = MergeOptions::new();
+    let options = ReadOptions::new();
     open()?.merge_into(&mut touched, &options)?;
     if touched != expected {
         return Err("the merge is another message".into());

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::io::{BufWriter, Write};
 
 use prost_reflect::{Kind, MessageDescriptor};
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::size_tree::{TreeOptions, measure};
@@ -88,7 +88,7 @@ fn large_model() -> Outcome<()> {
 }
 
 fn tree(source: &impl ReadAt, message: &str) -> Outcome<()> {
-    let options = MergeOptions::new().descriptor(descriptor(message)?);
+    let options = ReadOptions::new().descriptor(descriptor(message)?);
     let view = MessageView::of_plain(source, options)?;
     let kept = TreeOptions::new().names(&member_names());
     black_box(measure(&view, &FieldPath::root(), &kept)?);

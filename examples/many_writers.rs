@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::parts::{PartReport, Shard, ShardOptions, ShardWriter, commit_shards};
 use proto_splitter::proto::graph_def::{AttrValue, GraphDef, NodeDef, attr_value};
 use proto_splitter::split::{Source, SplitOptions};
@@ -93,7 +93,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     assert_eq!((done.files.len(), done.chunks), (WRITERS, 1 + LAYERS));
 
     let file = ChunkedFile::open(&done.path)?;
-    let view = file.view(MergeOptions::for_message::<GraphDef>());
+    let view = file.view(ReadOptions::for_message::<GraphDef>());
     for layer in [0, 17, LAYERS - 1] {
         let path = format!("1[{layer}].5[\"value\"].8.4").parse()?;
         assert!(view.get(&path)? == Layers::weights(layer));

@@ -67,9 +67,9 @@ pub use proto_splitter_core::proto::{
 };
 pub use proto_splitter_core::split::{ComposableSplitter, SizeSplitter, SplitExt};
 pub use proto_splitter_core::{
-    ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, Result, atomic,
-    compare, container, edit, merge, parts, path, progress, rope, schema, size_tree, split, tensor,
-    view, wire,
+    ChunkIndex, ChunkedFile, Error, ErrorKind, MergedMessage, MessageOffset, ReadOptions, Result,
+    atomic, compare, container, edit, merge, parts, path, progress, rope, schema, size_tree, split,
+    tensor, view, wire,
 };
 /// The crates whose types are in signatures of this one, in the versions that they are of.
 #[doc(no_inline)]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use highway::{HighwayHash, HighwayHasher, Key};
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{ChunkStore, MergeOptions, Merger};
+use proto_splitter::merge::{ChunkStore, Merger, ReadOptions};
 use proto_splitter::proto::graph_def::GraphDef;
 use proto_splitter::proto::saved_model::SavedModel;
 use proto_splitter::record_file::{Compression, ReadAt};
@@ -68,7 +68,7 @@ fn to_memory(work: &str, source: &Path, chunked: &Path, is_zstd: bool) -> Outcom
     let size = from.len() as u64;
     let mut buffer = vec![1; from.len()];
     let mut copy = vec![1; from.len()];
-    let options = MergeOptions::new();
+    let options = ReadOptions::new();
     let mut into = || -> Outcome<()> {
         black_box(file.merge_into(&mut buffer, &options)?);
         Ok(())
@@ -123,7 +123,7 @@ fn parts(work: &str, source: &Path, chunked: &Path, scale: u64) -> Outcome<()> {
     let mut hashed = || -> Outcome<()> { hash(&plain, size, &mut window) };
     let reference = "reading and hashing it, one thread";
     let mut buffer = vec![1; usize::try_from(size)?];
-    let view = file.view(MergeOptions::new());
+    let view = file.view(ReadOptions::new());
     let mut get_into = || -> Outcome<()> {
         black_box(view.get_into(&path, &mut buffer)?);
         Ok(())

@@ -9,7 +9,7 @@ use std::hint::black_box;
 
 use bytes::Bytes;
 use peak_alloc::PeakAlloc;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::{FieldPath, PathQuery};
 use proto_splitter::split::{ComposableSplitter, Source, SplitContext, SplitExt, SplitOptions};
 use proto_splitter::view::{MessageView, PieceOptions};
@@ -61,7 +61,7 @@ fn elements_are_gone_through_in_memory_that_does_not_grow_with_their_number() {
     });
     assert!(plan < MOST, "a splitter of one's own: {plan}");
 
-    let view = MessageView::of_plain(&bytes, MergeOptions::new().descriptor(trace_type())).unwrap();
+    let view = MessageView::of_plain(&bytes, ReadOptions::new().descriptor(trace_type())).unwrap();
     for query in [
         "packet[*].timestamp",
         "packet[track=1]",

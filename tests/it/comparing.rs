@@ -3,7 +3,7 @@ use prost_reflect::DynamicMessage;
 use proto_splitter::compare::{Comparison, DifferenceKind, compare};
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::edit::replace_plain;
-use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::split::{SizeSplitter, SplitExt, SplitOptions};
 use proto_splitter::view::MessageView;
 use proto_splitter::{ErrorKind, Result};
@@ -105,7 +105,7 @@ fn the_place_of_a_change_is_told_in_chunks_or_in_one_piece() {
 fn without_a_type_fields_are_compared_as_they_are_written() {
     let untyped = |a: &[u8], b: &[u8]| {
         let (a, b) = (a.to_vec(), b.to_vec());
-        let view = |bytes| MessageView::of_plain(bytes, MergeOptions::new());
+        let view = |bytes| MessageView::of_plain(bytes, ReadOptions::new());
         compare(&view(&a).unwrap(), &view(&b).unwrap(), 10).unwrap()
     };
     assert_eq!(

@@ -7,7 +7,7 @@ use prost_reflect::prost_types::{
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use proto_splitter::ErrorKind;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{ChunkStore, MergeCheck, MergeOptions, Merger};
+use proto_splitter::merge::{ChunkStore, MergeCheck, Merger, ReadOptions};
 
 use crate::fixtures::{data, descriptor};
 
@@ -56,7 +56,7 @@ fn every_file_by_another_writer_merges_to_its_source() {
     } in fixtures()
     {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        let options = MergeOptions::new().descriptor(descriptor.clone());
+        let options = ReadOptions::new().descriptor(descriptor.clone());
         let merged = Merger::new()
             .options(&options)
             .merge_to_bytes(&path)
@@ -111,7 +111,7 @@ fn without_the_type_the_path_that_needs_it_is_named() {
             }
         }
         // Nothing in TensorFlow's schema is against the plain reading.
-        let options = MergeOptions::new().assume_plain(true);
+        let options = ReadOptions::new().assume_plain(true);
         assert!(
             equal(
                 &Merger::new()
@@ -134,7 +134,7 @@ fn every_file_by_another_writer_verifies() {
     } in fixtures()
     {
         let file = ChunkedFile::open(&path).unwrap();
-        let report = file.verify(&MergeOptions::new().descriptor(descriptor));
+        let report = file.verify(&ReadOptions::new().descriptor(descriptor));
         assert!(
             report.problems().is_empty(),
             "{}: {:?}",
@@ -150,7 +150,7 @@ fn every_file_by_another_writer_verifies() {
             panic!("{}: {:?}", path.display(), report.merge())
         };
         assert_eq!(*size, source.len() as u64);
-        let report = file.verify(&MergeOptions::new());
+        let report = file.verify(&ReadOptions::new());
         assert!(report.problems().is_empty());
         assert!(!matches!(report.merge(), MergeCheck::Failed));
         assert_eq!(file.summaries().unwrap().len(), file.len());
@@ -320,7 +320,7 @@ fn the_many_fields_by_google_merge() {
     let file = ChunkedFile::open(folder.join("many-field.cpb")).unwrap();
     let mut metadata = file.trailer().metadata().clone();
     metadata.message.as_mut().unwrap().chunked_fields.clear();
-    let options = MergeOptions::new().descriptor(descriptor.clone());
+    let options = ReadOptions::new().descriptor(descriptor.clone());
     let source = std::fs::read(folder.join("many-field.cpb")).unwrap();
     let part = ChunkedFile::with_metadata(source, metadata, &options.limits).unwrap();
     let part = message(&descriptor, &part.merge_to_bytes(&options).unwrap());

@@ -10,7 +10,7 @@ use prost::Message;
 use prost_reflect::DynamicMessage;
 use proto_splitter::ErrorKind;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::{Merger, ReadOptions};
 use proto_splitter::proto::proto_splitter::ChunkMetadata;
 use proto_splitter::record_file::{ReaderOptions, RecordFile};
 use proto_splitter::split::{
@@ -154,7 +154,7 @@ fn merged_by_every_way(prefix: &Path, random: &mut Random, about: &dyn Fn() -> S
     let fail = |error: proto_splitter::Error| -> ! { panic!("{error}\n{}", about()) };
     let mut first: Option<Vec<u8>> = None;
     for count in [NonZeroUsize::MIN, threads(random)] {
-        let options = MergeOptions::new().threads(count);
+        let options = ReadOptions::new().threads(count);
         let file = ChunkedFile::open(&path).unwrap_or_else(|error| fail(error));
         let to_memory = file
             .merge_to_bytes(&options)

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use prost_reflect::{DynamicMessage, Kind, MessageDescriptor};
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::{Merger, ReadOptions};
 use proto_splitter::split::{
     ComposableSplitter, Profile, SizeSplitter, Source, SourceView, Split, SplitContext, SplitExt,
     SplitOptions,
@@ -93,8 +93,8 @@ fn options(random: &mut Random, size: usize) -> SplitOptions {
 /// The chunks, merged with or without their type, are the message: the same bytes if that was said.
 fn check_merge(split: &Split, bytes: &[u8], random: &mut Random, descriptor: &MessageDescriptor) {
     let options = match random.one_in(2) {
-        true => MergeOptions::new(),
-        false => MergeOptions::new().descriptor(descriptor.clone()),
+        true => ReadOptions::new(),
+        false => ReadOptions::new().descriptor(descriptor.clone()),
     };
     let merged = Merger::new()
         .options(&options)

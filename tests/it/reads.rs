@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter::merge::{ChunkStore, Limits, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{ChunkCompression, Source, SplitExt, SplitOptions};
@@ -150,7 +150,7 @@ fn a_scalar_of_three_gib_is_read_by_reading_less_than_two_mib() {
     let model = three_gib();
     let size = model.len();
     let (plain, reads) = Watched::new(model.clone());
-    let view = MessageView::of_plain(&plain, MergeOptions::new()).unwrap();
+    let view = MessageView::of_plain(&plain, ReadOptions::new()).unwrap();
     is_name(&view.get(&name).unwrap());
     assert!(bytes_read(&reads.take()) < 2 << 20);
 
@@ -206,7 +206,7 @@ fn a_merge_reads_every_byte_of_the_file_about_once() {
     let (file, reads, size) = chunked();
     reads.take();
     let mut out = vec![0; usize::try_from(CONSTANTS * CONSTANT).unwrap() + (1 << 20)];
-    let merged = file.merge_into(&mut out, &MergeOptions::new()).unwrap();
+    let merged = file.merge_into(&mut out, &ReadOptions::new()).unwrap();
     assert!(merged.size > CONSTANTS * CONSTANT);
     let taken = reads.take();
     assert!(

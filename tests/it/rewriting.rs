@@ -4,7 +4,7 @@ use std::path::Path;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::edit::{RewriteOptions, Rewritten, recompress, replace, replace_plain};
-use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter::merge::{ChunkStore, Limits, ReadOptions};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::record_file::{
     CompressionKind, ReaderOptions, RecordFile, RecordWriter, WriterOptions,
@@ -15,8 +15,8 @@ use proto_splitter::wire::{FieldNumber, WireCursor, WireType, put_varint, tag};
 use proto_splitter::{ErrorKind, Result};
 use proto_splitter_testkit::generate::{Habits, Order, Random, kitchen_sink, message};
 
-pub(crate) fn reading() -> MergeOptions {
-    MergeOptions::new().descriptor(kitchen_sink())
+pub(crate) fn reading() -> ReadOptions {
+    ReadOptions::new().descriptor(kitchen_sink())
 }
 
 /// The message in chunks of at most `max` bytes, or a few times that where there are values that
@@ -130,9 +130,9 @@ pub(crate) fn values(target: &Target) -> Vec<Vec<u8>> {
 
 fn merged(file: &File) -> Vec<u8> {
     let file = ChunkedFile::from_source(file, &Limits::new()).unwrap();
-    let checked = file.verify(&MergeOptions::new());
+    let checked = file.verify(&ReadOptions::new());
     assert!(checked.problems().is_empty(), "{checked:?}");
-    file.merge_to_bytes(&MergeOptions::new()).unwrap().into()
+    file.merge_to_bytes(&ReadOptions::new()).unwrap().into()
 }
 
 fn replaced(file: &ChunkedFile, path: &FieldPath, new: &[u8]) -> Result<(File, Rewritten)> {

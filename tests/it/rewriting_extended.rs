@@ -12,7 +12,7 @@ use proto_splitter::container::ChunkedFile;
 use proto_splitter::edit::{
     RewriteOptions, recompress, recompress_to_file, replace, replace_to_file,
 };
-use proto_splitter::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter::merge::{ChunkStore, Limits, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::proto::proto_splitter::ChunkMetadata;
@@ -33,8 +33,8 @@ fn model(messages: usize) -> FileDescriptorProto {
     }
 }
 
-fn reading() -> MergeOptions {
-    MergeOptions::for_message::<FileDescriptorProto>()
+fn reading() -> ReadOptions {
+    ReadOptions::for_message::<FileDescriptorProto>()
 }
 
 fn split(model: &FileDescriptorProto, folder: &Path, options: &SplitOptions) -> ChunkedFile {
@@ -69,9 +69,9 @@ fn names(folder: &Path) -> Vec<String> {
 
 /// What the chunks of an open file make, all of which is checked.
 fn made(file: &ChunkedFile) -> Vec<u8> {
-    let checked = file.verify(&MergeOptions::new());
+    let checked = file.verify(&ReadOptions::new());
     assert!(checked.problems().is_empty(), "{checked:?}");
-    file.merge_to_bytes(&MergeOptions::new()).unwrap().into()
+    file.merge_to_bytes(&ReadOptions::new()).unwrap().into()
 }
 
 fn open(file: &File) -> ChunkedFile<&File> {
@@ -80,9 +80,9 @@ fn open(file: &File) -> ChunkedFile<&File> {
 
 fn merged(file: &File) -> Vec<u8> {
     let file = open(file);
-    let checked = file.verify(&MergeOptions::new());
+    let checked = file.verify(&ReadOptions::new());
     assert!(checked.problems().is_empty(), "{checked:?}");
-    file.merge_to_bytes(&MergeOptions::new()).unwrap().into()
+    file.merge_to_bytes(&ReadOptions::new()).unwrap().into()
 }
 
 fn records(file: &File) -> usize {

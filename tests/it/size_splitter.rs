@@ -3,7 +3,7 @@
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorSet;
 use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, Value};
-use proto_splitter::merge::{Limits, MergeOptions, Merger};
+use proto_splitter::merge::{Limits, Merger, ReadOptions};
 use proto_splitter::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter::{ErrorKind, GraphDefSplitter, SAVED_MODEL, SavedModelSplitter};
 use proto_splitter_testkit::generate::kitchen_sink;
@@ -75,7 +75,7 @@ fn messages_are_looked_into_as_deep_as_the_option_says() {
     assert!(plan(100_000, 100).is_err());
     assert!(plan(100_000, u32::MAX).is_err());
     let split = plan(195, u32::MAX).unwrap();
-    let options = MergeOptions::new().limits(Limits::new().max_message_depth(200));
+    let options = ReadOptions::new().limits(Limits::new().max_message_depth(200));
     let merged = Merger::new()
         .options(&options)
         .merge(&split.bytes(), &split.metadata)
@@ -132,8 +132,8 @@ fn in_the_extended_profile_a_value_in_a_map_is_cut_by_any_key_but_a_zigzag_one()
         let split = split.unwrap_or_else(|error| panic!("{kind}: {error}"));
         assert_eq!(split.chunks.len(), 7, "{kind}");
         for options in [
-            MergeOptions::new(),
-            MergeOptions::new().descriptor(message.clone()),
+            ReadOptions::new(),
+            ReadOptions::new().descriptor(message.clone()),
         ] {
             let merged = Merger::new()
                 .options(&options)

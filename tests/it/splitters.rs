@@ -2,7 +2,7 @@ use bytes::Bytes;
 use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor, Value};
 use proto_splitter::container::{ChunkKind, ChunkedFile};
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::{Merger, ReadOptions};
 use proto_splitter::path::{FieldPath, MapKey};
 use proto_splitter::split::{
     AddedChunk, ComposableSplitter, Profile, SizeRules, SizeSplitter, Source, SplitContext,
@@ -297,7 +297,7 @@ fn added_chunks_are_merged_as_tensorflow_would() {
         !split.metadata.splice_marker,
         "placeholders don't say where these go"
     );
-    let options = MergeOptions::new().descriptor(kitchen_sink());
+    let options = ReadOptions::new().descriptor(kitchen_sink());
     let merged = Merger::new()
         .options(&options)
         .merge(&split.bytes(), &split.metadata)
@@ -588,7 +588,7 @@ fn a_splitter_slices_a_repeated_field_where_it_likes() {
             let mut merged = Vec::new();
             ChunkedFile::open(written.unwrap().path)
                 .unwrap()
-                .merge_to(&mut merged, &MergeOptions::new())
+                .merge_to(&mut merged, &ReadOptions::new())
                 .unwrap();
             assert!(merged == bytes, "{starts:?}");
         }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::edit::{RewriteOptions, recompress, replace, replace_plain};
-use proto_splitter::merge::{Limits, MergeOptions, Merger};
+use proto_splitter::merge::{Limits, Merger, ReadOptions};
 use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::record_file::{Compression, ReadAt};
 use proto_splitter::split::{Profile, Source, SplitExt, SplitOptions};
@@ -191,7 +191,7 @@ fn a_split_and_a_merge_that_are_cancelled_at_any_report_leave_nothing() {
 
         let merge = |progress: &Progress| {
             let threads = NonZeroUsize::new(threads).unwrap();
-            let options = MergeOptions::new().threads(threads);
+            let options = ReadOptions::new().threads(threads);
             let options = options.progress(progress.clone());
             let target = merged.path().join("model.pb");
             Merger::new()
@@ -222,7 +222,7 @@ fn what_is_cancelled_before_it_begins_does_nothing() {
     let kind = |error: proto_splitter::Error| error.kind();
     let plan = SavedModelSplitter.plan(&source, &options).map_err(kind);
     assert_eq!(plan.err(), Some(ErrorKind::Cancelled));
-    let merge = MergeOptions::new().progress(progress);
+    let merge = ReadOptions::new().progress(progress);
     let to_memory = Merger::new()
         .options(&merge)
         .merge_to_bytes(&prefix)
@@ -296,12 +296,12 @@ type Work = fn(&dyn ReadAt, &Progress) -> Result<()>;
 const OTHER_WORK: [(&str, bool, Work); 9] = [
     ("merge to a stream", true, |source, progress| {
         let file = ChunkedFile::from_source(source, &Limits::default())?;
-        let options = MergeOptions::new().progress(progress.clone());
+        let options = ReadOptions::new().progress(progress.clone());
         file.merge_to(&mut io::sink(), &options).map(drop)
     }),
     ("merge to memory", true, |source, progress| {
         let file = ChunkedFile::from_source(source, &Limits::default())?;
-        let options = MergeOptions::new().progress(progress.clone());
+        let options = ReadOptions::new().progress(progress.clone());
         file.merge_to_bytes(&options).map(drop)
     }),
     (
@@ -309,7 +309,7 @@ const OTHER_WORK: [(&str, bool, Work); 9] = [
         true,
         |source, progress| {
             let file = ChunkedFile::from_source(source, &Limits::default())?;
-            let options = MergeOptions::new().progress(progress.clone());
+            let options = ReadOptions::new().progress(progress.clone());
             let options = options.threads(NonZeroUsize::MIN.saturating_add(2));
             let mut buffer = vec![0; model().len()];
             file.merge_into(&mut buffer, &options).map(drop)
@@ -317,7 +317,7 @@ const OTHER_WORK: [(&str, bool, Work); 9] = [
     ),
     ("get to memory", true, |source, progress| {
         let file = ChunkedFile::from_source(source, &Limits::default())?;
-        let view = file.view(MergeOptions::new().progress(progress.clone()));
+        let view = file.view(ReadOptions::new().progress(progress.clone()));
         view.get(&"2[0]".parse()?).map(drop)
     }),
     ("recompress", true, |source, progress| {
@@ -330,21 +330,21 @@ const OTHER_WORK: [(&str, bool, Work); 9] = [
     ("replace", true, |source, progress| {
         let file = ChunkedFile::from_source(source, &Limits::default())?;
         let options = RewriteOptions::new().progress(progress.clone());
-        let reading = MergeOptions::new().progress(progress.clone());
+        let reading = ReadOptions::new().progress(progress.clone());
         let target = tempfile::tempfile()?;
         replace(&file, &NAME.parse()?, b"new", &target, &reading, &options).map(drop)
     }),
     ("get", true, |source, progress| {
         let file = ChunkedFile::from_source(source, &Limits::default())?;
-        let view = file.view(MergeOptions::new().progress(progress.clone()));
+        let view = file.view(ReadOptions::new().progress(progress.clone()));
         view.get_to(&"2[0]".parse()?, &mut io::sink()).map(drop)
     }),
     ("replace in one piece", false, |source, progress| {
-        let reading = MergeOptions::new().progress(progress.clone());
+        let reading = ReadOptions::new().progress(progress.clone());
         replace_plain(&source, &NAME.parse()?, b"new", &mut io::sink(), &reading).map(drop)
     }),
     ("get from one piece", false, |source, progress| {
-        let reading = MergeOptions::new().progress(progress.clone());
+        let reading = ReadOptions::new().progress(progress.clone());
         let view = MessageView::of_plain(&source, reading)?;
         view.get_to(&"2[0]".parse()?, &mut io::sink()).map(drop)
     }),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::progress::{CancelToken, Progress};
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{ChunkCompression, Source, SplitExt, SplitOptions};
@@ -361,5 +361,5 @@ fn what_was_streamed_is_merged() {
         .write_to_with(&source, &mut stream, &options("auto", 2))
         .unwrap();
     let file = ChunkedFile::from_source(stream, &Limits::default()).unwrap();
-    assert!(file.merge_to_bytes(&MergeOptions::new()).unwrap() == model());
+    assert!(file.merge_to_bytes(&ReadOptions::new()).unwrap() == model());
 }

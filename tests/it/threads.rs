@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost_reflect::MessageDescriptor;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{ChunkStore, MergeOptions, MergePlan, Merger};
+use proto_splitter::merge::{ChunkStore, MergeOptions, MergePlan, Merger, ReadOptions};
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::{RecordReader, RecordWriter};
 use proto_splitter::split::{
@@ -85,6 +85,7 @@ fn plans_files_and_options_go_from_thread_to_thread() {
     check::<Written>();
     check::<WrittenStream>();
     check::<SourceView>();
+    check::<ReadOptions>();
     check::<MergeOptions>();
     check::<MergePlan>();
     check::<Progress>();
@@ -158,7 +159,7 @@ fn a_part_is_the_same_to_memory_into_a_buffer_and_to_a_stream_on_any_number_of_t
     let prefix = folder.path().join("model");
     let source = Source::from_bytes(model(), descriptor());
     let whole = model();
-    let plain = MessageView::of_plain(&whole, MergeOptions::new()).unwrap();
+    let plain = MessageView::of_plain(&whole, ReadOptions::new()).unwrap();
     for how in ["none", "zstd:1"] {
         split(&source, &prefix, how.parse().unwrap(), 2);
         let file = ChunkedFile::open(prefix.with_extension("cpb")).unwrap();
@@ -166,7 +167,7 @@ fn a_part_is_the_same_to_memory_into_a_buffer_and_to_a_stream_on_any_number_of_t
             let path = path.parse().unwrap();
             let expected = plain.get(&path).unwrap();
             for count in THREADS {
-                let view = file.view(MergeOptions::new().threads(threads(count)));
+                let view = file.view(ReadOptions::new().threads(threads(count)));
                 assert!(view.get(&path).unwrap() == expected, "{path:?} on {count}");
                 let mut buffer = vec![1; expected.len()];
                 assert_eq!(view.get_into(&path, &mut buffer).unwrap(), expected.len());
@@ -187,7 +188,8 @@ fn a_merge_is_the_same_to_memory_to_a_file_and_to_a_stream() {
     for how in ["none", "zstd:1"] {
         split(&source, &prefix, how.parse().unwrap(), 2);
         for count in THREADS {
-            let options = MergeOptions::new().threads(threads(count)).force(true);
+            let reading = ReadOptions::new().threads(threads(count));
+            let options = MergeOptions::from(reading).force(true);
             let to_file = Merger::new()
                 .options(&options)
                 .merge_to_file(&prefix, &target)
@@ -241,7 +243,7 @@ fn messages_made_at_random_give_the_same_file_and_the_same_merge_on_any_number_o
             let options = options.clone().threads(threads(count));
             let written = SizeSplitter.write_with(&source, &prefix, &options).ok()?;
             let merge = |count| {
-                let options = MergeOptions::new().threads(threads(count));
+                let options = ReadOptions::new().threads(threads(count));
                 Merger::new()
                     .options(&options)
                     .merge_to_bytes(&prefix)

@@ -1,5 +1,5 @@
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::size_tree::{ChunkSet, SizeTree, TreeNode, TreeOptions, measure};
@@ -19,8 +19,8 @@ fn options() -> TreeOptions {
     TreeOptions::new().names(&member_names())
 }
 
-fn typed(message: &str) -> MergeOptions {
-    MergeOptions::new().descriptor(descriptor(message))
+fn typed(message: &str) -> ReadOptions {
+    ReadOptions::new().descriptor(descriptor(message))
 }
 
 fn check_sums(node: &TreeNode) {
@@ -138,7 +138,7 @@ fn large_constants_are_hopped_over() {
 #[test]
 fn without_a_type_large_constants_are_hopped_over_too() {
     let source = SparseSource::new(saved_model(&LARGE));
-    let view = MessageView::of_plain(&source, MergeOptions::new()).unwrap();
+    let view = MessageView::of_plain(&source, ReadOptions::new()).unwrap();
     let tree = measure(&view, &FieldPath::root(), &TreeOptions::new().top(3));
     assert!(source.bytes_read() < 4 << 20, "{}", source.bytes_read());
     assert_eq!(tree.unwrap().root.child("2").unwrap().count, 1);
@@ -221,7 +221,7 @@ fn damaged_messages_have_a_tree_or_an_error_however_they_are_read() {
             if round % 5 == 0 {
                 bytes.truncate(at(whole.len()));
             }
-            for merging in [typed(message), MergeOptions::new()] {
+            for merging in [typed(message), ReadOptions::new()] {
                 let tree = |source: &dyn ReadAt| {
                     let view = MessageView::of_plain(&source, merging.clone())?;
                     measure(&view, &FieldPath::root(), &options())

@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{MergeOptions, Merger};
+use proto_splitter::merge::{Merger, ReadOptions};
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{
     ChunkCompression, Profile, SizeSplitter, Source, SplitExt, SplitOptions, Written,
@@ -268,7 +268,7 @@ fn merges_are_the_same_whatever_the_number_of_threads() {
         let written = SizeSplitter.write_with(source, &prefix, &options).unwrap();
         assert!(written.chunks.len() > 3);
         for threads in [1, 2, 3, 16] {
-            let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
+            let options = ReadOptions::new().threads(NonZeroUsize::new(threads));
             let options = options.force(true);
             let merged = folder.path().join("merged.pb");
             let report = Merger::new()
@@ -306,7 +306,7 @@ fn a_damaged_chunk_is_an_error_on_every_thread_and_leaves_nothing() {
     bytes[usize::try_from(last.position.numeric()).unwrap() + 5000] ^= 4;
     fs::write(&written.path, bytes).unwrap();
     for threads in [1, 2, 16] {
-        let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
+        let options = ReadOptions::new().threads(NonZeroUsize::new(threads));
         let merged = folder.path().join("merged.pb");
         let error = Merger::new()
             .options(&options)

@@ -8,7 +8,7 @@ use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::{AtomicFile, at_target, check_space};
 use proto_splitter::edit::{Changed, Changes};
 use proto_splitter::formats::ALL;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::PathQuery;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::split::{Profile, Source as Message, SplitExt, SplitOptions};
@@ -127,7 +127,7 @@ fn stripping(changes: Changes, over: Option<u64>, tensors: bool) -> Changes {
 /// A message that is to be changed, and how it is written.
 struct Job<'a> {
     input: Input,
-    reading: MergeOptions,
+    reading: ReadOptions,
     args: &'a EditingArgs,
     /// The files with new values.
     values: Vec<PathBuf>,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::formats::ALL;
-use proto_splitter::merge::{ChunkStore, MergeOptions};
+use proto_splitter::merge::{ChunkStore, ReadOptions};
 use proto_splitter::path::{FieldPath, PathQuery};
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::ReadAt;
@@ -208,7 +208,7 @@ fn with_meant(view: &MessageView<'_, impl ReadAt>, query: &PathQuery, error: Err
 }
 
 /// What went wrong with a path in a file, and what was meant, if that can be guessed.
-pub(crate) fn failure(file: &Path, path: &str, options: &MergeOptions, error: &Error) -> Failure {
+pub(crate) fn failure(file: &Path, path: &str, options: &ReadOptions, error: &Error) -> Failure {
     let failure = Failure::of(file, error);
     match (error.kind(), options.descriptor.as_ref()) {
         (ErrorKind::InvalidPath, None) => untyped(file, &failure),

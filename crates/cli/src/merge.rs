@@ -9,7 +9,7 @@ use std::path::Path;
 
 use proto_splitter::atomic::AtomicFile;
 use proto_splitter::directory::{MODEL_STEM, rebuild};
-use proto_splitter::merge::{MergeOptions, Merged, Merger};
+use proto_splitter::merge::{MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::parts::PartsPlan;
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
         )));
     }
     let merge = |target: &Path, force: bool| {
-        let options = options.clone().force(force);
+        let options = MergeOptions::from(&options).force(force);
         let merged = Merger::new()
             .options(&options)
             .merge_file_to_file(&input.file, target);
@@ -127,14 +127,14 @@ pub(crate) fn run(args: &MergeArgs, output: &mut Output<'_>) -> Result<Exit, Fai
 }
 
 /// The plan of a merge by several hosts.
-fn plan(args: &MergeArgs, input: &Input, options: &MergeOptions) -> Result<PartsPlan, Failure> {
+fn plan(args: &MergeArgs, input: &Input, options: &ReadOptions) -> Result<PartsPlan, Failure> {
     if input.form == Form::Plain
         || input::is_stream(args.input())
         || args.output() == Path::new(STANDARD)
     {
         return Err(in_parts::only_chunked("merge"));
     }
-    let options = options.clone().force(args.force);
+    let options = MergeOptions::from(options).force(args.force);
     let parts = args.in_parts.count(None);
     let plan = PartsPlan::merge(&input.file, args.output(), &options, parts);
     plan.map_err(|error| Failure::of(&input.file, &error))
@@ -144,7 +144,7 @@ fn plan(args: &MergeArgs, input: &Input, options: &MergeOptions) -> Result<Parts
 fn from_or_to_store(
     input: &Input,
     args: &MergeArgs,
-    options: &MergeOptions,
+    options: &ReadOptions,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let failed = |error: Error| Failure::of(&input.file, &error);
@@ -180,7 +180,7 @@ const GATHER: usize = 1 << 20;
 /// Writes the message to standard output, and nothing else.
 fn to_standard_output(
     input: &Input,
-    options: &MergeOptions,
+    options: &ReadOptions,
     output: &mut Output<'_>,
 ) -> Result<Exit, Failure> {
     let failed = |error: &Error| Failure::of(&input.file, error);
@@ -199,8 +199,8 @@ fn to_standard_output(
 }
 
 /// What is known about the message: from `--message`, the file's name, or the file itself.
-pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<MergeOptions, Failure> {
-    let options = MergeOptions::new()
+pub(crate) fn options(input: &Input, args: &ReadingArgs) -> Result<ReadOptions, Failure> {
+    let options = ReadOptions::new()
         .assume_plain(args.assume_plain)
         .limits(args.limits());
     let types = Types::load(&args.schema)?;
@@ -238,7 +238,7 @@ fn warning(target: &Path, bytes: u64) -> Option<String> {
 }
 
 impl Report {
-    fn new(target: &Path, input: &Input, merged: Merged, options: &MergeOptions) -> Self {
+    fn new(target: &Path, input: &Input, merged: Merged, options: &ReadOptions) -> Self {
         let known = options
             .descriptor
             .as_ref()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::ALL;
-use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::progress::Progress;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::view::MessageView;
@@ -30,7 +30,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) fn open(input: &Input, options: &MergeOptions) -> Result<Self, Failure> {
+    pub(crate) fn open(input: &Input, options: &ReadOptions) -> Result<Self, Failure> {
         if input.form == Form::Chunked {
             let file = chunked(input, &options.limits)?;
             return Ok(Source::Chunked(Box::new(file)));
@@ -78,7 +78,7 @@ impl Source {
     /// The message, to be read in parts. Fails if it is evidently of another type than was said.
     pub(crate) fn view(
         &self,
-        options: MergeOptions,
+        options: ReadOptions,
     ) -> Result<MessageView<'_, Shared>, proto_splitter::Error> {
         let view = match self {
             Source::Chunked(file) => file.view(options),

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::atomic::AtomicFile;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::PathQuery;
 use proto_splitter::record_file::ReadAt;
 use proto_splitter::size_tree::{self, SizeTree, TreeOptions, TreePlace};
@@ -154,7 +154,7 @@ fn write(target: &Path, text: &str, force: bool, output: &mut Output<'_>) -> Res
 /// is kept may depend on how large that is.
 fn measure(
     input: &Input,
-    options: &MergeOptions,
+    options: &ReadOptions,
     args: &TreeArgs,
     keep: impl Fn(u64) -> TreeOptions,
 ) -> Result<(SizeTree, Entered), Failure> {

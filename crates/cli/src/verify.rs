@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter::compare::{Comparison, compare};
-use proto_splitter::merge::{MergeCheck, MergeOptions, SourceCheck};
+use proto_splitter::merge::{MergeCheck, ReadOptions, SourceCheck};
 use proto_splitter::parts::PartsPlan;
 use proto_splitter::view::MessageView;
 use proto_splitter::wire::{SourceInput, WireCursor};
@@ -192,7 +192,7 @@ fn unopened(
 }
 
 /// The plan of a verification by several hosts.
-fn plan(args: &VerifyArgs, input: &Input, options: &MergeOptions) -> Result<PartsPlan, Failure> {
+fn plan(args: &VerifyArgs, input: &Input, options: &ReadOptions) -> Result<PartsPlan, Failure> {
     if input.form == Form::Plain || input::is_stream(args.file()) {
         return Err(in_parts::only_chunked("verification"));
     }
@@ -242,7 +242,7 @@ impl Report {
     fn read(
         &mut self,
         input: &Input,
-        options: &MergeOptions,
+        options: &ReadOptions,
         deep: bool,
     ) -> Result<Vec<Failure>, Failure> {
         if input.form == Form::Plain {
@@ -345,7 +345,7 @@ impl Parsed {
 impl Against {
     fn new(
         input: &Input,
-        options: &MergeOptions,
+        options: &ReadOptions,
         original: &Path,
         different: Option<u64>,
     ) -> Result<Self, Failure> {
@@ -366,8 +366,8 @@ impl Against {
         let file = File::open(original).map_err(|error| Failure::io(original, &error))?;
         let known = options.descriptor.as_ref();
         let reading = match known {
-            Some(known) => MergeOptions::new().descriptor(known.clone()),
-            None => MergeOptions::new(),
+            Some(known) => ReadOptions::new().descriptor(known.clone()),
+            None => ReadOptions::new(),
         };
         let view = MessageView::of_plain(&file, reading);
         let view = view.map_err(|error| Failure::of(original, &error))?;

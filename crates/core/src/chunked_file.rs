@@ -13,7 +13,7 @@ use record_file::{ReadAt, RecordFile, RecordPosition};
 use crate::container::{Limits, Trailer};
 use crate::merge::plan;
 use crate::merge::{
-    ChunkStore, ChunkSummary, FileSource, MergeOptions, MergePlan, Merged, Places, RecordStore,
+    ChunkStore, ChunkSummary, FileSource, MergePlan, Merged, Places, ReadOptions, RecordStore,
     Verification, execute_into, no_way_to_others, open_path, open_path_as, open_path_with,
     open_sources, open_sources_with, read_schema, summaries, to_bytes, to_sink, verify, with_plan,
 };
@@ -224,7 +224,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// As [`merge::plan`](crate::merge::plan).
-    pub fn plan(&self, options: &MergeOptions) -> Result<MergePlan> {
+    pub fn plan(&self, options: &ReadOptions) -> Result<MergePlan> {
         plan(self.trailer(), &self.store, options)
     }
 
@@ -233,11 +233,11 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes).
-    pub fn merge_to_bytes(&self, options: &MergeOptions) -> Result<Bytes> {
+    pub fn merge_to_bytes(&self, options: &ReadOptions) -> Result<Bytes> {
         to_bytes(self.trailer(), &self.store, options)
     }
 
-    /// Merges the file into the front of `buffer`, on [several threads](MergeOptions::threads).
+    /// Merges the file into the front of `buffer`, on [several threads](ReadOptions::threads).
     ///
     /// Memory that was touched before is filled several times faster than fresh memory is.
     ///
@@ -245,7 +245,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), and [`ErrorKind::InvalidConfig`] if the buffer is smaller
     /// than the message. The buffer's content is then unspecified.
-    pub fn merge_into(&self, buffer: &mut [u8], options: &MergeOptions) -> Result<Merged> {
+    pub fn merge_into(&self, buffer: &mut [u8], options: &ReadOptions) -> Result<Merged> {
         let trailer = self.trailer();
         with_plan(trailer, &self.store, options, |chunks, plan| {
             execute_into(trailer, chunks, plan, buffer, options)
@@ -257,7 +257,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// # Errors
     ///
     /// As [`Merger::merge_to`](crate::merge::Merger::merge_to).
-    pub fn merge_to(&self, sink: &mut impl Write, options: &MergeOptions) -> Result<Merged> {
+    pub fn merge_to(&self, sink: &mut impl Write, options: &ReadOptions) -> Result<Merged> {
         to_sink(&self.store, sink, options)
     }
 
@@ -268,14 +268,14 @@ impl<S: ReadAt> ChunkedFile<S> {
     /// Problems are collected, so that one damaged chunk doesn't hide another. What
     /// [`open`](ChunkedFile::open) refuses doesn't get here: without a sound trailer there is
     /// nothing to compare with.
-    pub fn verify(&self, options: &MergeOptions) -> Verification {
+    pub fn verify(&self, options: &ReadOptions) -> Verification {
         verify(&self.store, options)
     }
 
     /// The message in this file, to be read in parts. What the options say of its type is needed
     /// where a merge needs it, and to tell a message in several pieces from a value that occurs
     /// several times.
-    pub fn view(&self, options: MergeOptions) -> MessageView<'_, S> {
+    pub fn view(&self, options: ReadOptions) -> MessageView<'_, S> {
         MessageView::of_chunks(&self.store, options)
     }
 
@@ -286,7 +286,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`MessageView::get`].
     pub fn get(&self, path: &FieldPath) -> Result<Bytes> {
-        self.view(MergeOptions::new()).get(path)
+        self.view(ReadOptions::new()).get(path)
     }
 
     /// [`get`](Self::get), to the front of a buffer; says how many bytes the value has.
@@ -295,7 +295,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`MessageView::get_into`].
     pub fn get_into(&self, path: &FieldPath, buffer: &mut [u8]) -> Result<usize> {
-        self.view(MergeOptions::new()).get_into(path, buffer)
+        self.view(ReadOptions::new()).get_into(path, buffer)
     }
 
     /// The message at a path, of a type known to the program.
@@ -304,7 +304,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`MessageView::message`].
     pub fn message<M: Message + Default>(&self, path: &FieldPath) -> Result<M> {
-        self.view(MergeOptions::new()).message(path)
+        self.view(ReadOptions::new()).message(path)
     }
 
     /// The fields of the message at a path, one after the other as they stand there. No value is
@@ -314,7 +314,7 @@ impl<S: ReadAt> ChunkedFile<S> {
     ///
     /// As [`MessageView::fields`].
     pub fn fields(&self, path: &FieldPath) -> Result<Fields<'_, S>> {
-        self.view(MergeOptions::new()).fields(path)
+        self.view(ReadOptions::new()).fields(path)
     }
 
     /// The files that it was opened from, without symbolic links: the one with the trailer, and the

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use proto_splitter_core::container::ChunkedFile;
-//! use proto_splitter_core::merge::{MergeOptions, Merger};
+//! use proto_splitter_core::merge::{ReadOptions, Merger};
 //! use proto_splitter_core::edit::{RewriteOptions, replace};
 //! use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 //! use prost_reflect::prost_types::FileDescriptorProto;
@@ -19,7 +19,7 @@
 //!
 //! let chunked = ChunkedFile::open(folder.path().join("file.cpb"))?;
 //! let other = tempfile::tempfile()?;
-//! replace(&chunked, &"1".parse()?, b"another name", &other, &MergeOptions::new(), &RewriteOptions::new())?;
+//! replace(&chunked, &"1".parse()?, b"another name", &other, &ReadOptions::new(), &RewriteOptions::new())?;
 //! let read: FileDescriptorProto = Merger::new().read_chunked_from_bytes(other)?;
 //! assert_eq!(read.name(), "another name");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -46,7 +46,7 @@ use record_file::ReadAt;
 
 use crate::chunked_file::ChunkedFile;
 use crate::merge::ChunkStore;
-use crate::merge::MergeOptions;
+use crate::merge::ReadOptions;
 use crate::path::FieldPath;
 use crate::split::{DonePart, LARGEST_MAX_CHUNK_SIZE};
 use crate::view::MessageView;
@@ -147,7 +147,7 @@ pub fn replace<S: ReadAt, V: ReadAt + ?Sized>(
     path: &FieldPath,
     value: &V,
     target: &File,
-    reading: &MergeOptions,
+    reading: &ReadOptions,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
     let rewrite = Rewrite::new(file, target, None, options);
@@ -165,7 +165,7 @@ pub fn replace_to_file<S: ReadAt, V: ReadAt + ?Sized>(
     path: &FieldPath,
     value: &V,
     target: impl AsRef<Path>,
-    reading: &MergeOptions,
+    reading: &ReadOptions,
     options: &RewriteOptions,
 ) -> Result<Rewritten> {
     to_file::write(file, target.as_ref(), options, |rewrite| {
@@ -178,7 +178,7 @@ fn replaced<S: ReadAt, V: ReadAt + ?Sized>(
     file: &ChunkedFile<S>,
     path: &FieldPath,
     value: &V,
-    reading: &MergeOptions,
+    reading: &ReadOptions,
 ) -> Result<(Rewritten, Vec<DonePart>)> {
     if !file.trailer().is_marked() {
         let message = "a value is replaced in files with placeholders, which this one has not: merge it, and split the merge";
@@ -237,7 +237,7 @@ pub fn replace_plain<S: ReadAt, V: ReadAt + ?Sized>(
     path: &FieldPath,
     value: &V,
     sink: &mut impl Write,
-    reading: &MergeOptions,
+    reading: &ReadOptions,
 ) -> Result<u64> {
     let view = MessageView::of_plain(source, reading.clone())?;
     let place = view.place(path)?;

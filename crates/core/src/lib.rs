@@ -57,6 +57,7 @@ pub mod parts;
 pub mod path;
 pub mod progress;
 pub mod proto;
+mod read_options;
 pub mod rope;
 pub mod schema;
 pub mod size_tree;
@@ -73,6 +74,7 @@ pub use io::atomic_file as atomic;
 pub use io::threads;
 pub use merged_message::MergedMessage;
 pub use newtypes::{ChunkIndex, MessageOffset};
+pub use read_options::ReadOptions;
 /// The crates whose types are in signatures of this one, in the versions that they are of.
 #[doc(no_inline)]
 pub use {bytes, prost, prost_reflect};

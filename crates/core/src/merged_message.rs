@@ -13,7 +13,7 @@ use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 use crate::chunked_file::ChunkedFile;
 use crate::io::threads;
 use crate::merge::{
-    ChunkStore, FilePlace, MergeOptions, MergePlan, MergeSegment, SegmentSource, scatter,
+    ChunkStore, FilePlace, MergePlan, MergeSegment, ReadOptions, SegmentSource, scatter,
     write_around,
 };
 use crate::newtypes::ChunkIndex;
@@ -94,7 +94,7 @@ impl<S: ReadAt> MergedMessage<S> {
         descriptor: impl Into<Option<MessageDescriptor>>,
     ) -> Result<Self> {
         let file = file.into();
-        let plan = file.plan(&MergeOptions::new().descriptor(descriptor))?;
+        let plan = file.plan(&ReadOptions::new().descriptor(descriptor))?;
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
         Ok(MergedMessage {
             file,

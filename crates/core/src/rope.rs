@@ -14,7 +14,7 @@
 //! use std::sync::Arc;
 //!
 //! use proto_splitter_core::view::MessageView;
-//! use proto_splitter_core::merge::MergeOptions;
+//! use proto_splitter_core::merge::ReadOptions;
 //! use proto_splitter_core::prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
 //! use proto_splitter_core::rope::RopeBuilder;
 //! use proto_splitter_core::split::Source;
@@ -37,7 +37,7 @@
 //! builder.end_field()?;
 //! let rope = Arc::new(builder.finish()?);
 //!
-//! let view = MessageView::of_plain(&*rope, MergeOptions::new())?;
+//! let view = MessageView::of_plain(&*rope, ReadOptions::new())?;
 //! let file: FileDescriptorProto = view.message(&"".parse()?)?;
 //! assert_eq!((file.name(), file.message_type[0].name()), ("the name", "Inner"));
 //!

@@ -11,13 +11,13 @@
 //!
 //! ```
 //! use proto_splitter_core::view::MessageView;
-//! use proto_splitter_core::merge::MergeOptions;
+//! use proto_splitter_core::merge::ReadOptions;
 //! use proto_splitter_core::path::FieldPath;
 //! use proto_splitter_core::size_tree::{Guessed, TreeOptions, measure};
 //!
 //! // Field 3 is a message twice, with the strings "testing" and "it" in field 1.
 //! let message = b"\x1a\x09\x0a\x07testing\x1a\x04\x0a\x02it".to_vec();
-//! let view = MessageView::of_plain(&message, MergeOptions::new())?;
+//! let view = MessageView::of_plain(&message, ReadOptions::new())?;
 //! let tree = measure(&view, &FieldPath::root(), &TreeOptions::new())?;
 //!
 //! let field = &tree.root.children[0];

@@ -12,11 +12,11 @@
 //!
 //! ```
 //! use proto_splitter_core::view::MessageView;
-//! use proto_splitter_core::merge::MergeOptions;
+//! use proto_splitter_core::merge::ReadOptions;
 //!
 //! // Field 3 is a message, and its field 1 the string "testing".
 //! let message = b"\x08\x96\x01\x1a\x09\x0a\x07testing".to_vec();
-//! let view = MessageView::of_plain(&message, MergeOptions::new())?;
+//! let view = MessageView::of_plain(&message, ReadOptions::new())?;
 //! assert_eq!(view.get(&"3.1".parse()?)?, "testing");
 //! assert_eq!(view.size(&"3.2".parse()?)?, None);
 //! # Ok::<(), proto_splitter_core::Error>(())
@@ -41,7 +41,7 @@ use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use crate::error::undecodable;
-use crate::merge::{Memory, MergeOptions, PlanInput, RecordStore, fill, plan, plan_part};
+use crate::merge::{Memory, PlanInput, ReadOptions, RecordStore, fill, plan, plan_part};
 use crate::path::{FieldPath, TargetKind, check_field};
 use crate::progress::Progress;
 use crate::wire::{SourceInput, WireCursor};
@@ -71,7 +71,7 @@ const CHECKED_FIELDS: usize = 1 << 10;
 #[derive(Debug)]
 pub struct MessageView<'a, S = File> {
     source: Source<'a, S>,
-    options: MergeOptions,
+    options: ReadOptions,
 }
 
 enum Source<'a, S> {
@@ -115,7 +115,7 @@ impl<'a> MessageView<'a, File> {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if its size can't be told.
-    pub fn of_reader(source: &'a dyn ReadAt, options: MergeOptions) -> Result<Self> {
+    pub fn of_reader(source: &'a dyn ReadAt, options: ReadOptions) -> Result<Self> {
         let size = source.size()?;
         Ok(MessageView {
             source: Source::Plain(source, size),
@@ -130,7 +130,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if its size can't be told.
-    pub fn of_plain(source: &'a S, options: MergeOptions) -> Result<Self> {
+    pub fn of_plain(source: &'a S, options: ReadOptions) -> Result<Self> {
         let size = source.size()?;
         Ok(MessageView {
             source: Source::Plain(source, size),
@@ -139,7 +139,7 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     }
 
     /// The message in the chunks of a file.
-    pub(crate) fn of_chunks(store: &'a RecordStore<S>, options: MergeOptions) -> Self {
+    pub(crate) fn of_chunks(store: &'a RecordStore<S>, options: ReadOptions) -> Self {
         let source = Source::Chunked(store);
         MessageView { source, options }
     }
@@ -156,12 +156,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// ```
     /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
     /// use proto_splitter_core::view::MessageView;
-    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::merge::ReadOptions;
     ///
     /// // Field 1 is a number here, and a string in a FileDescriptorProto.
     /// let descriptor = FileDescriptorProto::default().descriptor();
     /// let message = b"\x08\x96\x01".to_vec();
-    /// let view = MessageView::of_plain(&message, MergeOptions::new().descriptor(descriptor))?;
+    /// let view = MessageView::of_plain(&message, ReadOptions::new().descriptor(descriptor))?;
     /// assert!(view.check_type().is_err());
     /// # Ok::<(), proto_splitter_core::Error>(())
     /// ```

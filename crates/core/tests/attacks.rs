@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use merge_support::file::cpb;
 use merge_support::schema::descriptor;
 use merge_support::{Chunked, cat, int, len};
-use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, MergeOptions};
+use proto_splitter_core::merge::{DEFAULT_MAX_FILES, Limits, ReadOptions};
 use proto_splitter_core::proto::ChunkedField;
 use proto_splitter_core::split::{
     ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, Source, SplitExt, SplitOptions,
@@ -30,7 +30,7 @@ fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
 
 #[test]
 fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() {
-    let options = MergeOptions::new().descriptor(descriptor());
+    let options = ReadOptions::new().descriptor(descriptor());
     // By default, and by a limit that was asked for.
     let low = options
         .clone()
@@ -59,7 +59,7 @@ fn a_file_that_comes_to_far_more_than_is_stored_is_refused_when_it_is_planned() 
 #[test]
 fn a_value_elsewhere_in_such_a_file_is_answered() {
     let file = amplified(150_000);
-    let view = file.view(MergeOptions::new().descriptor(descriptor()));
+    let view = file.view(ReadOptions::new().descriptor(descriptor()));
     assert_eq!(view.get(&"7".parse().unwrap()).unwrap(), "text");
     let refused = view.get(&"9".parse().unwrap()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
@@ -102,7 +102,7 @@ fn a_message_in_hundreds_of_files_is_read_with_few_of_them_open() {
     let main = split(message.clone(), &folder.path().join("m"), &options).unwrap();
     let file = ChunkedFile::open(&main).unwrap();
     assert!(file.record_files().count() > 300);
-    let options = MergeOptions::new();
+    let options = ReadOptions::new();
     assert!(file.merge_to_bytes(&options).unwrap() == message);
     assert!(file.verify(&options).problems().is_empty());
     // As the system counts them, where it does; other tests have some open, too.
@@ -136,7 +136,7 @@ fn files_that_are_swapped_after_they_were_opened_never_give_other_bytes() {
     let [a, b] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let (message, main, parts) = in_files(a.path(), 1);
     let (_, _, others) = in_files(b.path(), 2);
-    let options = MergeOptions::new();
+    let options = ReadOptions::new();
     for (part, other) in parts.iter().zip(&others) {
         // By another name, what was opened is still there.
         let kept = fs::read(part).unwrap();

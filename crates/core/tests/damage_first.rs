@@ -11,7 +11,7 @@ use merge_support::{Chunked, cat, int, len, path};
 use proto_splitter_core::compare::compare;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::edit::{RewriteOptions, recompress};
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::{Error, ErrorKind};
 use record_file::Compression;
@@ -51,8 +51,8 @@ fn file(size: usize, compression: Compression) -> Vec<u8> {
 /// One way to read of a file, and whether it reads all of it.
 type Way = (&'static str, bool, fn(&File) -> Result<(), Error>);
 
-fn options(threads: usize) -> MergeOptions {
-    MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap())
+fn options(threads: usize) -> ReadOptions {
+    ReadOptions::new().threads(NonZeroUsize::new(threads).unwrap())
 }
 
 const WAYS: [Way; 8] = [
@@ -63,7 +63,7 @@ const WAYS: [Way; 8] = [
         file.merge_to_bytes(&options(2)).map(drop)
     }),
     ("verify", true, |file| {
-        match file.verify(&MergeOptions::new()).problems() {
+        match file.verify(&ReadOptions::new()).problems() {
             [] => Ok(()),
             [only] => Err(Error::new(only.kind(), only.to_string())),
             many => panic!("{many:?}"),
@@ -74,11 +74,11 @@ const WAYS: [Way; 8] = [
         file.get(&path("11[30000].7")).map(drop)
     }),
     ("tree", false, |file| {
-        let view = file.view(MergeOptions::new());
+        let view = file.view(ReadOptions::new());
         measure(&view, &path(""), &TreeOptions::new()).map(drop)
     }),
     ("fields", false, |file| {
-        let view = file.view(MergeOptions::new());
+        let view = file.view(ReadOptions::new());
         view.fields(&path(""))?
             .try_for_each(|field| field.map(drop))
     }),

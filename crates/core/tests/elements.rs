@@ -13,7 +13,7 @@ use prost::Message;
 use prost_reflect::ReflectMessage;
 use prost_reflect::prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorProto};
 use proto_splitter_core::container::{ChunkedFile, Profile};
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::path::{FieldPath, PathQuery};
 use proto_splitter_core::split::{
     ComposableSplitter, SizeSplitter, Source, SplitContext, SplitExt, SplitOptions, SplitPlan,
@@ -57,8 +57,8 @@ fn split(options: SplitOptions, compression: Compression) -> ChunkedFile<Counted
     ChunkedFile::from_source(Counted::new(bytes), &Limits::default()).unwrap()
 }
 
-fn options() -> MergeOptions {
-    MergeOptions::new().descriptor(FileDescriptorProto::default().descriptor())
+fn options() -> ReadOptions {
+    ReadOptions::new().descriptor(FileDescriptorProto::default().descriptor())
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn ranges_and_places_from_the_end_pass_over_slices_too() {
 fn a_merge_puts_in_what_is_cut_of_an_element_behind_slices() {
     let file = sliced(Compression::None);
     let mut merged = Vec::new();
-    file.merge_to(&mut merged, &MergeOptions::new()).unwrap();
+    file.merge_to(&mut merged, &ReadOptions::new()).unwrap();
     assert_eq!(merged, message().encode_to_vec());
     let name = file.view(options()).get(&path("4[13000].1")).unwrap();
     assert_eq!(name, "b".repeat(101 << 10));

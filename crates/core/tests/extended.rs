@@ -6,7 +6,7 @@ use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::{ChunkKind, Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeOptions, Merger};
+use proto_splitter_core::merge::{Limits, Merger, ReadOptions};
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::split::{
     ComposableSplitter, Profile, SizeSplitter, Source, Split, SplitContext, SplitExt, SplitOptions,
@@ -203,7 +203,7 @@ fn the_chunks_of_an_added_value_follow_each_other_too() {
     let split = Adding.split_with(&source, &options(4)).unwrap();
     let sizes: Vec<usize> = split.chunks.iter().map(|chunk| chunk.bytes.len()).collect();
     assert_eq!(sizes, [0, 4, 4, 2]);
-    let options = MergeOptions::for_message::<FileDescriptorProto>();
+    let options = ReadOptions::for_message::<FileDescriptorProto>();
     let merged = Merger::new()
         .options(&options)
         .merge(&split.bytes(), &split.metadata)

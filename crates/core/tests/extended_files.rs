@@ -9,7 +9,7 @@ use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::merge::{Limits, MergeCheck, MergeOptions, Merger, SourceCheck};
+use proto_splitter_core::merge::{Limits, MergeCheck, Merger, ReadOptions, SourceCheck};
 use proto_splitter_core::proto::ChunkMetadata;
 use proto_splitter_core::split::{
     ChunkCompression, LEAST_MAX_FILE_SIZE, Profile, SizeSplitter, SplitExt, SplitOptions, Written,
@@ -97,7 +97,7 @@ fn several_files_hold_at_most_what_was_asked_for_and_make_the_message() {
     assert_eq!(Merger::new().merge_to_bytes(&prefix).unwrap(), bytes);
 
     let file = ChunkedFile::open(&written.path).unwrap();
-    let verification = file.verify(&MergeOptions::new());
+    let verification = file.verify(&ReadOptions::new());
     assert!(verification.problems().is_empty(), "{verification:?}");
     let same = matches!(
         verification.merge(),
@@ -302,7 +302,7 @@ fn no_file_outside_of_the_folder_is_read_unless_that_is_allowed() {
             "{error}"
         );
         let file = ChunkedFile::open_with(&main, &allowed).unwrap();
-        assert_eq!(file.merge_to_bytes(&MergeOptions::new()).unwrap(), bytes);
+        assert_eq!(file.merge_to_bytes(&ReadOptions::new()).unwrap(), bytes);
     }
     #[cfg(unix)]
     {
@@ -439,8 +439,8 @@ fn a_trailer_over_the_maximum_is_in_chunks_and_they_in_chunks_again() {
     assert!(last.chunks.iter().all(|chunk| chunk.size <= 1024));
     let file = ChunkedFile::open(&path).unwrap();
     assert_eq!(file.trailer().metadata().trailer_level, 0);
-    assert_eq!(file.merge_to_bytes(&MergeOptions::new()).unwrap(), bytes);
-    assert!(file.verify(&MergeOptions::new()).problems().is_empty());
+    assert_eq!(file.merge_to_bytes(&ReadOptions::new()).unwrap(), bytes);
+    assert!(file.verify(&ReadOptions::new()).problems().is_empty());
     let value = file.get(&"3[1234]".parse().unwrap()).unwrap();
     assert_eq!(value, format!("{:0>60}", 1234).into_bytes());
 }

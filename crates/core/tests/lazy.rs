@@ -19,7 +19,7 @@ use proto_splitter_core::ErrorKind::{
     self, InvalidConfig, InvalidMessage, InvalidPath, SchemaNeeded,
 };
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter_core::merge::{ChunkStore, Limits, ReadOptions};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_core::view::{Fields, MessageView};
@@ -27,8 +27,8 @@ use record_file::{Compression, ReadAt};
 
 const BIG: usize = 600_000;
 
-fn typed() -> MergeOptions {
-    MergeOptions::new().descriptor(descriptor())
+fn typed() -> ReadOptions {
+    ReadOptions::new().descriptor(descriptor())
 }
 
 fn big(seed: u8) -> Vec<u8> {
@@ -236,7 +236,7 @@ fn a_plain_message_is_hopped_through() {
 #[test]
 fn what_lies_under_a_path_is_listed() {
     let file = open(cpb(&sample()));
-    let list = |options: MergeOptions, at: &str| -> Vec<(String, u64)> {
+    let list = |options: ReadOptions, at: &str| -> Vec<(String, u64)> {
         let fields = file.view(options).fields(&path(at)).unwrap();
         let shown = fields.map(|field| {
             let field = field.unwrap();
@@ -248,7 +248,7 @@ fn what_lies_under_a_path_is_listed() {
     let big = BIG as u64;
     let inner = [("1".into(), 1), ("8".into(), big), ("7".into(), 10)];
     assert_eq!(list(typed(), "10[0]"), inner);
-    assert_eq!(list(MergeOptions::new(), "10[0]"), inner);
+    assert_eq!(list(ReadOptions::new(), "10[0]"), inner);
     let names: Vec<String> = list(typed(), "")
         .into_iter()
         .map(|(name, _)| name)

@@ -6,7 +6,7 @@ mod merge_support;
 use merge_support::schema::descriptor;
 use merge_support::{Chunked, cat, entry, fixed32, fixed64, group, int, len};
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::merge::ReadOptions;
 
 struct Case {
     what: &'static str,
@@ -229,14 +229,14 @@ fn every_ambiguous_case_with_and_without_the_type() {
         plain,
     } in cases
     {
-        let merge = |options: MergeOptions| chunked.merge_with(&options);
-        let with = merge(MergeOptions::new().descriptor(descriptor()));
+        let merge = |options: ReadOptions| chunked.merge_with(&options);
+        let with = merge(ReadOptions::new().descriptor(descriptor()));
         assert_eq!(
             with.unwrap_or_else(|e| panic!("{what}: {e}")),
             typed,
             "{what}, typed"
         );
-        match (merge(MergeOptions::new()), untyped) {
+        match (merge(ReadOptions::new()), untyped) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{what}, untyped"),
             (Err(error), Err(expected)) => {
                 assert_eq!(error.to_string(), expected, "{what}");
@@ -244,7 +244,7 @@ fn every_ambiguous_case_with_and_without_the_type() {
             }
             (found, _) => panic!("{what}, untyped: {found:?}"),
         }
-        let found = merge(MergeOptions::new().assume_plain(true));
+        let found = merge(ReadOptions::new().assume_plain(true));
         assert_eq!(
             found.unwrap_or_else(|e| panic!("{what}: {e}")),
             plain,
@@ -257,7 +257,7 @@ fn every_ambiguous_case_with_and_without_the_type() {
 fn marked_files_need_no_type_and_take_none_amiss() {
     let base = |v: &[u8]| cat([int(1, 1), len(8, v)]);
     let chunked = Chunked::marked().base(base(&[])).bytes("8", "x");
-    let options = MergeOptions::new().descriptor(descriptor());
+    let options = ReadOptions::new().descriptor(descriptor());
     assert_eq!(chunked.merge().unwrap(), base(b"x"));
     assert_eq!(chunked.merge_with(&options).unwrap(), base(b"x"));
     // Errors have names where the type is known.

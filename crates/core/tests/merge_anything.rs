@@ -5,7 +5,7 @@ use prost_reflect::prost::Message;
 use prost_reflect::prost_types::FileDescriptorProto;
 use prost_reflect::{DynamicMessage, ReflectMessage};
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::merge::{ChunkMerger, Limits, MergeOptions, Merger};
+use proto_splitter_core::merge::{ChunkMerger, Limits, Merger, ReadOptions};
 use proto_splitter_core::split::{Profile, SizeSplitter, Split, SplitExt, SplitOptions};
 
 fn message() -> FileDescriptorProto {
@@ -70,7 +70,7 @@ fn bytes_stay_as_they_were_when_appending_fails() {
         .unwrap();
     let limits = Limits::new().max_message_size(700);
     let mut bytes = b"before".to_vec();
-    let options = MergeOptions::new().limits(limits);
+    let options = ReadOptions::new().limits(limits);
     let error = Merger::new()
         .options(&options)
         .append_to(&prefix, &mut bytes)
@@ -88,7 +88,7 @@ fn chunks_may_come_in_any_order() {
     for step in
         (1..count).filter(|step| (2..=*step).all(|n| step % n > 0 || !count.is_multiple_of(n)))
     {
-        let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new()).unwrap();
+        let mut merger = ChunkMerger::new(split.metadata.clone(), ReadOptions::new()).unwrap();
         for at in 0..count {
             let index = (at * step + 3) % count;
             merger.insert(index, chunks[index].clone()).unwrap();
@@ -109,7 +109,7 @@ fn what_is_missing_and_what_does_not_belong_is_said() {
     let chunks = split.bytes();
     let count = chunks.len();
     assert!(count > 12);
-    let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new()).unwrap();
+    let mut merger = ChunkMerger::new(split.metadata.clone(), ReadOptions::new()).unwrap();
     let fails = |merger: &mut ChunkMerger, index: usize, chunk: &[u8]| {
         merger
             .insert(index, chunk.to_vec())

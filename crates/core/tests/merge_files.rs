@@ -12,7 +12,7 @@ use merge_support::schema::{descriptor, text};
 use merge_support::{Chunked, cat, int, len};
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::{ChunkIndex, ChunkKind, ChunkedFile};
-use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger};
+use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions, Merger, ReadOptions};
 use proto_splitter_core::proto::VersionDef;
 use record_file::Compression;
 
@@ -86,7 +86,7 @@ fn every_door_gives_the_message() {
         let dynamic = Merger::new().read_dynamic(&prefix, descriptor()).unwrap();
         assert_eq!(dynamic.get_field_by_name("u64").unwrap().as_u64(), Some(1));
         // As any type: field 1 of this one is an int32, the rest is unknown to it.
-        let options = MergeOptions::new();
+        let options = ReadOptions::new();
         let version: VersionDef = Merger::new()
             .options(&options)
             .read_chunked_from_bytes(bytes)
@@ -95,7 +95,7 @@ fn every_door_gives_the_message() {
         assert_eq!(Merger::new().read::<VersionDef>(&prefix).unwrap(), version);
         let target = folder.path().join("out.pb");
         Merger::new()
-            .options(&options.force(true))
+            .options(&MergeOptions::from(options).force(true))
             .merge_to_file(&prefix, &target)
             .unwrap();
         assert_eq!(fs::read(&target).unwrap(), whole());
@@ -135,7 +135,7 @@ fn the_chunked_file_wins_and_a_plain_one_is_the_message() {
         (int(1, 7), false, None)
     );
     let metadata = sample().metadata;
-    let options = MergeOptions::new();
+    let options = ReadOptions::new();
     let error = Merger::new()
         .options(&options)
         .read_partial::<VersionDef>(&prefix, &metadata)
@@ -170,7 +170,7 @@ fn a_part_is_what_its_metadata_says() {
         .chunked_fields
         .retain(|field| field.field_tag.len() == 2);
     let part = ChunkedFile::with_metadata(bytes, metadata, &Limits::default()).unwrap();
-    let merged = part.merge_to_bytes(&MergeOptions::new()).unwrap();
+    let merged = part.merge_to_bytes(&ReadOptions::new()).unwrap();
     assert_eq!(
         merged,
         cat([int(1, 1), len(8, []), len(10, len(8, [])), int(34, 1)])
@@ -181,7 +181,7 @@ fn a_part_is_what_its_metadata_says() {
 fn a_file_is_written_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let (prefix, target) = (folder.path().join("model"), folder.path().join("out"));
-    let options = MergeOptions::new();
+    let options = ReadOptions::new();
     let wrong = cpb_with(&sample(), ALONE, |m| m.source_crc32c = Some(1));
     fs::write(folder.path().join("model.cpb"), wrong).unwrap();
     let error = Merger::new()
@@ -203,7 +203,7 @@ fn a_file_is_written_whole_or_not_at_all() {
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     assert_eq!(fs::read(&target).unwrap(), b"in the way");
     let input = folder.path().join("model.cpb");
-    let options = options.force(true);
+    let options = MergeOptions::from(options).force(true);
     let error = Merger::new()
         .options(&options)
         .merge_to_file(&prefix, &input)
@@ -234,11 +234,11 @@ fn a_sink_that_fails_or_takes_little_is_no_trouble() {
     }
     let file = ChunkedFile::from_source(cpb(&sample()), &Limits::default()).unwrap();
     let mut few = Few(Vec::new(), usize::MAX);
-    file.merge_to(&mut few, &MergeOptions::new()).unwrap();
+    file.merge_to(&mut few, &ReadOptions::new()).unwrap();
     assert_eq!(few.0, whole());
     for most in [0, 5000, 400_000, 599_000] {
         let error = file
-            .merge_to(&mut Few(Vec::new(), most), &MergeOptions::new())
+            .merge_to(&mut Few(Vec::new(), most), &ReadOptions::new())
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert!(error.to_string().ends_with("disk on fire"), "{error}");
@@ -256,12 +256,11 @@ fn a_plan_reads_no_more_than_the_chunks_that_others_are_spliced_into() {
         opened <= (64 + 256) << 10,
         "{opened} bytes were read to open it"
     );
-    let plan = file.plan(&MergeOptions::new()).unwrap();
+    let plan = file.plan(&ReadOptions::new()).unwrap();
     let planned = source.take(0..size);
     assert!(planned < 10_000, "{planned} bytes were read to plan");
     assert_eq!(plan.total_len(), whole().len() as u64);
-    file.merge_to(&mut io::sink(), &MergeOptions::new())
-        .unwrap();
+    file.merge_to(&mut io::sink(), &ReadOptions::new()).unwrap();
     let merged = source.take(0..size);
     assert!(
         merged < size + 20_000,
@@ -283,13 +282,13 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
         let (size, source) = (bytes.len() as u64, Counted::new(bytes));
         let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
         source.all();
-        let plan = file.plan(&MergeOptions::new()).unwrap();
+        let plan = file.plan(&ReadOptions::new()).unwrap();
         let begins = [1, 2].map(|chunk| file.position(chunk).unwrap().chunk_begin().0);
         let read = source.take(begins[0]..size);
         // A little is read along with the base, which is in front.
         assert_eq!(read < 1000, said == 10, "{read} bytes for a plan");
         assert_eq!(plan.total_len(), (base.len() + 2 * slices[0].len()) as u64);
-        let merged = file.merge_to_bytes(&MergeOptions::new()).unwrap();
+        let merged = file.merge_to_bytes(&ReadOptions::new()).unwrap();
         let [first, second] = slices.clone();
         assert!(merged == cat([len(10, "0"), first, second, int(34, 1)]));
     }
@@ -320,7 +319,7 @@ fn a_merge_reads_every_chunk_once_on_any_number_of_threads() {
         let (size, source) = (bytes.len() as u64, Counted::new(bytes));
         let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
         for threads in [1, 2, 5] {
-            let options = MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+            let options = ReadOptions::new().threads(NonZeroUsize::new(threads).unwrap());
             source.all();
             assert!(file.merge_to_bytes(&options).unwrap() == expected);
             let mut streamed = Vec::new();
@@ -341,7 +340,7 @@ fn what_is_too_large_or_too_much_to_be_kept_is_merged_all_the_same() {
         let bytes = cpb_with(&chunked, Layout::Alone(Compression::zstd(1)), |_| {});
         let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
         for threads in [1, 3] {
-            let options = MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+            let options = ReadOptions::new().threads(NonZeroUsize::new(threads).unwrap());
             assert!(file.merge_to_bytes(&options).unwrap() == expected);
             let mut streamed = Vec::new();
             file.merge_to(&mut streamed, &options).unwrap();
@@ -360,7 +359,7 @@ fn a_damaged_chunk_that_others_are_spliced_into_is_the_error_on_any_number_of_th
     bytes[at] ^= 1;
     let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
     let errors = [1, 2, 5].map(|threads| {
-        let options = MergeOptions::new().threads(NonZeroUsize::new(threads).unwrap());
+        let options = ReadOptions::new().threads(NonZeroUsize::new(threads).unwrap());
         file.merge_to_bytes(&options).unwrap_err().to_string()
     });
     assert!(errors[0].starts_with("10[7]: chunk 15"), "{}", errors[0]);
@@ -391,7 +390,7 @@ fn records_that_share_a_record_chunk_are_decoded_once() {
     let (size, source) = (bytes.len() as u64, Counted::new(bytes));
     let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
     let mut out = Vec::new();
-    file.merge_to(&mut out, &MergeOptions::new()).unwrap();
+    file.merge_to(&mut out, &ReadOptions::new()).unwrap();
     assert_eq!(out, expected);
     let data = file.record_file().chunks().last().unwrap().unwrap();
     assert_eq!(data.header.num_records, 52, "the trailer is in it, too");
@@ -407,7 +406,7 @@ fn records_that_share_a_record_chunk_are_decoded_once() {
     let limits = Limits::new().max_cached_size(1);
     let file = ChunkedFile::from_source(&source, &limits).unwrap();
     let mut out = Vec::new();
-    file.merge_to(&mut out, &MergeOptions::new()).unwrap();
+    file.merge_to(&mut out, &ReadOptions::new()).unwrap();
     assert_eq!(out, expected);
     let read = source.take(0..size);
     assert!(read < size * 2, "{read} bytes were read of {size}");
@@ -457,7 +456,7 @@ fn two_chunks_may_be_one_record() {
     let bytes = cpb_with(&chunked, ALONE, |m| m.chunks[2].offset = m.chunks[1].offset);
     let file = ChunkedFile::from_source(&bytes, &Limits::default()).unwrap();
     assert_eq!(
-        file.merge_to_bytes(&MergeOptions::new()).unwrap(),
+        file.merge_to_bytes(&ReadOptions::new()).unwrap(),
         cat([len(11, "same"), len(11, "same")])
     );
     let summaries = file.summaries().unwrap();
@@ -474,12 +473,12 @@ fn options_for_a_type_of_the_program_know_its_fields() {
     let prefix = folder.path().join("v");
     let error = Merger::new().read::<VersionDef>(&prefix).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaNeeded);
-    let options = MergeOptions::for_message::<VersionDef>();
+    let options = ReadOptions::for_message::<VersionDef>();
     let version: VersionDef = Merger::new().options(&options).read(&prefix).unwrap();
     assert_eq!(version.splitter_version, 5);
     assert!(Merger::new().read_dynamic(&prefix, descriptor()).unwrap() == text("i32: 5"));
     // Options print without end where a type contains itself; these don't.
-    assert!(format!("{:?}", MergeOptions::new().descriptor(descriptor())).contains("t.T"));
+    assert!(format!("{:?}", ReadOptions::new().descriptor(descriptor())).contains("t.T"));
 }
 
 #[test]
@@ -488,7 +487,7 @@ fn a_plan_prints_what_goes_where() {
         .base(cat([int(1, 1), len(9, len(8, [])), int(34, 1)]))
         .bytes("9.8", [7; 200]);
     let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
-    let plan = file.plan(&MergeOptions::new()).unwrap();
+    let plan = file.plan(&ReadOptions::new()).unwrap();
     let expected = "\
         0 chunk 0 0..3\n\
         3 literal cb 01\n\
@@ -527,7 +526,7 @@ fn more_chunks_may_be_in_use_than_are_open_at_once() {
     ] {
         let bytes = cpb_with(&chunked, layout, |_| {});
         let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
-        let options = MergeOptions::new().descriptor(descriptor());
+        let options = ReadOptions::new().descriptor(descriptor());
         assert_eq!(file.merge_to_bytes(&options).unwrap(), expected);
     }
 }

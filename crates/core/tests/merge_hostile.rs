@@ -11,7 +11,7 @@ use proto_splitter_core::ErrorKind::{
     self, ChecksumMismatch, InvalidTrailer, LimitExceeded, NotChunked, Record, UnsupportedVersion,
 };
 use proto_splitter_core::container::{ChunkedFile, Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeOptions, plan};
+use proto_splitter_core::merge::{Limits, ReadOptions, plan};
 use proto_splitter_core::proto::{
     ChunkMetadata, ChunkedField, ChunkedMessage, FieldIndex, field_index,
 };
@@ -20,7 +20,7 @@ use record_file::{Compression, RecordWriter};
 /// Opens a file and merges it.
 fn merge(bytes: Vec<u8>) -> proto_splitter_core::Result<Vec<u8>> {
     let file = ChunkedFile::from_source(bytes, &Limits::default())?;
-    file.merge_to_bytes(&MergeOptions::new())
+    file.merge_to_bytes(&ReadOptions::new())
         .map(|bytes| bytes.to_vec())
 }
 
@@ -444,7 +444,7 @@ fn claims_of_sizes_that_add_up_to_nonsense_are_refused() {
     let store = Claims(chunked.chunks.clone(), sizes);
     let trailer =
         Trailer::from_metadata(chunked.metadata, TrailerUse::Whole, &Limits::default()).unwrap();
-    let error = plan(&trailer, &store, &MergeOptions::new()).unwrap_err();
+    let error = plan(&trailer, &store, &ReadOptions::new()).unwrap_err();
     assert_eq!(error.kind(), LimitExceeded);
     assert!(
         error
@@ -463,7 +463,7 @@ fn limits_are_what_the_caller_says() {
     let limits = Limits::new().max_message_size(12);
     let file = ChunkedFile::from_source(bytes, &limits).unwrap();
     let error = file
-        .merge_to_bytes(&MergeOptions::new().limits(limits))
+        .merge_to_bytes(&ReadOptions::new().limits(limits))
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -504,7 +504,7 @@ fn junk_that_parses_never_panics() {
             trailer[at] = u8::try_from(state >> 56).unwrap();
         }
         if let Ok(trailer) = Trailer::parse(&trailer, &Limits::default()) {
-            let _ = plan(&trailer, &sample().chunks[..], &MergeOptions::new());
+            let _ = plan(&trailer, &sample().chunks[..], &ReadOptions::new());
         }
     }
 }

@@ -10,7 +10,7 @@ use merge_support::schema::{descriptor, message};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey as ReflectKey, ReflectMessage, Value};
 use proto_splitter_core::container::{Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeOptions, SegmentSource, plan};
+use proto_splitter_core::merge::{Limits, ReadOptions, SegmentSource, plan};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{ChunkedField, ChunkedMessage};
 
@@ -107,7 +107,7 @@ fn a_merge_of_bytes_is_a_merge_of_messages() {
         let expected = chunks
             .iter()
             .try_for_each(|(path, _, chunk)| apply(&mut model, path, chunk));
-        let found = chunked.merge_with(&MergeOptions::new().descriptor(descriptor()));
+        let found = chunked.merge_with(&ReadOptions::new().descriptor(descriptor()));
         let show = || {
             let chunks: Vec<_> = chunks
                 .iter()
@@ -186,11 +186,11 @@ fn damaged_chunks_and_places_never_panic() {
             &Limits::default(),
         );
         let Ok(trailer) = trailer else { continue };
-        let typed = MergeOptions::new().descriptor(descriptor());
+        let typed = ReadOptions::new().descriptor(descriptor());
         for options in [
             typed,
-            MergeOptions::new(),
-            MergeOptions::new().assume_plain(true),
+            ReadOptions::new(),
+            ReadOptions::new().assume_plain(true),
         ] {
             let Ok(plan) = plan(&trailer, &chunked.chunks[..], &options) else {
                 continue;

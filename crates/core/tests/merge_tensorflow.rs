@@ -6,14 +6,14 @@ mod merge_support;
 
 use merge_support::schema::{descriptor, message, text};
 use merge_support::{Chunked, cat, entry, group, int, len};
-use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::merge::ReadOptions;
 
 fn file() -> Chunked {
     Chunked::unmarked()
 }
 
 fn typed(chunked: &Chunked) -> proto_splitter_core::Result<Vec<u8>> {
-    chunked.merge_with(&MergeOptions::new().descriptor(descriptor()))
+    chunked.merge_with(&ReadOptions::new().descriptor(descriptor()))
 }
 
 /// Merges to this message.

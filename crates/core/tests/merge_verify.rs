@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use merge_support::file::{ALONE, Counted, Layout, cpb, cpb_with};
 use merge_support::{Chunked, cat, int, len, sample};
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::merge::{Limits, MergeCheck, MergeOptions};
+use proto_splitter_core::merge::{Limits, MergeCheck, ReadOptions};
 use record_file::Compression;
 
 #[test]
@@ -27,7 +27,7 @@ fn verify_finds_what_field_a_slice_is_of(base: &[u8], slice: &[u8]) {
             .message("", slice.to_vec())
             .slice_of(said);
         let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
-        let report = file.verify(&MergeOptions::new());
+        let report = file.verify(&ReadOptions::new());
         let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
         problems
     };
@@ -61,7 +61,7 @@ fn verify_finds_a_slice_with_another_number_of_elements_than_the_trailer_says() 
             .slice_of(1)
             .elements(said);
         let file = ChunkedFile::from_source(cpb(&chunked), &Limits::default()).unwrap();
-        let report = file.verify(&MergeOptions::new());
+        let report = file.verify(&ReadOptions::new());
         let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
         assert_eq!(problems, Vec::from_iter(expected), "{said}");
     }
@@ -74,7 +74,7 @@ fn verify_finds_every_problem() {
         m.source_size = Some(13);
     });
     let file = ChunkedFile::from_source(bytes.clone(), &Limits::default()).unwrap();
-    let report = file.verify(&MergeOptions::new());
+    let report = file.verify(&ReadOptions::new());
     let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
@@ -90,13 +90,13 @@ fn verify_finds_every_problem() {
         .unwrap();
     bytes[value] ^= 1;
     let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
-    let report = file.verify(&MergeOptions::new());
+    let report = file.verify(&ReadOptions::new());
     let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), 2, "{problems:?}");
     assert!(problems[0].contains("chunk 1: at 0x71: "), "{problems:?}");
 
     let file = ChunkedFile::from_source(cpb(&sample()), &Limits::default()).unwrap();
-    let report = file.verify(&MergeOptions::new());
+    let report = file.verify(&ReadOptions::new());
     assert!(report.problems().is_empty());
     assert!(matches!(
         report.merge(),
@@ -122,7 +122,7 @@ fn verify_reads_small_slices_once() {
     let file = ChunkedFile::from_source(&source, &Limits::default()).unwrap();
     let size = bytes.len() as u64;
     let before = source.take(0..size);
-    let report = file.verify(&MergeOptions::new().threads(NonZeroUsize::new(1)));
+    let report = file.verify(&ReadOptions::new().threads(NonZeroUsize::new(1)));
     let problems: Vec<_> = report.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems, [""; 0]);
     let read = source.take(0..size) - before;
@@ -138,7 +138,7 @@ fn verify_reads_records_that_the_trailer_does_not_name() {
         let good = cpb_with(&chunked, layout, |m| m.chunks.truncate(3));
         let problems = |bytes: Vec<u8>| {
             let file = ChunkedFile::from_source(bytes, &Limits::default()).unwrap();
-            let report = file.verify(&MergeOptions::new());
+            let report = file.verify(&ReadOptions::new());
             assert_eq!(report.records(), 5);
             let problems = report.problems().iter();
             problems.map(ToString::to_string).collect::<Vec<_>>()
@@ -168,7 +168,7 @@ fn record_chunks_of_many_chunks_are_decoded_once_on_any_number_of_threads() {
         // There is no room to keep more than one.
         let limits = Limits::new().max_cached_size(1);
         let file = ChunkedFile::from_source(&source, &limits).unwrap();
-        let options = MergeOptions::new().threads(NonZeroUsize::new(threads));
+        let options = ReadOptions::new().threads(NonZeroUsize::new(threads));
         let report = file.verify(&options);
         assert!(report.problems().is_empty(), "{:?}", report.problems());
         assert!(matches!(report.merge(), MergeCheck::Merged { .. }));

@@ -5,7 +5,7 @@ mod merge_support;
 
 use merge_support::schema::descriptor;
 use merge_support::{cat, entry, group, int, len};
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::split::{
     ChunkCompression, ComposableSplitter, DEFAULT_DEPTH_LIMIT, LARGEST_DEPTH_LIMIT, Profile,
     SizeSplitter, Source, SplitContext, SplitExt, SplitOptions,
@@ -28,7 +28,7 @@ fn split_and_merge(
     let deepest = usize::try_from(options.depth_limit).unwrap();
     let limits = Limits::new().max_message_depth(deepest);
     let file = ChunkedFile::from_source(file, &limits).unwrap();
-    let with = MergeOptions::new().limits(limits);
+    let with = ReadOptions::new().limits(limits);
     for with in [with.clone().descriptor(descriptor()), with] {
         let merged = file.merge_to_bytes(&with).unwrap();
         assert!(merged == message, "{} bytes", message.len());
@@ -210,7 +210,7 @@ fn more_chunks_than_a_trailer_can_tell_of_are_refused_when_planned() {
         .unwrap();
     let file = ChunkedFile::from_source(file, &Limits::new()).unwrap();
     assert_eq!(file.summaries().unwrap().len(), 100_000);
-    assert!(file.merge_to_bytes(&MergeOptions::new()).unwrap() == few);
+    assert!(file.merge_to_bytes(&ReadOptions::new()).unwrap() == few);
 
     let source = Source::from_bytes(many, descriptor());
     let refused = SizeSplitter.plan(source, &options).unwrap_err();

@@ -16,7 +16,7 @@ use merge_support::{Chunked, len};
 use proto_splitter_core::ChunkIndex;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkedFile;
-use proto_splitter_core::merge::{ChunkStore, Limits, MergeOptions};
+use proto_splitter_core::merge::{ChunkStore, Limits, ReadOptions};
 use record_file::{Compression, ReadAt};
 
 const CHUNKS: usize = 40;
@@ -118,8 +118,8 @@ fn a_small_file_is_read_once_whatever_is_done_with_it() {
     let source = Noted::new(cpb_with(&chunked, ALONE, |_| {}), true);
     let file = opened(&source);
     assert_eq!(file.get(&"8".parse().unwrap()).unwrap(), "small");
-    file.merge_to_bytes(&MergeOptions::new()).unwrap();
-    assert_eq!(file.verify(&MergeOptions::new()).problems().len(), 0);
+    file.merge_to_bytes(&ReadOptions::new()).unwrap();
+    assert_eq!(file.verify(&ReadOptions::new()).problems().len(), 0);
     assert_eq!(source.take_reads(), [0..source.size().unwrap()]);
 }
 
@@ -157,7 +157,7 @@ fn all_that_a_merge_reads_was_told_before_in_the_order_of_the_output() {
         let ends = [0..HEAD.min(size), size.saturating_sub(TAIL)..size];
         source.forget();
         let mut merged = Vec::new();
-        file.merge_to(&mut merged, &MergeOptions::new()).unwrap();
+        file.merge_to(&mut merged, &ReadOptions::new()).unwrap();
         let told = source.take_told();
         for read in source.take_reads() {
             assert!(is_inside(&read, &told), "{read:?}");
@@ -176,7 +176,7 @@ fn all_that_a_merge_reads_was_told_before_in_the_order_of_the_output() {
 fn a_verification_tells_what_it_reads() {
     let source = Noted::new(cpb_with(&sample(), ALONE, |_| {}), true);
     let file = opened(&source);
-    let found = file.verify(&MergeOptions::new());
+    let found = file.verify(&ReadOptions::new());
     assert!(found.problems().is_empty(), "{:?}", found.problems());
     let told = source.take_told();
     // What is at hand isn't told.
@@ -212,7 +212,7 @@ fn what_the_trailer_says_of_a_chunk_is_checked_when_that_is_read() {
             let source = Noted::new(cpb_with(&sample(), ALONE, lie), is_told);
             let file = ChunkedFile::from_source(source, &limits).unwrap();
             let path = "10[4].8".parse().unwrap();
-            let options = MergeOptions::new().limits(limits);
+            let options = ReadOptions::new().limits(limits);
             let view = file.view(options.clone());
             let error = view.get(&path).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");

@@ -9,7 +9,7 @@ use prost_reflect::prost_types::FileDescriptorProto;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_core::container::ChunkedFile;
 use proto_splitter_core::edit::{RewriteOptions, replace, salvage};
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::split::{
     ComposableSplitter, Profile, SizeSplitter, Source, SplitContext, SplitExt, SplitOptions,
 };
@@ -49,7 +49,7 @@ fn fields_that_take_turns_by_the_million_come_back_byte_for_byte_and_are_found()
         .write_with(&source, folder.path().join("turns"), &options)
         .unwrap();
     let file = ChunkedFile::open(&written.path).unwrap();
-    let reading = MergeOptions::new().descriptor(descriptor);
+    let reading = ReadOptions::new().descriptor(descriptor);
     let mut merged = Vec::new();
     let outcome = file.merge_to(&mut merged, &reading).unwrap();
     assert!(outcome.byte_exact == Some(true) && merged == bytes);
@@ -139,7 +139,7 @@ fn messages_inside_whose_fields_take_turns_by_the_million_come_back_byte_for_byt
         );
         let written = Own.write_with(&source, target, &options).unwrap();
         let file = ChunkedFile::open(&written.path).unwrap();
-        let reading = MergeOptions::new().descriptor(descriptor);
+        let reading = ReadOptions::new().descriptor(descriptor);
         let mut merged = Vec::new();
         let outcome = file.merge_to(&mut merged, &reading).unwrap();
         assert!(
@@ -189,7 +189,7 @@ fn a_tail_may_begin_at_any_byte() {
         assert_eq!(chunked.merge().unwrap(), bytes, "{at}");
         let cpb = merge_support::file::cpb(&chunked);
         let file = ChunkedFile::from_source(cpb, &Limits::default()).unwrap();
-        let view = file.view(MergeOptions::new());
+        let view = file.view(ReadOptions::new());
         assert_eq!(view.get(&path("10[1].8")).unwrap(), &b"one"[..], "{at}");
         assert_eq!(view.get(&path("7")).unwrap(), vec![b'x'; 200], "{at}");
     }
@@ -207,7 +207,7 @@ fn a_value_of_a_file_that_is_cut_within_fields_is_replaced_only_by_splitting_ane
         &path("7"),
         b"eight",
         &tempfile::tempfile().unwrap(),
-        &MergeOptions::new(),
+        &ReadOptions::new(),
         &RewriteOptions::new(),
     );
     let error = error.unwrap_err();
@@ -237,10 +237,10 @@ fn of_a_field_that_is_cut_where_it_stands_a_damaged_part_costs_the_field_alone()
         .unwrap();
     stored[at] ^= 1;
     std::fs::write(&file.path, stored).unwrap();
-    let salvaged = salvage(&file.path, &MergeOptions::new()).unwrap();
+    let salvaged = salvage(&file.path, &ReadOptions::new()).unwrap();
     assert_eq!(salvaged.lost.len(), 1);
     let mut merged = Vec::new();
-    let reading = MergeOptions::new();
+    let reading = ReadOptions::new();
     salvaged.file.merge_to(&mut merged, &reading).unwrap();
     assert!(merged == [len(2, "front"), fields].concat());
 }

@@ -11,7 +11,7 @@ use prost::Message;
 use prost::bytes::Bytes;
 use prost_reflect::ReflectMessage;
 use proto_splitter_core::compare::{Comparison, compare};
-use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::rope::{RopeBuilder, RopeFileId};
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::wire::{Field, SourceInput, WireCursor, WireType};
@@ -124,7 +124,7 @@ fn check_known(rest: &SavedModel, bytes: &Bytes) -> Result<()> {
     if encoded == **bytes {
         return Ok(());
     }
-    let options = || MergeOptions::new().descriptor(rest.descriptor());
+    let options = || ReadOptions::new().descriptor(rest.descriptor());
     let bytes = &**bytes;
     let was = MessageView::of_plain(&bytes, options())?;
     let is = MessageView::of_plain(&encoded, options())?;

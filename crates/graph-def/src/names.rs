@@ -14,7 +14,7 @@ const MAX_SHAPE: usize = 1024;
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;
-/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::merge::ReadOptions;
 /// use proto_splitter_core::path::FieldPath;
 /// use proto_splitter_core::size_tree::{TreeOptions, measure};
 /// use proto_splitter_graph_def::{NAMES, proto::{GraphDef, NodeDef}};
@@ -23,7 +23,7 @@ const MAX_SHAPE: usize = 1024;
 ///
 /// let node = NodeDef { name: "x".into(), op: "AddV2".into(), ..Default::default() };
 /// let graph = GraphDef { node: vec![node], ..Default::default() };
-/// let options = MergeOptions::new().descriptor(graph.descriptor());
+/// let options = ReadOptions::new().descriptor(graph.descriptor());
 /// let bytes = graph.encode_to_vec();
 ///
 /// let view = MessageView::of_plain(&bytes, options)?;

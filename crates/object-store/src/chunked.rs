@@ -25,7 +25,7 @@ use crate::reader::ObjectReader;
 ///
 /// ```
 /// use prost_reflect::prost_types::FileDescriptorProto;
-/// use proto_splitter_core::merge::{Limits, MergeOptions};
+/// use proto_splitter_core::merge::{Limits, ReadOptions};
 /// use proto_splitter_core::split::{SizeSplitter, Source, SplitExt, SplitOptions};
 /// use proto_splitter_object_store::{
 ///     ObjectLocation, ObjectReader, ObjectWriter, ObjectReadOptions, ObjectWriteOptions, open_chunked,

@@ -10,7 +10,7 @@ use proto_splitter_core::formats::{
     Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Format,
     OpenOptions, Opened, Target, Verified,
 };
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::{MergeOptions, Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::NameRule;
@@ -221,11 +221,11 @@ fn one_piece(
         return write_one_piece(&**reader, size, output, external).map(converted);
     }
     let input = opened.files().first().ok_or_else(no_message)?;
-    let options = MergeOptions::new()
+    let reading = ReadOptions::new()
         .descriptor(opened.descriptor().cloned())
-        .force(options.force)
         .threads(options.threads)
         .progress(options.progress.clone());
+    let options = MergeOptions::from(reading).force(options.force);
     let merged = Merger::new()
         .options(&options)
         .merge_file_to_file(input, output)?;

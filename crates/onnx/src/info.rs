@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::view::MessageView;
 use proto_splitter_core::{Error, ErrorKind, Result};
@@ -62,7 +62,7 @@ pub(crate) fn properties(
     model: &OnnxSource,
     tensors: &ModelTensors,
 ) -> Result<Vec<(String, String)>> {
-    let options = MergeOptions::new().descriptor(model_descriptor());
+    let options = ReadOptions::new().descriptor(model_descriptor());
     let view = MessageView::of_plain(model.reader(), options)?;
     let mut properties = Vec::new();
     let mut put = |name: &str, value: String| properties.push((name.to_owned(), value));

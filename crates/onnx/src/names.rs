@@ -11,7 +11,7 @@ use crate::proto::tensor_proto::DataType;
 ///
 /// ```
 /// use proto_splitter_core::view::MessageView;
-/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::merge::ReadOptions;
 /// use proto_splitter_core::path::FieldPath;
 /// use proto_splitter_core::size_tree::{TreeOptions, measure};
 /// use proto_splitter_onnx::{NAMES, proto::{GraphProto, ModelProto, NodeProto}};
@@ -20,7 +20,7 @@ use crate::proto::tensor_proto::DataType;
 ///
 /// let node = NodeProto { op_type: Some("Relu".into()), output: vec!["y".into()], ..Default::default() };
 /// let graph = GraphProto { node: vec![node], ..Default::default() };
-/// let options = MergeOptions::new().descriptor(graph.descriptor());
+/// let options = ReadOptions::new().descriptor(graph.descriptor());
 /// let bytes = graph.encode_to_vec();
 ///
 /// let view = MessageView::of_plain(&bytes, options)?;

@@ -23,9 +23,9 @@ pub mod stream;
 
 pub use dtype::element_size;
 pub use format::{PaddleFormat, TENSOR};
-pub use model::{MODEL, PaddleOpenOptions, PaddleModel, ProgramKind};
+pub use model::{MODEL, PaddleModel, PaddleOpenOptions, ProgramKind};
 pub use names::NAMES;
 pub use output::{Arrangement, PaddleWriteOptions, WrittenModel, convert, write_model};
 pub use parameters::{Parameter, ParameterFile, ParameterWriter, append};
-pub use program::{ParameterSpec, Stored, PaddleVariable, parameters, variables};
+pub use program::{PaddleVariable, ParameterSpec, Stored, parameters, variables};
 pub use splitter::{ModelSplitter, PROGRAM_DESC, ProgramDescSplitter};

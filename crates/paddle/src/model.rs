@@ -19,7 +19,7 @@ use self::find::{Found, check_inside, find};
 use crate::parameters::{Parameter, ParameterFile};
 use crate::part::FilePart;
 use crate::program::{
-    ParameterSpec, Stored, PaddleVariable, looks_like_json, parameters, pir_parameters, variables,
+    PaddleVariable, ParameterSpec, Stored, looks_like_json, parameters, pir_parameters, variables,
 };
 use crate::stream::Layout;
 

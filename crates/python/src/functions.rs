@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use prost::Message;
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger};
+use proto_splitter::merge::{Limits, MergeOptions, Merged, Merger, ReadOptions};
 use proto_splitter::path::FieldPath;
 use proto_splitter::prost_reflect::MessageDescriptor;
 use proto_splitter::record_file::{ReadAt, is_record_file};
@@ -143,7 +143,7 @@ pub(crate) fn split<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let input = Input::of(source)?;
     let descriptor = message_type(py, message, schema)?;
-    let options = arguments.options(py)?;
+    let options = arguments.reading(py)?;
     let (added, version) = (arguments.take_added(), arguments.version);
     let name = input.name();
     let outputs = outputs(&prefix);
@@ -172,7 +172,7 @@ pub(crate) fn split_in_memory(
 ) -> PyResult<(Vec<Buffer>, Vec<u8>)> {
     let input = Input::of(source)?;
     let descriptor = message_type(py, message, schema)?;
-    let options = arguments.options(py)?;
+    let options = arguments.reading(py)?;
     let (added, version) = (arguments.take_added(), arguments.version);
     let name = input.name();
     let split = detached(py, name.as_deref(), None, |progress| {
@@ -251,14 +251,14 @@ pub(crate) struct MergeArguments {
 }
 
 impl MergeArguments {
-    fn options(self, py: Python<'_>) -> PyResult<MergeOptions> {
+    fn reading(&self, py: Python<'_>) -> PyResult<ReadOptions> {
         let descriptor = self
             .message
-            .map(|name| message_type(py, &name, self.schema.as_deref()))
+            .as_ref()
+            .map(|name| message_type(py, name, self.schema.as_deref()))
             .transpose()?;
-        Ok(MergeOptions::new()
+        Ok(ReadOptions::new()
             .descriptor(descriptor)
-            .force(self.force)
             .threads(threads(self.threads)?))
     }
 }
@@ -272,11 +272,12 @@ pub(crate) fn merge<'py>(
     arguments: MergeArguments,
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = arguments.options(py)?;
+    let reading = arguments.reading(py)?;
     let name = source.display().to_string();
     let merged = detached(py, Some(&name), progress.as_ref(), |progress| {
+        let options = MergeOptions::from(reading.progress(progress)).force(arguments.force);
         Merger::new()
-            .options(&options.progress(progress))
+            .options(&options)
             .merge_to_file(source, &target)
     })
     .map_err(|raised| of_output(py, raised, std::slice::from_ref(&target)))?;
@@ -303,7 +304,7 @@ pub(crate) fn merge_to_bytes<'py>(
     progress: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Buffer> {
     let input = Input::of(source)?;
-    let options = arguments.options(py)?;
+    let options = arguments.reading(py)?;
     let name = input.name();
     let bytes = detached(py, name.as_deref(), progress.as_ref(), |progress| {
         let options = options.progress(progress);
@@ -315,7 +316,7 @@ pub(crate) fn merge_to_bytes<'py>(
     Ok(Buffer::new(bytes))
 }
 
-fn merge_reader(reader: Arc<dyn ReadAt>, options: &MergeOptions) -> Result<bytes::Bytes> {
+fn merge_reader(reader: Arc<dyn ReadAt>, options: &ReadOptions) -> Result<bytes::Bytes> {
     if is_record_file(&reader).map_err(Error::from)? {
         return ChunkedFile::from_source(reader, &Limits::new())?.merge_to_bytes(options);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use proto_splitter::container::ChunkedFile;
 use proto_splitter::formats::{self, OpenOptions, Opened};
-use proto_splitter::merge::{Limits, MergeOptions};
+use proto_splitter::merge::{Limits, ReadOptions};
 use proto_splitter::path::{FieldPath, TargetKind};
 use proto_splitter::progress::Progress;
 use proto_splitter::prost_reflect::{Kind, MessageDescriptor};
@@ -35,7 +35,7 @@ enum Open {
 struct Chunks {
     source: Arc<dyn ReadAt>,
     file: ChunkedFile<Arc<dyn ReadAt>>,
-    options: MergeOptions,
+    options: ReadOptions,
     /// The message, merged, that tensors are read from; from when it is first asked for.
     merged: OnceLock<Opened>,
 }
@@ -293,7 +293,7 @@ fn open_reader(
         Some(known) => Some(known),
         None => file.descriptor()?,
     };
-    let options = MergeOptions::new()
+    let options = ReadOptions::new()
         .descriptor(descriptor)
         .threads(n_threads);
     Ok(Open::Chunks(Box::new(Chunks {

@@ -11,7 +11,7 @@ use record_file::ReadAt;
 
 pub use crate::data::BundleReader;
 use crate::dtype::{dtype_name, element_size, elements};
-use crate::entry::{Index, TensorLocation, Span, Tensor};
+use crate::entry::{Index, Span, Tensor, TensorLocation};
 use crate::files::{data_path, index_path, prefix_of};
 use crate::strings::read_strings;
 
@@ -100,7 +100,9 @@ impl Bundle {
                 .map_err(|error| error.at_path(tensor.name()))
         };
         match tensor.location() {
-            TensorLocation::Whole(span) => Ok(BundleReader::whole(open(span)?, span.offset, span.size)),
+            TensorLocation::Whole(span) => {
+                Ok(BundleReader::whole(open(span)?, span.offset, span.size))
+            }
             TensorLocation::Slices(slices) => {
                 let Some(width) = element_size(tensor.dtype()) else {
                     let name = dtype_name(tensor.dtype());

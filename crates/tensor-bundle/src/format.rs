@@ -13,7 +13,7 @@ use proto_splitter_graph_def::TENSOR;
 use proto_splitter_graph_def::proto::DataType;
 
 use crate::bundle::Bundle;
-use crate::entry::{TensorLocation, Tensor};
+use crate::entry::{Tensor, TensorLocation};
 use crate::files::{data_path, index_path, prefix_of};
 use crate::options::BundleOptions;
 

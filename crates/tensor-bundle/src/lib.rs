@@ -54,7 +54,7 @@ pub mod work;
 pub use bundle::{Bundle, BundleReader};
 pub use checksum::{mask_crc, unmask_crc};
 pub use dtype::{dtype_name, element_size};
-pub use entry::{TensorLocation, Slice, Span, Tensor};
+pub use entry::{Slice, Span, Tensor, TensorLocation};
 pub use files::{data_path, index_path, prefix_of};
 pub use format::CheckpointFormat;
 pub use options::{BundleOptions, MAX_SHARDS};

@@ -8,7 +8,7 @@ use record_file::ReadAt;
 use crate::bundle::{Bundle, check_crc};
 use crate::data::BundleReader;
 use crate::dtype::elements;
-use crate::entry::{TensorLocation, Tensor};
+use crate::entry::{Tensor, TensorLocation};
 use crate::options::BundleOptions;
 use crate::strings::{read_strings, read_variants};
 use crate::work;

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use prost::Message;
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::path::{FieldPath, MapKey, Select, Step};
 use proto_splitter_core::proto::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef,
@@ -394,7 +394,7 @@ fn main() {
     };
     let cases: u64 = cases.parse().unwrap();
     let seed: u64 = rest.first().map_or(1, |seed| seed.parse().unwrap());
-    let options = MergeOptions::new().descriptor(descriptor_pool().get_message_by_name(GRAPH_DEF));
+    let options = ReadOptions::new().descriptor(descriptor_pool().get_message_by_name(GRAPH_DEF));
     let memory = Path::new("/dev/shm");
     let dir = match memory.is_dir() {
         true => tempfile::tempdir_in(memory).unwrap(),

@@ -6,7 +6,7 @@ use std::path::Path;
 use proto_splitter::atomic::{AtomicFile, at_target};
 use proto_splitter::directory::{MODEL_STEM, rebuild};
 use proto_splitter::edit::{Loss, Salvaged, salvage};
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::progress::Progress;
 use proto_splitter::{Error, SaveOptions};
 use serde::Serialize;
@@ -59,7 +59,7 @@ pub(super) fn run(
     let types = Types::load(&args.reading.schema)?;
     // A file that can't be opened as a whole may not tell its type.
     let reading = options(input, &args.reading).unwrap_or_else(|_| {
-        MergeOptions::new()
+        ReadOptions::new()
             .descriptor(types.asked_or_of_input(input))
             .assume_plain(args.reading.assume_plain)
             .limits(args.reading.limits())
@@ -125,7 +125,7 @@ pub(super) fn run(
 
 fn write(
     salvaged: &Salvaged,
-    reading: &MergeOptions,
+    reading: &ReadOptions,
     read: &Path,
     target: &Path,
     force: bool,

@@ -1,7 +1,7 @@
 //! What of a tree is shown: the report, as JSON has it.
 
 use proto_splitter::ChunkIndex;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::path::Select;
 use proto_splitter::size_tree::{ChunkSet, Guessed, Member, SizeTree, TreeNode};
 use serde::Serialize;
@@ -130,7 +130,7 @@ impl Limits {
 impl Report {
     pub(super) fn new(
         input: &Input,
-        options: &MergeOptions,
+        options: &ReadOptions,
         tree: &SizeTree,
         entered: &Entered,
         limits: Limits,

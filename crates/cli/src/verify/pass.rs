@@ -8,7 +8,7 @@ use std::thread;
 
 use prost_reflect::MessageDescriptor;
 use proto_splitter::Opened;
-use proto_splitter::merge::MergeOptions;
+use proto_splitter::merge::ReadOptions;
 use proto_splitter::wire::StreamInput;
 
 use super::against::Compare;
@@ -51,7 +51,7 @@ impl Whole<'_> {
 /// Goes over a message of `size` bytes.
 pub(super) fn go(
     whole: &Whole<'_>,
-    options: &MergeOptions,
+    options: &ReadOptions,
     size: u64,
     deep: Option<&MessageDescriptor>,
     against: Option<&Path>,
@@ -106,7 +106,7 @@ pub(super) fn go(
 }
 
 /// Writes the message to the sink.
-fn produce(whole: &Whole<'_>, options: &MergeOptions, sink: &mut Tee<'_>) -> Result<(), Failure> {
+fn produce(whole: &Whole<'_>, options: &ReadOptions, sink: &mut Tee<'_>) -> Result<(), Failure> {
     let failed = |error| Failure::of(whole.path(), &error);
     let input = match whole {
         Whole::Found(input) => input,

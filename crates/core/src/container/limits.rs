@@ -44,10 +44,10 @@ pub const LARGEST_DEPTH_LIMIT: u32 = 200;
 /// Limits on untrusted input.
 ///
 /// ```
-/// use proto_splitter_core::merge::{DEFAULT_MAX_MESSAGE_DEPTH, Limits, MergeOptions};
+/// use proto_splitter_core::merge::{DEFAULT_MAX_MESSAGE_DEPTH, Limits, ReadOptions};
 ///
 /// const LIMITS: Limits = Limits::new().max_message_size(4 << 30); // 4 GiB
-/// let options = MergeOptions::new().limits(LIMITS);
+/// let options = ReadOptions::new().limits(LIMITS);
 /// assert_eq!(options.limits.max_message_depth, DEFAULT_MAX_MESSAGE_DEPTH);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +179,7 @@ impl Limits {
     }
 
     /// How many threads look for a file's chunks when it is opened, where there are very many (as
-    /// many as there are cores). [`MergeOptions::threads`](crate::merge::MergeOptions::threads) says it, too.
+    /// many as there are cores). [`ReadOptions::threads`](crate::merge::ReadOptions::threads) says it, too.
     #[must_use]
     pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
         self.threads = threads.into();

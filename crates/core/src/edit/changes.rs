@@ -9,7 +9,7 @@ use super::find::Finder;
 use super::strip::Stripper;
 use super::weave::{How, Splice, Weaver, settle};
 use crate::member_names::NameRule;
-use crate::merge::MergeOptions;
+use crate::merge::ReadOptions;
 use crate::path::PathQuery;
 use crate::progress::Progress;
 use crate::rope::{Rope, RopeBuilder};
@@ -27,7 +27,7 @@ const COPY_LEN: usize = 256 << 10;
 /// use std::sync::Arc;
 ///
 /// use proto_splitter_core::edit::Changes;
-/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::merge::ReadOptions;
 /// use proto_splitter_core::path::PathQuery;
 /// # use prost::Message;
 /// use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
@@ -41,7 +41,7 @@ const COPY_LEN: usize = 256 << 10;
 ///     .remove(query("dependency[0:2]")?)
 ///     .replace(query("name")?, Arc::new(b"new".to_vec()))
 ///     .insert(query("package")?, Arc::new(b"p".to_vec()));
-/// let reading = MergeOptions::new().descriptor(root.clone());
+/// let reading = ReadOptions::new().descriptor(root.clone());
 /// let changed = changes.apply(Arc::new(message), &reading)?;
 ///
 /// let mut bytes = Vec::new();
@@ -163,7 +163,7 @@ impl Changes {
     /// where one comes; [`ErrorKind::InvalidMessage`] if a new value is not of its kind, or the
     /// message breaks the wire format on the way; [`ErrorKind::InvalidConfig`] if two changes
     /// contradict each other; [`ErrorKind::SchemaNeeded`] for what only the type tells.
-    pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &MergeOptions) -> Result<Changed> {
+    pub fn apply(&self, source: Arc<dyn ReadAt>, reading: &ReadOptions) -> Result<Changed> {
         let size = source.size()?;
         let view = MessageView::of_reader(&*source, reading.clone())?;
         view.check_type()?;

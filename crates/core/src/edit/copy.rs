@@ -12,7 +12,7 @@ use super::options::{RewriteOptions, Rewritten};
 use crate::chunked_file::ChunkedFile;
 use crate::container::Limits;
 use crate::io::AtomicFile;
-use crate::merge::{ChunkStore, FileSource, MergeOptions};
+use crate::merge::{ChunkStore, FileSource, ReadOptions};
 use crate::progress::Meter;
 use crate::proto::{ChunkInfo, ChunkMetadata};
 use crate::split::{
@@ -74,7 +74,7 @@ impl<'a, S: ReadAt> Rewrite<'a, S> {
         contents: &[Content<'_>],
         kept: &[bool],
         mut metadata: ChunkMetadata,
-        changed: Option<&MergeOptions>,
+        changed: Option<&ReadOptions>,
     ) -> Result<(Rewritten, Vec<DonePart>)> {
         let Rewrite { file, options, .. } = self;
         options.compression.validate()?;
@@ -385,7 +385,7 @@ impl<'a, S: ReadAt> Writing<'a, S> {
     fn check(
         &self,
         metadata: &mut ChunkMetadata,
-        changed: Option<&MergeOptions>,
+        changed: Option<&ReadOptions>,
         meter: &Meter,
     ) -> Result<()> {
         let _span = tracing::debug_span!("check", chunks = metadata.chunks.len()).entered();

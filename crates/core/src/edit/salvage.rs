@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::chunked_file::ChunkedFile;
 use crate::container::{ChunkKind, ChunkRef, Limits, NodeId, Trailer};
-use crate::merge::{ChunkStore, MergeOptions, read_trailer};
+use crate::merge::{ChunkStore, ReadOptions, read_trailer};
 use crate::newtypes::ChunkIndex;
 use crate::path::{FieldPath, PathQuery, Select, Step};
 use crate::proto::{ChunkMetadata, ChunkedMessage};
@@ -69,7 +69,7 @@ impl fmt::Display for Lost {
 ///
 /// ```
 /// use proto_splitter_core::edit::salvage;
-/// use proto_splitter_core::merge::MergeOptions;
+/// use proto_splitter_core::merge::ReadOptions;
 /// use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 /// use prost::Message;
 /// use prost_reflect::prost_types::FileDescriptorProto;
@@ -84,11 +84,11 @@ impl fmt::Display for Lost {
 /// bytes[at + 100] ^= 1;
 /// std::fs::write(&path, bytes)?;
 ///
-/// let salvaged = salvage(&path, &MergeOptions::new())?;
+/// let salvaged = salvage(&path, &ReadOptions::new())?;
 /// assert_eq!(salvaged.lost.len(), 1);
 /// assert_eq!(salvaged.lost[0].path, "2".parse()?);
 /// let mut merged = Vec::new();
-/// salvaged.file.merge_to(&mut merged, &MergeOptions::new())?;
+/// salvaged.file.merge_to(&mut merged, &ReadOptions::new())?;
 /// let merged = FileDescriptorProto::decode(&merged[..])?;
 /// assert_eq!((merged.name, merged.package.as_deref()), (file.name, Some("")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -98,7 +98,7 @@ impl fmt::Display for Lost {
 ///
 /// What is wrong with the trailer, without which nothing can be had; what is wrong with the chunk
 /// of the message itself, which all others belong into; [`ErrorKind::Cancelled`].
-pub fn salvage(path: impl AsRef<Path>, options: &MergeOptions) -> Result<Salvaged> {
+pub fn salvage(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Salvaged> {
     let path = path.as_ref();
     let trailer = read_trailer(path, &options.limits)?;
     let damaged = damaged(path, &trailer, options)?;
@@ -121,7 +121,7 @@ pub fn salvage(path: impl AsRef<Path>, options: &MergeOptions) -> Result<Salvage
 fn damaged(
     path: &Path,
     trailer: &Trailer,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<BTreeMap<usize, Error>> {
     let chunks = &trailer.metadata().chunks;
     let sizes = chunks.iter().map(|chunk| chunk.size);
@@ -232,7 +232,7 @@ struct Search<'a> {
     path: &'a Path,
     trailer: &'a Trailer,
     damaged: &'a BTreeMap<usize, Error>,
-    options: &'a MergeOptions,
+    options: &'a ReadOptions,
     gone: Gone,
     lost: Vec<Loss>,
 }

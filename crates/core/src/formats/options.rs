@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use prost_reflect::{DescriptorPool, MessageDescriptor};
 
-use crate::merge::{Limits, MergeOptions};
+use crate::merge::{Limits, ReadOptions};
 use crate::progress::Progress;
 
 /// How an input is opened, and how it is read from then on.
@@ -103,8 +103,8 @@ impl OpenOptions {
     }
 
     /// The same for reading a message of this type.
-    pub(super) fn reading(&self, descriptor: Option<MessageDescriptor>) -> MergeOptions {
-        MergeOptions::new()
+    pub(super) fn reading(&self, descriptor: Option<MessageDescriptor>) -> ReadOptions {
+        ReadOptions::new()
             .descriptor(descriptor)
             .limits(self.limits.clone())
             .threads(self.threads)

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use bytes::Bytes;
 
-use super::options::MergeOptions;
 use super::plan::planner::plan;
 use crate::container::{Trailer, TrailerUse};
 use crate::merge::write::execute::{Merged, check_chunk, execute, to_bytes};
 use crate::newtypes::ChunkIndex;
 use crate::proto::ChunkMetadata;
+use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// How many missing chunks an error names.
@@ -18,7 +18,7 @@ const MOST_NAMED: usize = 10;
 /// Merges chunks that arrive in memory one by one, in any order.
 ///
 /// ```
-/// use proto_splitter_core::merge::{ChunkMerger, MergeOptions};
+/// use proto_splitter_core::merge::{ChunkMerger, ReadOptions};
 /// use proto_splitter_core::split::{SplitExt, SizeSplitter, SplitOptions};
 /// use prost_reflect::prost_types::FileDescriptorProto;
 /// use prost::Message;
@@ -26,7 +26,7 @@ const MOST_NAMED: usize = 10;
 /// let file = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
 /// let split = SizeSplitter.split_with(&file, &SplitOptions::new().max_chunk_size(1000))?;
 ///
-/// let mut merger = ChunkMerger::new(split.metadata.clone(), MergeOptions::new())?;
+/// let mut merger = ChunkMerger::new(split.metadata.clone(), ReadOptions::new())?;
 /// for (index, chunk) in split.bytes().into_iter().enumerate().rev() {
 ///     assert!(merger.missing().any(|missing| missing == index));
 ///     merger.insert(index, chunk)?;
@@ -37,7 +37,7 @@ const MOST_NAMED: usize = 10;
 #[derive(Debug)]
 pub struct ChunkMerger {
     trailer: Trailer,
-    options: MergeOptions,
+    options: ReadOptions,
     chunks: Vec<Option<Bytes>>,
 }
 
@@ -48,7 +48,7 @@ impl ChunkMerger {
     ///
     /// What [`Trailer::from_metadata`](crate::container::Trailer::from_metadata) finds wrong with
     /// the metadata.
-    pub fn new(metadata: ChunkMetadata, options: MergeOptions) -> Result<Self> {
+    pub fn new(metadata: ChunkMetadata, options: ReadOptions) -> Result<Self> {
         let trailer = Trailer::from_metadata(metadata, TrailerUse::Whole, &options.limits)?;
         let chunks = vec![None; trailer.kinds().len()];
         Ok(ChunkMerger {

@@ -24,6 +24,7 @@ use crate::merge::write::chunk_cache::with_plan;
 use crate::merge::write::counting_writer::Sink;
 use crate::merge::write::execute::{Merged, check_chunk, execute, execute_to_file, to_bytes};
 use crate::proto::ChunkMetadata;
+use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Merges chunks to the message that they were cut from, by reflection: it walks messages by their
@@ -68,15 +69,15 @@ impl Merger {
     }
 
     /// Merges with these options instead.
-    pub fn options(mut self, options: &MergeOptions) -> Merger {
-        self.options = options.clone();
+    pub fn options(mut self, options: impl Into<MergeOptions>) -> Merger {
+        self.options = options.into();
         self
     }
 
     /// Accepts no more than this of untrusted input, and keeps the other options.
-    pub fn limits(self, limits: Limits) -> Merger {
-        let options = self.options.limits(limits);
-        Merger { options }
+    pub fn limits(mut self, limits: Limits) -> Merger {
+        self.options.reading = self.options.reading.limits(limits);
+        self
     }
 
     /// Merges chunks in memory: chunk `i` is what `metadata` says about chunk `i`; their offsets
@@ -89,18 +90,18 @@ impl Merger {
     /// if the type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if a chunk or the
     /// merge has another checksum than it should.
     pub fn merge(&self, chunks: &[Bytes], metadata: &ChunkMetadata) -> Result<Bytes> {
-        let limits = &self.options.limits;
+        let limits = &self.options.reading.limits;
         let trailer = Trailer::from_metadata(metadata.clone(), TrailerUse::Whole, limits)?;
         for (at, (chunk, info)) in chunks.iter().zip(&metadata.chunks).enumerate() {
             check_chunk(chunk, info.size, info.crc32c).map_err(|error| error.in_chunk(at))?;
         }
-        to_bytes(&trailer, chunks, &self.options)
+        to_bytes(&trailer, chunks, &self.options.reading)
     }
 
     /// Reads a message of a type known to the program.
     ///
     /// The type's fields are known to the merge only if the options
-    /// [say so](MergeOptions::for_message), which files without our marker need. Fields that the
+    /// [say so](ReadOptions::for_message), which files without our marker need. Fields that the
     /// type doesn't have, of a newer schema or extensions, are lost: prost has no place for them.
     /// [`read_dynamic`](Self::read_dynamic) keeps them, and [`merge_to`](Self::merge_to) gives the
     /// bytes as they were.
@@ -132,7 +133,7 @@ impl Merger {
     /// As [`merge_to_bytes`](Self::merge_to_bytes). The bytes are then as they were before.
     pub fn append_to(&self, prefix: impl AsRef<Path>, bytes: &mut Vec<u8>) -> Result<Merged> {
         let before = bytes.len();
-        let left = self.options.limits.max_message_size;
+        let left = self.options.reading.limits.max_message_size;
         let merged = self.merge_to(prefix, &mut Bounded { bytes, left });
         merged.inspect_err(|_| bytes.truncate(before))
     }
@@ -147,8 +148,9 @@ impl Merger {
         prefix: impl AsRef<Path>,
         descriptor: MessageDescriptor,
     ) -> Result<DynamicMessage> {
-        let options = self.options.clone().descriptor(descriptor.clone());
-        let bytes = Merger { options }.merge_to_bytes(prefix)?;
+        let reading = self.options.reading.clone().descriptor(descriptor.clone());
+        let merger = Merger::new().options(reading);
+        let bytes = merger.merge_to_bytes(prefix)?;
         DynamicMessage::decode(descriptor, bytes).map_err(undecodable)
     }
 
@@ -170,8 +172,8 @@ impl Merger {
                 return Err(Error::new(ErrorKind::NotChunked, message));
             }
         };
-        let file = open_path_with(&path, metadata.clone(), &self.options.limits)?;
-        decode(to_bytes(file.trailer(), &file, &self.options)?)
+        let file = open_path_with(&path, metadata.clone(), &self.options.reading.limits)?;
+        decode(to_bytes(file.trailer(), &file, &self.options.reading)?)
     }
 
     /// Reads a message from the bytes of a `.cpb` file.
@@ -180,8 +182,8 @@ impl Merger {
     ///
     /// As [`read`](Self::read).
     pub fn read_chunked_from_bytes<M: Message + Default>(&self, bytes: impl ReadAt) -> Result<M> {
-        let file = open_sources(bytes, &self.options.limits, |_| no_way_to_others())?;
-        decode(to_bytes(file.trailer(), &file, &self.options)?)
+        let file = open_sources(bytes, &self.options.reading.limits, |_| no_way_to_others())?;
+        decode(to_bytes(file.trailer(), &file, &self.options.reading)?)
     }
 
     /// Reads a message as bytes.
@@ -191,7 +193,7 @@ impl Merger {
     /// As [`merge_to`](Self::merge_to), and [`ErrorKind::LimitExceeded`] if it doesn't fit in
     /// memory.
     pub fn merge_to_bytes(&self, prefix: impl AsRef<Path>) -> Result<Bytes> {
-        let options = &self.options;
+        let options = &self.options.reading;
         match find(prefix.as_ref())? {
             Found::Chunked(path) => open_path(&path, &options.limits)
                 .and_then(|file| to_bytes(file.trailer(), &file, options))
@@ -209,7 +211,7 @@ impl Merger {
     /// type has to be known and isn't; [`ErrorKind::ChecksumMismatch`] if what was written is
     /// not what was split. Then `sink` has had bytes that are not to be used.
     pub fn merge_to(&self, prefix: impl AsRef<Path>, sink: &mut impl Write) -> Result<Merged> {
-        let options = &self.options;
+        let options = &self.options.reading;
         match find(prefix.as_ref())? {
             Found::Chunked(path) => open_path(&path, &options.limits)
                 .and_then(|file| to_sink(&file, sink, options))
@@ -306,11 +308,12 @@ fn not_overwritten(target: &Path) -> Error {
 
 /// Writes the message that was found to a file.
 fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Merged> {
+    let (force, options) = (options.force, &options.reading);
     let (Found::Chunked(input) | Found::Plain(input)) = found;
     if same_file(input, target) {
         return Err(not_overwritten(target));
     }
-    let mut out = AtomicFile::create(target, options.force)?;
+    let mut out = AtomicFile::create(target, force)?;
     out.restrict_to_files([input])?;
     let merged = match found {
         Found::Plain(path) => {
@@ -344,7 +347,7 @@ fn write_file(target: &Path, found: &Found, options: &MergeOptions) -> Result<Me
 pub(crate) fn to_sink<S: ReadAt>(
     store: &RecordStore<S>,
     sink: &mut dyn Write,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<Merged> {
     let trailer = store.trailer();
     with_plan(trailer, store, options, |chunks, plan| {
@@ -411,7 +414,7 @@ fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
     M::decode(bytes).map_err(undecodable)
 }
 
-fn plain_bytes(path: &Path, options: &MergeOptions) -> Result<Bytes> {
+fn plain_bytes(path: &Path, options: &ReadOptions) -> Result<Bytes> {
     let at = |error: std::io::Error| Error::from(error).context(path.display());
     let file = open_file(path)?;
     let size = file.metadata().map_err(at)?.len();
@@ -430,7 +433,7 @@ fn plain_bytes(path: &Path, options: &MergeOptions) -> Result<Bytes> {
     Ok(out.into())
 }
 
-fn copy_plain(path: &Path, sink: &mut dyn Write, options: &MergeOptions) -> Result<Merged> {
+fn copy_plain(path: &Path, sink: &mut dyn Write, options: &ReadOptions) -> Result<Merged> {
     let mut file: File = open_file(path)?;
     let size = file.metadata().map_or(0, |metadata| metadata.len());
     let meter = options.progress.meter(size);

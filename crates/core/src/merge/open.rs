@@ -10,7 +10,6 @@ use bytes::Bytes;
 use external_files::Siblings;
 use record_file::{ReadAt, ReaderOptions, RecordFile, RecordPosition};
 
-use super::options::MergeOptions;
 use super::read::file_source::FileSource;
 use super::read::record_store::Part;
 use super::read::records::Records;
@@ -22,6 +21,7 @@ use crate::merge::read::record_store::RecordStore;
 use crate::merge::write::execute::to_bytes;
 use crate::proto::ChunkMetadata;
 use crate::proto::chunk_metadata::ExternalFile;
+use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// How much is read at the front of a file at once: the file's metadata is there, and most often
@@ -252,7 +252,7 @@ fn unfold<S: ReadAt>(
 ) -> Result<Unfolded<S>> {
     let mut chunks = Vec::new();
     let most = limits.max_trailer_size.min(limits.max_message_size);
-    let options = MergeOptions::new().limits(Limits {
+    let options = ReadOptions::new().limits(Limits {
         max_message_size: most,
         ..limits.clone()
     });

@@ -1,33 +1,27 @@
-//! What a merge may take and how it is done.
+//! How a merge is written.
 
-use std::num::NonZeroUsize;
+use crate::read_options::ReadOptions;
 
-use prost_reflect::{MessageDescriptor, ReflectMessage};
-
-use crate::container::Limits;
-use crate::io::threads;
-use crate::progress::Progress;
-
-/// What is known about a message that is merged, and what is taken for granted.
+/// How a [`Merger`](super::Merger) reads a message, and how it writes it.
 ///
-/// Files with our marker need none of it. For others the type decides what the bytes alone can't:
-/// whether a value is bytes or a number written as text, how a map's integer keys are encoded,
-/// whether a message is a group, which fields share a oneof.
+/// Each field is read by its name and set by the method of the same name. What only reads a message
+/// takes [`ReadOptions`], which turn into these with the defaults for the rest.
 ///
-/// Each field is read by its name and set by the method of the same name.
-#[derive(Clone, Default)]
+/// ```
+/// use proto_splitter_core::ReadOptions;
+/// use proto_splitter_core::merge::{MergeOptions, Merger};
+///
+/// let reading = ReadOptions::new().assume_plain(true);
+/// let options = MergeOptions::new().reading(reading.clone()).force(true);
+/// assert!(options.reading.assume_plain && options.force);
+/// let merger = Merger::new().options(&reading);
+/// # let _ = merger;
+/// ```
+#[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct MergeOptions {
-    /// The message's type.
-    pub descriptor: Option<MessageDescriptor>,
-    /// Whether the plain reading is taken where the type would decide.
-    pub assume_plain: bool,
-    /// What is accepted of the file.
-    pub limits: Limits,
-    /// How many threads copy; as many as there are cores if `None`.
-    pub threads: Option<NonZeroUsize>,
-    /// Who is told how far it is.
-    pub progress: Progress,
+    /// How the message is read.
+    pub reading: ReadOptions,
     /// Whether a file that is in the way is replaced.
     pub force: bool,
 }
@@ -37,50 +31,15 @@ impl MergeOptions {
     #[must_use]
     pub const fn new() -> Self {
         MergeOptions {
-            descriptor: None,
-            assume_plain: false,
-            limits: Limits::new(),
-            threads: None,
-            progress: Progress::none(),
+            reading: ReadOptions::new(),
             force: false,
         }
     }
 
-    /// Merges a message of the type `M`.
+    /// How the message is read ([`ReadOptions::new`]).
     #[must_use]
-    pub fn for_message<M: ReflectMessage + Default>() -> Self {
-        MergeOptions::new().descriptor(M::default().descriptor())
-    }
-
-    /// Merges a message of this type (not known).
-    #[must_use]
-    pub fn descriptor(mut self, descriptor: impl Into<Option<MessageDescriptor>>) -> Self {
-        self.descriptor = descriptor.into();
-        self
-    }
-
-    /// Whether the plain reading is taken where the type would decide (no): a BYTES chunk is a
-    /// bytes or string value, a MESSAGE chunk no group, integer keys are plain varints, and
-    /// slices append.
-    #[must_use]
-    pub const fn assume_plain(mut self, assume_plain: bool) -> Self {
-        self.assume_plain = assume_plain;
-        self
-    }
-
-    /// How many threads copy chunks to where they belong (as many as there are cores). The result
-    /// is the same.
-    #[must_use]
-    pub fn threads(mut self, threads: impl Into<Option<NonZeroUsize>>) -> Self {
-        self.threads = threads.into();
-        self.limits.threads = self.threads;
-        self
-    }
-
-    /// Who is told how far it is, and who may stop it (nobody).
-    #[must_use]
-    pub fn progress(mut self, progress: Progress) -> Self {
-        self.progress = progress;
+    pub fn reading(mut self, reading: ReadOptions) -> Self {
+        self.reading = reading;
         self
     }
 
@@ -90,32 +49,22 @@ impl MergeOptions {
         self.force = force;
         self
     }
+}
 
-    pub(crate) fn thread_count(&self) -> NonZeroUsize {
-        threads::count(self.threads)
-    }
-
-    /// What is accepted of the file ([`Limits::new`]).
-    #[must_use]
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self.limits.threads = self.limits.threads.or(self.threads);
-        self
+impl From<ReadOptions> for MergeOptions {
+    fn from(reading: ReadOptions) -> Self {
+        MergeOptions::new().reading(reading)
     }
 }
 
-// prost-reflect's own `Debug` of a descriptor doesn't come to an end for a type that contains
-// itself.
-impl std::fmt::Debug for MergeOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let descriptor = self.descriptor.as_ref().map(MessageDescriptor::full_name);
-        f.debug_struct("MergeOptions")
-            .field("descriptor", &descriptor)
-            .field("assume_plain", &self.assume_plain)
-            .field("limits", &self.limits)
-            .field("threads", &self.threads)
-            .field("progress", &self.progress)
-            .field("force", &self.force)
-            .finish()
+impl From<&ReadOptions> for MergeOptions {
+    fn from(reading: &ReadOptions) -> Self {
+        reading.clone().into()
+    }
+}
+
+impl From<&MergeOptions> for MergeOptions {
+    fn from(options: &MergeOptions) -> Self {
+        options.clone()
     }
 }

@@ -5,7 +5,6 @@ use std::io;
 
 use record_file::{Chunk, ChunkOffset, ChunkType, ReadAt, RecordFile, RecordPosition};
 
-use super::options::MergeOptions;
 use super::read::chunk_store::ChunkStore;
 use crate::container::Trailer;
 use crate::io::threads;
@@ -16,6 +15,7 @@ use crate::merge::write::checksum_pass::{Pass, read_all};
 use crate::merge::write::chunk_cache::with_walked;
 use crate::merge::write::execute::{check_size, compared};
 use crate::merge::write::parallel::combined;
+use crate::read_options::ReadOptions;
 use crate::wire::FieldNumber;
 use crate::{Error, ErrorKind, Result};
 
@@ -80,7 +80,7 @@ impl Verification {
 }
 
 /// Reads all of the files of a message; see [`ChunkedFile::verify`](crate::ChunkedFile::verify).
-pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &MergeOptions) -> Verification {
+pub(crate) fn verify<S: ReadAt>(store: &RecordStore<S>, options: &ReadOptions) -> Verification {
     let mut report = Verification {
         records: 0,
         bytes: 0,
@@ -152,7 +152,7 @@ fn check_counts<S: ReadAt>(
     store: &RecordStore<S>,
     is_asked: impl Fn(usize) -> bool,
     problems: &[Error],
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Vec<Error> {
     if options.progress.check().is_err() {
         // That was said.
@@ -199,7 +199,7 @@ pub(crate) fn verify_part<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
     has_file: impl Fn(usize) -> bool,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> PartVerification {
     let mut report = PartVerification::default();
     if let Err(error) = store.check_merged_size() {
@@ -243,7 +243,7 @@ pub(crate) fn verify_part<S: ReadAt>(
 }
 
 /// Says of the chunks that are damaged where they belong.
-fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &MergeOptions) {
+fn say_places(problems: &mut Vec<Error>, trailer: &Trailer, options: &ReadOptions) {
     let is_unsaid = |error: &Error| error.chunk().is_some() && error.path().is_none();
     if !problems.iter().any(is_unsaid) {
         return;
@@ -266,7 +266,7 @@ pub(crate) fn verify_parts_together<S: ReadAt>(
     store: &RecordStore<S>,
     groups: &[Vec<usize>],
     crcs: &[u32],
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergeCheck> {
     let trailer = store.trailer();
     let plan = with_walked(trailer, store, |walked| walked.plan(trailer, options));
@@ -353,7 +353,7 @@ fn check_merge(
     trailer: &Trailer,
     plan: &MergePlan,
     crcs: &[u32],
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergeCheck, Error> {
     if trailer.is_whole() {
         check_size(trailer, plan.total_len())?;

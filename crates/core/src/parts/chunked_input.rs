@@ -8,7 +8,7 @@ use super::identity::check as check_unchanged;
 use super::message_type::apply;
 use super::options::PartOptions;
 use super::shares::{check_ends, share, share_of_items};
-use crate::merge::{MergeOptions, RecordStore, open_path};
+use crate::merge::{ReadOptions, RecordStore, open_path};
 use crate::proto::parts::{Input, MessageType};
 use crate::{Error, ErrorKind, Result};
 
@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub(super) struct ChunkedInput {
     planned: Input,
-    options: MergeOptions,
+    options: ReadOptions,
     part_ends: Vec<u64>,
 }
 
@@ -43,7 +43,7 @@ impl ChunkedInput {
         }
         let input = ChunkedInput {
             planned,
-            options: apply(message_type, MergeOptions::new())?,
+            options: apply(message_type, ReadOptions::new())?,
             part_ends,
         };
         check_ends(&input.part_ends, input.end())?;
@@ -80,7 +80,7 @@ impl ChunkedInput {
     }
 
     /// How the file is read in a part that is done like this.
-    pub(super) fn options(&self, options: &PartOptions) -> MergeOptions {
+    pub(super) fn options(&self, options: &PartOptions) -> ReadOptions {
         let reading = self.options.clone().limits(options.limits.clone());
         reading
             .threads(options.threads)

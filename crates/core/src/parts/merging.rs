@@ -15,7 +15,7 @@ use crate::io::{
     AtomicFile, check_absent, check_space, combine, folder, same_file, threads, written_through,
 };
 use crate::merge::{
-    MergeOptions, MergePlan, Merged, check_size, compared, open_path, with_plan, write_at,
+    MergePlan, Merged, ReadOptions, check_size, compared, open_path, with_plan, write_at,
 };
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{MergePlan as PlanMessage, MergeReport};
@@ -39,7 +39,8 @@ pub(super) fn plan(
         );
         return Err(Error::new(ErrorKind::InvalidConfig, message));
     }
-    check_absent(&target, options.force)?;
+    let (force, options) = (options.force, &options.reading);
+    check_absent(&target, force)?;
     let planned = identify(input)?;
     let store = open_path(input, &options.limits)?;
     let trailer = store.trailer();
@@ -53,7 +54,7 @@ pub(super) fn plan(
     Ok(PlanMessage {
         input: Some(planned),
         target: absolute_beside(&target, &name)?,
-        force: options.force,
+        force,
         part_ends,
         r#type: Some(message_type(options)),
     })

@@ -1,12 +1,12 @@
 //! What a plan says of a message's type, for merges that depend on it.
 
 use crate::container::{describe_type, schema_in};
-use crate::merge::MergeOptions;
+use crate::merge::ReadOptions;
 use crate::proto::parts::MessageType;
 use crate::{Error, ErrorKind, Result};
 
 /// What these options know of the type.
-pub(super) fn message_type(options: &MergeOptions) -> MessageType {
+pub(super) fn message_type(options: &ReadOptions) -> MessageType {
     let descriptor = options.descriptor.as_ref();
     let schema = descriptor.map(|descriptor| describe_type(descriptor, true).serialize());
     MessageType {
@@ -19,7 +19,7 @@ pub(super) fn message_type(options: &MergeOptions) -> MessageType {
 }
 
 /// These options with what a plan knows of the type.
-pub(super) fn apply(known: Option<&MessageType>, options: MergeOptions) -> Result<MergeOptions> {
+pub(super) fn apply(known: Option<&MessageType>, options: ReadOptions) -> Result<ReadOptions> {
     let Some(known) = known else {
         return Ok(options);
     };

@@ -18,6 +18,7 @@ use crate::io::AtomicFile;
 use crate::merge::MergeOptions;
 use crate::proto::parts::Plan;
 use crate::proto::parts::plan::Work;
+use crate::read_options::ReadOptions;
 use crate::split::{ComposableSplitter, Source, SplitOptions};
 use crate::{Error, ErrorKind, Result};
 
@@ -76,7 +77,7 @@ impl PartsPlan {
     ///
     /// ```
     /// # use std::num::NonZeroUsize;
-    /// # use proto_splitter_core::merge::MergeOptions;
+    /// # use proto_splitter_core::merge::ReadOptions;
     /// # use proto_splitter_core::parts::{Committed, PartOptions, PartsPlan};
     /// # use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
     /// # let folder = tempfile::tempdir()?;
@@ -85,7 +86,7 @@ impl PartsPlan {
     /// #     name: Some("n".repeat(5000)), ..Default::default() };
     /// # let written = SizeSplitter.write_with(&file, &prefix, &SplitOptions::new().max_chunk_size(1000))?;
     /// # let two = NonZeroUsize::new(2).unwrap();
-    /// let plan = PartsPlan::merge(&written.path, &target, &MergeOptions::new(), two)?;
+    /// let plan = PartsPlan::merge(&written.path, &target, &ReadOptions::new(), two)?;
     /// let options = PartOptions::new();
     /// let reports = (0..plan.parts()).map(|part| plan.run(part, &options)).collect::<Result<Vec<_>, _>>()?;
     /// assert!(!target.exists());
@@ -96,10 +97,10 @@ impl PartsPlan {
     pub fn merge(
         input: impl AsRef<Path>,
         target: impl AsRef<Path>,
-        options: &MergeOptions,
+        options: impl Into<MergeOptions>,
         parts: NonZeroUsize,
     ) -> Result<PartsPlan> {
-        let work = merging::plan(input.as_ref(), target.as_ref(), options, parts)?;
+        let work = merging::plan(input.as_ref(), target.as_ref(), &options.into(), parts)?;
         let plan = PartsPlan::new(Work::Merge(work))?;
         if let Planned::Merge(planned) = &plan.work {
             planned.make_room(&plan.id)?;
@@ -114,7 +115,7 @@ impl PartsPlan {
     /// As [`ChunkedFile::open`](crate::ChunkedFile::open).
     pub fn verify(
         input: impl AsRef<Path>,
-        options: &MergeOptions,
+        options: &ReadOptions,
         parts: NonZeroUsize,
     ) -> Result<PartsPlan> {
         PartsPlan::new(Work::Verify(verifying::plan(

@@ -32,7 +32,7 @@ use crate::{Error, ErrorKind, Result};
 ///
 /// ```
 /// use proto_splitter_core::Result;
-/// use proto_splitter_core::merge::{MergeOptions, Merger};
+/// use proto_splitter_core::merge::{ReadOptions, Merger};
 /// use proto_splitter_core::parts::{Shard, ShardOptions, ShardWriter, commit_shards};
 /// use proto_splitter_core::prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 /// use proto_splitter_core::split::{Source, SplitOptions};
@@ -63,7 +63,7 @@ use crate::{Error, ErrorKind, Result};
 /// let done = commit_shards(&Source::from(&rest), &prefix, &reports, &options, &SplitOptions::new())?;
 /// assert_eq!((done.files.len(), done.chunks), (2, 7));
 ///
-/// let merger = Merger::new().options(&MergeOptions::for_message::<FileDescriptorProto>());
+/// let merger = Merger::new().options(&ReadOptions::for_message::<FileDescriptorProto>());
 /// let whole: FileDescriptorProto = merger.read(&prefix)?;
 /// assert_eq!(whole.message_type[5].name(), "5".repeat(1000));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -9,8 +9,7 @@ use super::message_type::message_type;
 use super::options::PartOptions;
 use super::shares::shares;
 use crate::merge::{
-    ChunkStore, MergeCheck, MergeOptions, RecordStore, open_path, verify_part,
-    verify_parts_together,
+    ChunkStore, MergeCheck, ReadOptions, RecordStore, open_path, verify_part, verify_parts_together,
 };
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{VerifyPlan as PlanMessage, VerifyReport};
@@ -33,7 +32,7 @@ pub struct CommittedVerify {
 /// Plans it.
 pub(super) fn plan(
     input: &Path,
-    options: &MergeOptions,
+    options: &ReadOptions,
     parts: NonZeroUsize,
 ) -> Result<PlanMessage> {
     let planned = identify(input)?;

@@ -88,12 +88,12 @@ impl TreeDiff {
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
-    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::merge::ReadOptions;
     /// use proto_splitter_core::path::FieldPath;
     /// use proto_splitter_core::size_tree::{TreeDiff, TreeOptions, measure};
     ///
     /// let tree = |message: &'static [u8]| {
-    ///     let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    ///     let view = MessageView::of_plain(&message, ReadOptions::new())?;
     ///     measure(&view, &FieldPath::root(), &TreeOptions::new())
     /// };
     /// let diff = TreeDiff::of(&tree(b"\x08\x01")?, &tree(b"\x08\x01\x12\x04more")?);

@@ -9,7 +9,7 @@ use record_file::ReadAt;
 
 use super::*;
 use crate::ErrorKind;
-use crate::merge::{Limits, MergeOptions};
+use crate::merge::{Limits, ReadOptions};
 use crate::path::FieldPath;
 use crate::view::MessageView;
 
@@ -26,17 +26,17 @@ impl ReadAt for Windows<'_> {
     }
 }
 
-fn tree_of(source: &impl ReadAt, options: MergeOptions, kept: &TreeOptions) -> SizeTree {
+fn tree_of(source: &impl ReadAt, options: ReadOptions, kept: &TreeOptions) -> SizeTree {
     let view = MessageView::of_plain(source, options).unwrap();
     measure(&view, &FieldPath::root(), kept).unwrap()
 }
 
 fn untyped(bytes: &[u8]) -> TreeNode {
-    tree_of(&bytes, MergeOptions::new(), &TreeOptions::new()).root
+    tree_of(&bytes, ReadOptions::new(), &TreeOptions::new()).root
 }
 
-fn typed() -> MergeOptions {
-    MergeOptions::new().descriptor(FileDescriptorSet::default().descriptor())
+fn typed() -> ReadOptions {
+    ReadOptions::new().descriptor(FileDescriptorSet::default().descriptor())
 }
 
 fn set() -> FileDescriptorSet {
@@ -165,7 +165,7 @@ fn the_largest_members_are_kept_with_their_places_and_names_and_of_equal_ones_th
 fn what_is_read_in_windows_is_what_is_read_at_once() {
     let bytes = set().encode_to_vec();
     assert!(bytes.len() > 64 << 10, "several windows");
-    for options in [typed(), MergeOptions::new()] {
+    for options in [typed(), ReadOptions::new()] {
         let kept = TreeOptions::new();
         let at_once = tree_of(&bytes, options.clone(), &kept);
         let in_windows = tree_of(&Windows(&bytes), options, &kept);
@@ -217,7 +217,7 @@ fn groups_are_messages_however_deep() {
     let outer = tree.child("1").unwrap();
     assert_eq!((outer.count, outer.size, outer.own), (2, 12, 4));
     assert_eq!(outer.child("3").unwrap().size, 4);
-    let windows = tree_of(&Windows(source), MergeOptions::new(), &TreeOptions::new());
+    let windows = tree_of(&Windows(source), ReadOptions::new(), &TreeOptions::new());
     assert_eq!(all_lines(&windows.root), all_lines(&tree));
 }
 
@@ -241,7 +241,7 @@ fn messages_deeper_than_the_limit_are_bytes() {
             max_message_depth: limit,
             ..Limits::default()
         };
-        let options = MergeOptions::new().limits(limits);
+        let options = ReadOptions::new().limits(limits);
         for source in [
             Box::new(Windows(&bytes)) as Box<dyn ReadAt + '_>,
             Box::new(&bytes[..]),

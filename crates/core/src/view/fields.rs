@@ -74,12 +74,12 @@ impl<'a, S: ReadAt> Fields<'a, S> {
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
-    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::merge::ReadOptions;
     /// use proto_splitter_core::path::FieldPath;
     ///
     /// // Field 1 is the varint 150, field 2 is "hi".
     /// let message = &b"\x08\x96\x01\x12\x02hi"[..];
-    /// let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    /// let view = MessageView::of_plain(&message, ReadOptions::new())?;
     /// let mut fields = view.fields(&FieldPath::root())?;
     /// let mut values = Vec::new();
     /// while let Some(field) = fields.next().transpose()? {

@@ -152,12 +152,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     /// other planes nor other lines.
     ///
     /// ```
-    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::merge::ReadOptions;
     /// use proto_splitter_core::view::{MessageView, PieceOptions};
     ///
     /// // Three elements of field 1, which are strings.
     /// let message = b"\x0a\x01a\x0a\x01b\x0a\x01c".to_vec();
-    /// let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    /// let view = MessageView::of_plain(&message, ReadOptions::new())?;
     /// let mut pieces = view.pieces(&"1".parse()?, &PieceOptions::new().max_count(2))?;
     /// let mut written = Vec::new();
     /// while let Some(piece) = pieces.next().transpose()? {

@@ -70,12 +70,12 @@ impl<'a, S: ReadAt> MessageView<'a, S> {
     ///
     /// ```
     /// use proto_splitter_core::view::MessageView;
-    /// use proto_splitter_core::merge::MergeOptions;
+    /// use proto_splitter_core::merge::ReadOptions;
     /// use proto_splitter_core::path::PathQuery;
     ///
     /// // Two elements of field 1, which are messages; their field 2 is a string.
     /// let message = b"\x0a\x04\x12\x02up\x0a\x06\x12\x04down".to_vec();
-    /// let view = MessageView::of_plain(&message, MergeOptions::new())?;
+    /// let view = MessageView::of_plain(&message, ReadOptions::new())?;
     /// let mut selected = view.select(&PathQuery::parse("1[*].2", None)?, &[])?;
     /// let mut found = Vec::new();
     /// while let Some(size) = selected.next().transpose()? {

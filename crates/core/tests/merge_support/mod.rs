@@ -14,7 +14,7 @@ pub mod schema;
 
 use bytes::Bytes;
 use proto_splitter_core::Result;
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::path::{FieldPath, MapKey, Step};
 use proto_splitter_core::proto::{
     ChunkInfo, ChunkMetadata, ChunkedField, ChunkedMessage, VersionDef,
@@ -232,7 +232,7 @@ impl Chunked {
         self
     }
 
-    pub fn merge_with(&self, options: &MergeOptions) -> Result<Vec<u8>> {
+    pub fn merge_with(&self, options: &ReadOptions) -> Result<Vec<u8>> {
         Merger::new()
             .options(options)
             .merge(&self.chunks, &self.metadata)
@@ -240,6 +240,6 @@ impl Chunked {
     }
 
     pub fn merge(&self) -> Result<Vec<u8>> {
-        self.merge_with(&MergeOptions::new())
+        self.merge_with(&ReadOptions::new())
     }
 }

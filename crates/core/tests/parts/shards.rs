@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::parts::{PartReport, Shard, ShardOptions, ShardWriter, commit_shards};
 use proto_splitter_core::prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::split::{Source, SplitOptions};
@@ -63,7 +63,7 @@ fn whatever_hosts_write_in_whatever_order_becomes_one_message() {
     )
     .unwrap();
     assert_eq!((done.files.len(), done.chunks), (8, 33));
-    let merger = Merger::new().options(&MergeOptions::for_message::<FileDescriptorProto>());
+    let merger = Merger::new().options(&ReadOptions::for_message::<FileDescriptorProto>());
     let message: FileDescriptorProto = merger.read(folder.path("m")).unwrap();
     let names: Vec<_> = message
         .message_type

@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::ChunkedFile;
-use proto_splitter_core::merge::{MergeCheck, MergeOptions, SourceCheck};
+use proto_splitter_core::merge::{MergeCheck, ReadOptions, SourceCheck};
 use proto_splitter_core::parts::{Committed, CommittedVerify, PartOptions, PartsPlan};
 use proto_splitter_core::split::{SizeSplitter, SplitExt};
 
@@ -12,7 +12,7 @@ use crate::support::{Folder, options, run_all};
 
 fn verify(folder: &Folder, parts: usize) -> CommittedVerify {
     let parts = NonZeroUsize::new(parts).unwrap();
-    let plan = PartsPlan::verify(folder.path("m.cpb"), &MergeOptions::new(), parts).unwrap();
+    let plan = PartsPlan::verify(folder.path("m.cpb"), &ReadOptions::new(), parts).unwrap();
     let plan = PartsPlan::from_bytes(plan.to_bytes()).unwrap();
     match plan.commit(&run_all(&plan), &PartOptions::new()).unwrap() {
         Committed::Verify(all) => all,
@@ -29,7 +29,7 @@ fn parts_of_any_number_find_what_one_host_finds() {
             .write_with(folder.source(), folder.path("m"), &options)
             .unwrap();
         let alone = ChunkedFile::open(folder.path("m.cpb")).unwrap();
-        let alone = alone.verify(&MergeOptions::new());
+        let alone = alone.verify(&ReadOptions::new());
         for parts in [1, 2, 3, 100] {
             let all = verify(&folder, parts);
             assert!(all.problems.is_empty(), "{:?}", all.problems);
@@ -59,7 +59,7 @@ fn whatever_byte_is_damaged_the_parts_say_what_one_host_says() {
         let Ok(alone) = ChunkedFile::open(folder.path("m.cpb")) else {
             continue;
         };
-        let alone = alone.verify(&MergeOptions::new());
+        let alone = alone.verify(&ReadOptions::new());
         let mut expected: Vec<String> = alone.problems().iter().map(ToString::to_string).collect();
         let mut found = verify(&folder, 3).problems;
         expected.sort();

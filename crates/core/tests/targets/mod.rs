@@ -14,7 +14,7 @@ mod text;
 
 use prost_reflect::prost::Message;
 use proto_splitter_core::container::{Trailer, TrailerUse};
-use proto_splitter_core::merge::{Limits, MergeOptions, Merger, SegmentSource, plan};
+use proto_splitter_core::merge::{Limits, Merger, ReadOptions, SegmentSource, plan};
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::proto::{ChunkMetadata, ChunkedField, ChunkedMessage};
 use proto_splitter_core::view::MessageView;
@@ -48,8 +48,8 @@ fn limits() -> Limits {
         .max_trailer_memory(4 << 20)
 }
 
-fn options() -> [MergeOptions; 3] {
-    let options = MergeOptions::new()
+fn options() -> [ReadOptions; 3] {
+    let options = ReadOptions::new()
         .limits(limits())
         .threads(std::num::NonZeroUsize::MIN);
     [

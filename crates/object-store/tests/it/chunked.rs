@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use prost_reflect::prost::Message;
 use prost_reflect::prost_types::{DescriptorProto, FileDescriptorProto};
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::merge::{Limits, MergeOptions};
+use proto_splitter_core::merge::{Limits, ReadOptions};
 use proto_splitter_core::split::{Profile, SizeSplitter, Source, SplitExt, SplitOptions};
 use proto_splitter_object_store::object_store::memory::InMemory;
 use proto_splitter_object_store::object_store::path::Path;
@@ -105,15 +105,15 @@ fn every_verb_gives_what_it_gives_of_a_file_and_reads_no_byte_twice() {
     check("merge", 1.05, &|reader| {
         let mut merged = Vec::new();
         open(reader())
-            .merge_to(&mut merged, &MergeOptions::new())
+            .merge_to(&mut merged, &ReadOptions::new())
             .unwrap();
         assert!(merged == whole);
     });
     check("merge to memory", 1.05, &|reader| {
-        assert!(open(reader()).merge_to_bytes(&MergeOptions::new()).unwrap() == whole);
+        assert!(open(reader()).merge_to_bytes(&ReadOptions::new()).unwrap() == whole);
     });
     check("verify", 1.05, &|reader| {
-        let found = open(reader()).verify(&MergeOptions::new());
+        let found = open(reader()).verify(&ReadOptions::new());
         assert!(found.problems().is_empty(), "{:?}", found.problems());
     });
     check("list", 0.5, &|reader| {
@@ -137,7 +137,7 @@ fn a_merge_of_a_store_that_fails_now_and_then_is_right() {
         Fault::Slow(Duration::from_millis(300)),
         Fault::Cut(70_000),
     ]);
-    let merged = file.merge_to_bytes(&MergeOptions::new()).unwrap();
+    let merged = file.merge_to_bytes(&ReadOptions::new()).unwrap();
     assert!(merged == message().encode_to_vec());
 }
 
@@ -153,7 +153,7 @@ fn a_file_that_is_replaced_during_a_merge_is_an_error() {
     .unwrap();
     server.put("m.cpb", chunked());
     let error = file
-        .merge_to(&mut Vec::new(), &MergeOptions::new())
+        .merge_to(&mut Vec::new(), &ReadOptions::new())
         .unwrap_err();
     assert!(
         error.to_string().contains("was replaced while it was read"),
@@ -191,7 +191,7 @@ fn a_message_in_several_objects_is_opened_by_all_at_once() {
     .unwrap();
     let log = server.take_log();
     assert_eq!(rounds(&log), 2, "{log:?}");
-    let merged = file.merge_to_bytes(&MergeOptions::new()).unwrap();
+    let merged = file.merge_to_bytes(&ReadOptions::new()).unwrap();
     assert!(merged == message().encode_to_vec());
 }
 

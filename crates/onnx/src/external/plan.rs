@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use proto_splitter_core::merge::MergeOptions;
+use proto_splitter_core::merge::ReadOptions;
 use proto_splitter_core::path::FieldPath;
 use proto_splitter_core::rope::{Rope, RopeBuilder};
 use proto_splitter_core::size_tree::{TreeOptions, measure};
@@ -230,7 +230,7 @@ impl ExternalPlan {
         if size <= MAX_MODEL_SIZE {
             return Ok(());
         }
-        let options = MergeOptions::new().descriptor(model_descriptor());
+        let options = ReadOptions::new().descriptor(model_descriptor());
         let view = MessageView::of_plain(&self.skeleton, options)?;
         let tree = measure(
             &view,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use prost::Message;
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::progress::{CancelToken, Progress};
 use proto_splitter_core::size_tree::{TreeOptions, measure};
 use proto_splitter_core::split::{Source, SplitExt, SplitOptions};
@@ -16,7 +16,7 @@ use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::proto::model::{Model, Parameter, ParameterFile, Tensor};
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    Arrangement, MODEL, ModelSplitter, NAMES, PaddleOpenOptions, PROGRAM_DESC, PaddleModel,
+    Arrangement, MODEL, ModelSplitter, NAMES, PROGRAM_DESC, PaddleModel, PaddleOpenOptions,
     PaddleWriteOptions, ParameterWriter, ProgramDescSplitter, ProgramKind, convert, write_model,
 };
 
@@ -291,7 +291,7 @@ fn every_program_goes_through_split_and_merge_byte_for_byte() {
 fn a_model_is_read_as_a_typed_message() {
     let model = PaddleModel::open(fixtures().join("jit_save")).unwrap();
     let rope = model.rope().unwrap();
-    let view = MessageView::of_plain(&rope, MergeOptions::new()).unwrap();
+    let view = MessageView::of_plain(&rope, ReadOptions::new()).unwrap();
     let message: Model = view.message(&"".parse().unwrap()).unwrap();
     assert_eq!(message.program_file(), "model.pdmodel");
     assert_eq!(message.program.unwrap().blocks.len(), 3);
@@ -307,7 +307,7 @@ fn a_model_is_read_as_a_typed_message() {
 fn parts_are_named_in_a_tree() {
     let model = PaddleModel::open(fixtures().join("infer_fc")).unwrap();
     let rope = model.rope().unwrap();
-    let options = MergeOptions::new().descriptor(descriptor_pool().get_message_by_name(MODEL));
+    let options = ReadOptions::new().descriptor(descriptor_pool().get_message_by_name(MODEL));
     let view = MessageView::of_plain(&rope, options).unwrap();
     let tree = |path: &str| {
         measure(

@@ -9,7 +9,9 @@ use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::proto::framework::var_type::{LoDTensorDesc, TensorDesc, Type};
 use proto_splitter_paddle::proto::framework::{BlockDesc, ProgramDesc, VarDesc, VarType};
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec, write_stream};
-use proto_splitter_paddle::{PaddleOpenOptions, PaddleModel, ParameterFile, ParameterSpec, variables};
+use proto_splitter_paddle::{
+    PaddleModel, PaddleOpenOptions, ParameterFile, ParameterSpec, variables,
+};
 
 use crate::support::fixtures;
 

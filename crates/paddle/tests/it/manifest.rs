@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proto_splitter_paddle::stream::StreamKind;
-use proto_splitter_paddle::{PaddleOpenOptions, PaddleModel, ParameterFile, ParameterSpec};
+use proto_splitter_paddle::{PaddleModel, PaddleOpenOptions, ParameterFile, ParameterSpec};
 use serde_json::Value;
 
 use crate::support::{fixtures, sha256};

@@ -8,8 +8,8 @@ use proto_splitter_core::formats::{Format, PaddleOpenOptions, Registry};
 use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
-    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, Parameter, ParameterFile, ParameterWriter,
-    ProgramKind, PaddleVariable, append, parameters, variables,
+    MODEL, PROGRAM_DESC, PaddleFormat, PaddleModel, PaddleVariable, Parameter, ParameterFile,
+    ParameterWriter, ProgramKind, append, parameters, variables,
 };
 
 use crate::support::fixtures;

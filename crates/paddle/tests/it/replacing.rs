@@ -5,7 +5,7 @@ use std::fs;
 use proto_splitter_core::ErrorKind;
 use proto_splitter_paddle::stream::Layout;
 use proto_splitter_paddle::{
-    Arrangement, PaddleOpenOptions, PaddleModel, PaddleWriteOptions, ProgramKind, convert,
+    Arrangement, PaddleModel, PaddleOpenOptions, PaddleWriteOptions, ProgramKind, convert,
 };
 
 use crate::support::{files, fixtures};

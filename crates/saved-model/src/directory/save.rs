@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use proto_splitter_core::atomic::AtomicFile;
-use proto_splitter_core::merge::{MergeOptions, Merger};
+use proto_splitter_core::merge::{Merger, ReadOptions};
 use proto_splitter_core::split::SplitExt;
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -123,7 +123,7 @@ impl SavedModelDir {
             }
             (ModelForm::Chunked, _) => {
                 let prefix = self.path().join(MODEL_STEM);
-                let merging = MergeOptions::new()
+                let merging = ReadOptions::new()
                     .descriptor(descriptor(SAVED_MODEL)?)
                     .progress(options.split.progress.clone());
                 Merger::new()

@@ -7,9 +7,9 @@ use super::planning::Planner;
 use super::segment_list::{Pos, Rope};
 use super::{node_state, node_types};
 use crate::container::{LayoutReader, NodeId, Run, Trailer};
-use crate::merge::options::MergeOptions;
 use crate::merge::read::chunk_store::{ChunkStore, damage_first};
 use crate::path::FieldPath;
+use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// Plans the merge of the chunks that a trailer tells of.
@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 pub fn plan<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergePlan> {
     if trailer.is_whole() {
         // Before any of them is walked over, which takes as long as they are large.
@@ -40,7 +40,7 @@ pub fn plan<S: ChunkStore + ?Sized>(
 fn plan_by_source<S: ChunkStore + ?Sized>(
     layout: &[u8],
     store: &S,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergePlan> {
     let most = options.limits.max_trailer_memory;
     let mut runs = LayoutReader::new(layout, store.len(), most);
@@ -80,7 +80,7 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     chunks: &S,
     path: &FieldPath,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergePlan> {
     let tree = trailer.chunk_tree().pruned(path)?;
     plan_layout(chunks, Layout::within(trailer, &tree), options)
@@ -93,7 +93,7 @@ pub(crate) fn plan_part<S: ChunkStore + ?Sized>(
 fn plan_layout<S: ChunkStore + ?Sized>(
     store: &S,
     layout: Layout<'_>,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergePlan> {
     let (chunks, expected) = (store.len(), layout.kinds.len());
     if chunks != expected {
@@ -121,7 +121,7 @@ fn plan_layout<S: ChunkStore + ?Sized>(
 fn planned<S: ChunkStore + ?Sized>(
     store: &S,
     layout: Layout<'_>,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<MergePlan> {
     let Layout {
         tree,

@@ -6,8 +6,8 @@ use super::node_state::{LastFields, Occurrence, State, Wanted};
 use super::node_types::NodeTypes;
 use super::segment_list::{Rope, UseId};
 use crate::container::{ChunkKind, ChunkRef, ChunkTree, NodeId};
-use crate::merge::options::MergeOptions;
 use crate::merge::read::chunk_store::ChunkStore;
+use crate::read_options::ReadOptions;
 use crate::wire::{Field, FieldNumber};
 use crate::{Error, ErrorKind, Result};
 
@@ -17,7 +17,7 @@ pub(in crate::merge) struct Planner<'a, S: ?Sized> {
     pub(in crate::merge) tree: &'a ChunkTree,
     pub(in crate::merge) kinds: &'a [ChunkKind],
     pub(in crate::merge) marked: bool,
-    pub(in crate::merge) options: &'a MergeOptions,
+    pub(in crate::merge) options: &'a ReadOptions,
     pub(in crate::merge) types: NodeTypes,
     pub(in crate::merge) states: Vec<State>,
     pub(in crate::merge) rope: Rope,

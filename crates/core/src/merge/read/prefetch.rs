@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::thread;
 
 use super::chunk_store::{ChunkInput, ChunkStore};
-use crate::merge::options::MergeOptions;
+use crate::read_options::ReadOptions;
 use crate::wire::StreamInput;
 use crate::{Error, Result};
 
@@ -24,7 +24,7 @@ const WINDOWS: usize = 4;
 pub(in crate::merge) fn with_input<'a, S: ChunkStore + ?Sized, T>(
     store: &'a S,
     chunk: usize,
-    options: &MergeOptions,
+    options: &ReadOptions,
     walk: impl FnOnce(ChunkInput<'a>) -> Result<T>,
 ) -> Result<T> {
     let is_small = store.size(chunk) < AHEAD_FROM || store.as_slice(chunk).is_some();

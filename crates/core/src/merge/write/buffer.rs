@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use memmap2::MmapMut;
 
-use crate::merge::options::MergeOptions;
+use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// From this size on, memory is mapped in huge pages: half the time of a merge to fresh memory goes
@@ -47,7 +47,7 @@ impl Memory {
     }
 
     /// Memory for `total` bytes, which `stored` bytes of a file are said to make.
-    pub(crate) fn reserve(total: u64, stored: u64, options: &MergeOptions) -> Result<Memory> {
+    pub(crate) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Memory> {
         let out = reserve(total, stored, options)?;
         let believed = usize::try_from(total).ok();
         if believed.is_none_or(|len| len > out.capacity()) {
@@ -68,11 +68,7 @@ impl From<Memory> for Bytes {
 }
 
 /// A buffer with room for as many of `total` bytes as are believed.
-pub(in crate::merge) fn reserve(
-    total: u64,
-    stored: u64,
-    options: &MergeOptions,
-) -> Result<Vec<u8>> {
+pub(in crate::merge) fn reserve(total: u64, stored: u64, options: &ReadOptions) -> Result<Vec<u8>> {
     let too_large = || too_large(total);
     if total > options.limits.max_message_size {
         return Err(too_large());

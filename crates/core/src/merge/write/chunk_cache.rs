@@ -10,10 +10,10 @@ use super::buffer::Memory;
 use crate::Result;
 use crate::container::Trailer;
 use crate::io::threads;
-use crate::merge::options::MergeOptions;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::plan::planner::plan;
 use crate::merge::read::chunk_store::{ChunkStore, Places};
+use crate::read_options::ReadOptions;
 
 /// How many bytes of such chunks are kept. What is over is read twice: for the plan, and for the
 /// merge.
@@ -27,7 +27,7 @@ const MOST_KEPT: u64 = 32 << 20;
 pub(crate) fn with_plan<S: ChunkStore + ?Sized, T>(
     trailer: &Trailer,
     store: &S,
-    options: &MergeOptions,
+    options: &ReadOptions,
     execute: impl FnOnce(&Walked<'_, S>, &MergePlan) -> Result<T>,
 ) -> Result<T> {
     store.prepare()?;
@@ -114,7 +114,7 @@ impl<'a, S: ChunkStore + ?Sized> Walked<'a, S> {
     pub(in crate::merge) fn plan(
         &self,
         trailer: &Trailer,
-        options: &MergeOptions,
+        options: &ReadOptions,
     ) -> Result<MergePlan> {
         let others = (options.thread_count().get() - 1).min(self.kept.len() / 2);
         thread::scope(|scope| {

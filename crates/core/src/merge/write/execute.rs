@@ -11,9 +11,9 @@ use super::chunk_cache::with_plan;
 use super::counting_writer::Sink;
 use super::{in_order, parallel};
 use crate::container::Trailer;
-use crate::merge::options::MergeOptions;
 use crate::merge::plan::merge_plan::MergePlan;
 use crate::merge::read::chunk_store::ChunkStore;
+use crate::read_options::ReadOptions;
 use crate::{Error, ErrorKind, Result};
 
 /// What was merged.
@@ -53,7 +53,7 @@ pub(in crate::merge) fn check_chunk(chunk: &[u8], size: u64, crc32c: Option<u32>
 pub(crate) fn to_bytes<S: ChunkStore + ?Sized>(
     trailer: &Trailer,
     store: &S,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<Bytes> {
     with_plan(trailer, store, options, |store, plan| {
         let mut memory = Memory::reserve(plan.total_len(), store.stored_len(), options)?;
@@ -72,7 +72,7 @@ pub(in crate::merge) fn execute<S: ChunkStore + ?Sized>(
     store: &S,
     plan: &MergePlan,
     sink: &mut dyn Write,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<Merged> {
     if trailer.is_whole() {
         check_size(trailer, plan.total_len())?;
@@ -91,7 +91,7 @@ pub(in crate::merge) fn execute_to_file<S: ChunkStore + ?Sized>(
     store: &S,
     plan: &MergePlan,
     mut file: &File,
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<Merged> {
     let threads = options.thread_count();
     if !parallel::is_worthwhile(plan, threads) {
@@ -112,7 +112,7 @@ pub(crate) fn execute_into<S: ChunkStore + ?Sized>(
     store: &S,
     plan: &MergePlan,
     buffer: &mut [u8],
-    options: &MergeOptions,
+    options: &ReadOptions,
 ) -> Result<Merged> {
     if trailer.is_whole() {
         check_size(trailer, plan.total_len())?;
