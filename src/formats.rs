@@ -12,8 +12,8 @@
 //! ```
 
 pub use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Entry,
-    Format, OpenOptions, Opened, Registry, Target, Verified,
+    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
+    Converted, Entry, Format, OpenOptions, Opened, Registry, Verified,
 };
 
 /// All formats that ship.

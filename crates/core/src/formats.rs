@@ -102,7 +102,7 @@ use record_file::ReadAt;
 
 pub use archive::{Archive, Checks, Entry, Verified};
 pub use candidate::{Candidate, CandidateKind, Confidence};
-pub use convert::{ConvertOptions, Converted, Target};
+pub use convert::{ConvertOptions, ConvertTarget, Converted};
 pub use opened::Opened;
 pub use options::OpenOptions;
 pub use registry::Registry;
@@ -212,7 +212,7 @@ pub trait Format: Debug + Send + Sync {
     }
 
     /// The forms that an input can be converted to, the usual one first.
-    fn targets(&self) -> &'static [Target] {
+    fn targets(&self) -> &'static [ConvertTarget] {
         &[]
     }
 
@@ -226,7 +226,7 @@ pub trait Format: Debug + Send + Sync {
     fn convert(
         &self,
         opened: &Opened,
-        target: &Target,
+        target: &ConvertTarget,
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {

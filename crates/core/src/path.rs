@@ -41,7 +41,7 @@ pub(crate) use map_entry::{
 pub use map_key::MapKey;
 pub use query::PathQuery;
 pub(crate) use query::{Expected, Pick, Place};
-pub use resolve::{Target, TargetKind};
+pub use resolve::{PathTarget, TargetKind};
 
 #[cfg(test)]
 mod tests;

@@ -22,7 +22,7 @@ use crate::OnnxSource;
 use crate::walk::DEFAULT_MAX_DEPTH;
 
 pub use plan::ExternalPlan;
-pub use write::{Form, Written, write_one_piece};
+pub use write::{Form, WrittenOnnx, write_one_piece};
 
 /// The smallest tensor that leaves the model, in bytes, unless options say otherwise: what `onnx`
 /// has.

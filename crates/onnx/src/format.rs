@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Format,
-    OpenOptions, Opened, Target, Verified,
+    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
+    Converted, Format, OpenOptions, Opened, Verified,
 };
 use proto_splitter_core::merge::{MergeOptions, Merger, ReadOptions};
 use proto_splitter_core::path::FieldPath;
@@ -21,7 +21,9 @@ use proto_splitter_core::tensor::{
 use proto_splitter_core::{Error, ErrorKind, Result};
 use record_file::ReadAt;
 
-use crate::external::{ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, Written, write_one_piece};
+use crate::external::{
+    ExternalOptions, ExternalPlan, MAX_MODEL_SIZE, WrittenOnnx, write_one_piece,
+};
 use crate::proto::descriptor_pool;
 use crate::proto::tensor_proto::DataType;
 use crate::source::{OnnxOptions, OnnxSource};
@@ -65,16 +67,16 @@ fn is_named_as_model(path: &Path) -> bool {
 }
 
 /// The forms that a model can be written in.
-const TARGETS: &[Target] = &[
-    Target {
+const TARGETS: &[ConvertTarget] = &[
+    ConvertTarget {
         name: "auto",
         title: "ONNX model in one file, or with its tensors beside it if it is over 2 GiB",
     },
-    Target {
+    ConvertTarget {
         name: "onnx",
         title: "ONNX model in one file of any size",
     },
-    Target {
+    ConvertTarget {
         name: "external",
         title: "ONNX model with its tensors beside it",
     },
@@ -160,14 +162,14 @@ impl Format for OnnxFormat {
         tensors.collect::<Result<_>>().map(Some)
     }
 
-    fn targets(&self) -> &'static [Target] {
+    fn targets(&self) -> &'static [ConvertTarget] {
         TARGETS
     }
 
     fn convert(
         &self,
         opened: &Opened,
-        target: &Target,
+        target: &ConvertTarget,
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
@@ -237,7 +239,7 @@ fn no_message() -> Error {
     Error::new(ErrorKind::InvalidConfig, "there is no model in it")
 }
 
-fn converted(written: Written) -> Converted {
+fn converted(written: WrittenOnnx) -> Converted {
     let bytes = written.model_size.saturating_add(written.data_size);
     let mut files = vec![written.path];
     files.extend(written.data_files);

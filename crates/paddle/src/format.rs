@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
 use proto_splitter_core::formats::{
-    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, Converted, Entry,
-    Format, OpenOptions, Opened, Target, Verified,
+    Archive, Candidate, CandidateKind, Checks, Confidence, ConvertOptions, ConvertTarget,
+    Converted, Entry, Format, OpenOptions, Opened, Verified,
 };
 use proto_splitter_core::progress::Progress;
 use proto_splitter_core::size_tree::NameRule;
@@ -58,24 +58,24 @@ use crate::{NAMES, variables};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PaddleFormat;
 
-const TARGETS: [Target; 5] = [
-    Target {
+const TARGETS: [ConvertTarget; 5] = [
+    ConvertTarget {
         name: "files",
         title: "the files that the model was in",
     },
-    Target {
+    ConvertTarget {
         name: "combined",
         title: "program and one file of all parameters",
     },
-    Target {
+    ConvertTarget {
         name: "separate",
         title: "program and a file for each parameter",
     },
-    Target {
+    ConvertTarget {
         name: "sized",
         title: "program and one file of all parameters with their sizes, which Paddle doesn't read",
     },
-    Target {
+    ConvertTarget {
         name: "model-format",
         title: "program and one file of all parameters as in the model format's document, which Paddle doesn't read",
     },
@@ -165,14 +165,14 @@ impl Format for PaddleFormat {
         &[TENSOR]
     }
 
-    fn targets(&self) -> &'static [Target] {
+    fn targets(&self) -> &'static [ConvertTarget] {
         &TARGETS
     }
 
     fn convert(
         &self,
         opened: &Opened,
-        target: &Target,
+        target: &ConvertTarget,
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {

@@ -5,12 +5,12 @@ use crate::block::{
 use crate::chunk::{CHUNK_HEADER, CHUNK_HEADER_LEN, Chunk, ChunkHeader, file_start};
 use crate::error::Error;
 use crate::fault::{Fault, Place};
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::read_at::{ReadAt, read_full_at};
 
 /// The beginning of a chunk at or before `pos`, and if possible of the one that contains it, by the
 /// header of the block that `pos` is in.
-pub(crate) fn chunk_before<I: Input + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
+pub(crate) fn chunk_before<I: RecordInput + ?Sized>(input: &mut I, pos: u64) -> Result<u64, Fault> {
     let block = block_of(pos);
     let header = read_block_header(input, block)?;
     // A chunk that begins with the block begins there; else one reaches into the block, and the
@@ -32,7 +32,7 @@ pub(crate) fn chunk_before<I: Input + ?Sized>(input: &mut I, pos: u64) -> Result
 }
 
 /// Reads the header of the block that begins at `block`.
-pub(crate) fn read_block_header<I: Input + ?Sized>(
+pub(crate) fn read_block_header<I: RecordInput + ?Sized>(
     input: &mut I,
     block: u64,
 ) -> Result<BlockHeader, Fault> {
@@ -87,7 +87,7 @@ pub fn is_record_file(source: &(impl ReadAt + ?Sized)) -> Result<bool, Error> {
 }
 
 /// Reads the header of the chunk at `begin`, a chunk boundary; `None` if the file ends there.
-pub(crate) fn read_header<I: Input + ?Sized>(
+pub(crate) fn read_header<I: RecordInput + ?Sized>(
     input: &mut I,
     begin: u64,
 ) -> Result<Option<Chunk>, Fault> {
@@ -101,7 +101,9 @@ pub(crate) fn read_header<I: Input + ?Sized>(
 
 /// As [`read_header`] at the beginning of the file: what can't be read there and isn't how every
 /// record file begins belongs to no record file.
-pub(crate) fn read_first_header<I: Input + ?Sized>(input: &mut I) -> Result<Option<Chunk>, Fault> {
+pub(crate) fn read_first_header<I: RecordInput + ?Sized>(
+    input: &mut I,
+) -> Result<Option<Chunk>, Fault> {
     let mut raw = [0; MOST_HEADER];
     let got = input
         .read_full(0, &mut raw)

@@ -9,7 +9,7 @@ use crate::read_at::{ReadAt, read_full_at, read_full_vectored_at};
 /// [`Sequential`].
 ///
 /// It can't be implemented elsewhere.
-pub trait Input: sealed::Sealed {
+pub trait RecordInput: sealed::Sealed {
     /// Reads until `buf` is full or the input ends, and says how far it came.
     #[doc(hidden)]
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize>;
@@ -53,7 +53,7 @@ pub trait Input: sealed::Sealed {
 
 /// Makes room for `size` bytes that are to be read; where none can tell whether they are there, for
 /// some of them.
-pub(crate) fn reserve_trusted<I: Input + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
+pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
     let trusted = if input.goes_back() {
         size
     } else {
@@ -68,7 +68,7 @@ mod sealed {
     impl<R: std::io::Read> Sealed for super::Sequential<R> {}
 }
 
-impl<S: ReadAt> Input for S {
+impl<S: ReadAt> RecordInput for S {
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         read_full_at(self, offset, buf)
     }
@@ -154,7 +154,7 @@ impl<R: Read> Sequential<R> {
     }
 }
 
-impl<R: Read> Input for Sequential<R> {
+impl<R: Read> RecordInput for Sequential<R> {
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         if offset < self.pos {
@@ -205,7 +205,7 @@ pub(crate) struct ReadAhead<I> {
     size: u64,
 }
 
-impl<I: Input> ReadAhead<I> {
+impl<I: RecordInput> ReadAhead<I> {
     pub(crate) fn new(inner: I) -> Self {
         ReadAhead {
             inner,
@@ -241,9 +241,9 @@ impl<I: Input> ReadAhead<I> {
     }
 }
 
-impl<I: Input> sealed::Sealed for ReadAhead<I> {}
+impl<I: RecordInput> sealed::Sealed for ReadAhead<I> {}
 
-impl<I: Input> Input for ReadAhead<I> {
+impl<I: RecordInput> RecordInput for ReadAhead<I> {
     fn read_full(&mut self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
         if let Some(bytes) = self.buffered(offset, buf.len()) {
             buf.copy_from_slice(bytes);

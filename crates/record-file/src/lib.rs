@@ -120,7 +120,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use file::stream::{PairStep, RecordPair, RecordStream, WantedRecord, Watch};
 pub use file::{Chunks, RecordFile, StoredRecord};
 pub use headers::is_record_file;
-pub use input::{Input, Sequential};
+pub use input::{RecordInput, Sequential};
 pub use metadata::RecordsMetadata;
 pub use options::{
     DEFAULT_MAX_CHUNK_MEMORY, DEFAULT_MAX_WINDOW_LOG, DEFAULT_STREAM_FROM, ReaderOptions,

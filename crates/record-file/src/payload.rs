@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::fault::{Fault, Place};
 use crate::hash::Hasher;
 use crate::headers::{MOST_HEADER, header_len, other_chunk, parse_header, read_header};
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::varint;
 
 /// How much of a file is read at once: small enough to stay in a core's cache until it is copied
@@ -50,7 +50,7 @@ impl Payload {
 
     /// The data of the chunk at `begin`, hashed on the way, whose beginning is read together with
     /// the header. `None` if the input ends there.
-    pub(crate) fn open<I: Input + ?Sized>(
+    pub(crate) fn open<I: RecordInput + ?Sized>(
         input: &mut I,
         begin: u64,
     ) -> Result<Option<Self>, Fault> {
@@ -91,7 +91,7 @@ impl Payload {
     }
 
     /// The next piece of at most `most` bytes; empty only if none are left or asked for.
-    pub(crate) fn piece<'a, I: Input + ?Sized>(
+    pub(crate) fn piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
         most: u64,
@@ -104,7 +104,7 @@ impl Payload {
     }
 
     /// The next piece, and what it is to be hashed with.
-    fn next_piece<'a, I: Input + ?Sized>(
+    fn next_piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
         most: u64,
@@ -157,7 +157,7 @@ impl Payload {
     }
 
     /// Fills `buf`; the caller has made sure that so much data is left.
-    pub(crate) fn read<I: Input + ?Sized>(
+    pub(crate) fn read<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         mut buf: &mut [u8],
@@ -190,7 +190,7 @@ impl Payload {
     }
 
     /// Reads the next bytes straight to `buf`, and says how many: none where that isn't faster.
-    fn read_straight<I: Input + ?Sized>(
+    fn read_straight<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         buf: &mut [u8],
@@ -250,7 +250,7 @@ impl Payload {
     }
 
     /// Appends the next `len` bytes, with memory that grows as they come.
-    pub(crate) fn append<I: Input + ?Sized>(
+    pub(crate) fn append<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         len: u64,
@@ -267,7 +267,7 @@ impl Payload {
     }
 
     /// Appends a varint, or what there is of it.
-    pub(crate) fn append_varint<I: Input + ?Sized>(
+    pub(crate) fn append_varint<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         out: &mut Vec<u8>,
@@ -283,7 +283,7 @@ impl Payload {
     }
 
     /// Reads what is left and compares the hash.
-    pub(crate) fn finish<I: Input + ?Sized>(&mut self, input: &mut I) -> Result<(), Fault> {
+    pub(crate) fn finish<I: RecordInput + ?Sized>(&mut self, input: &mut I) -> Result<(), Fault> {
         while !self.piece(input, u64::MAX)?.is_empty() {}
         let Some(hasher) = self.hasher.take() else {
             return Ok(());
@@ -293,7 +293,11 @@ impl Payload {
 
     /// What to say of a chunk whose data was found wrong: a wrong hash comes before what it led to,
     /// so the rest is read first.
-    pub(crate) fn hash_first<I: Input + ?Sized>(&mut self, input: &mut I, fault: Fault) -> Fault {
+    pub(crate) fn hash_first<I: RecordInput + ?Sized>(
+        &mut self,
+        input: &mut I,
+        fault: Fault,
+    ) -> Fault {
         let end = self.chunk.end;
         if fault.place != (Place::Data { end }) {
             return fault;
@@ -374,7 +378,7 @@ impl Window {
 
     /// `len` bytes of the file at `at`, out of the input's memory or the window, which is refilled
     /// if need be as far as the `left` bytes of the chunk's data from there on go.
-    fn raw<'a, I: Input + ?Sized>(
+    fn raw<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
         chunk: &Chunk,
@@ -394,7 +398,7 @@ impl Window {
         slice(&self.bytes, at - self.begin, len).ok_or_else(|| short(self.end()))
     }
 
-    fn refill<I: Input + ?Sized>(
+    fn refill<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,
         chunk: &Chunk,

@@ -26,7 +26,7 @@ use crate::decoded::DecodedChunk;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
 use crate::headers::{read_first_header, read_header};
-use crate::input::{Input, ReadAhead, Sequential, reserve_trusted};
+use crate::input::{ReadAhead, RecordInput, Sequential, reserve_trusted};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::position::RecordPosition;
@@ -129,7 +129,7 @@ impl<R: Read> RecordReader<Sequential<R>> {
     }
 }
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// A reader at the beginning of the file. Nothing is read yet.
     pub fn new(input: I, options: ReaderOptions) -> Self {
         let mut decoders = Decoders::default();

@@ -5,7 +5,7 @@ use crate::compression::{Compression, CompressionKind};
 use crate::decoded::DecodedChunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::Fault;
-use crate::input::{Input, reserve_trusted};
+use crate::input::{RecordInput, reserve_trusted};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::varint;
@@ -167,7 +167,7 @@ pub(crate) fn decode(
 ///
 /// The hash is compared in the end, and what it says comes before all else that is wrong with the
 /// data.
-pub(crate) fn decode_streamed<I: Input + ?Sized>(
+pub(crate) fn decode_streamed<I: RecordInput + ?Sized>(
     payload: &mut Payload,
     input: &mut I,
     decoders: &mut Decoders,
@@ -179,7 +179,7 @@ pub(crate) fn decode_streamed<I: Input + ?Sized>(
     Ok(records)
 }
 
-fn decode_pieces<I: Input + ?Sized>(
+fn decode_pieces<I: RecordInput + ?Sized>(
     payload: &mut Payload,
     input: &mut I,
     decoders: &mut Decoders,

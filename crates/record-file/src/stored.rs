@@ -3,7 +3,7 @@ use crate::chunk::{Chunk, ChunkHeader, ChunkType};
 use crate::codec::{Decoders, TRUSTED_SIZE, resize};
 use crate::compression::CompressionKind;
 use crate::fault::Fault;
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 
@@ -125,7 +125,7 @@ impl Stored {
     /// Reads the data of a transposed chunk to where it can be decoded in one memory. `None` if
     /// that memory is not to be had on the word of the chunk's header, of whose data so many bytes
     /// are known to be there.
-    pub(crate) fn read_with_room<I: Input + ?Sized>(
+    pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
         input: &mut I,
         decoders: &mut Decoders,

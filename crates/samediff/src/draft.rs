@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 pub use contents::TagContent;
-pub use write::{SameDiffWriteOptions, WrittenModel};
+pub use write::{SameDiffWriteOptions, WrittenSameDiff};
 
 use crate::layout::Role;
 use crate::zip::{Archive, EntryIndex};

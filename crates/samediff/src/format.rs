@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proto_splitter_core::formats::{
-    Candidate, CandidateKind, Confidence, ConvertOptions, Converted, Format, OpenOptions, Opened,
-    Target,
+    Candidate, CandidateKind, Confidence, ConvertOptions, ConvertTarget, Converted, Format,
+    OpenOptions, Opened,
 };
 use proto_splitter_core::{Error, ErrorKind, Result};
 
@@ -25,15 +25,15 @@ pub const IMPORTED_TAG: &str = "model";
 /// The setting of a conversion that names a tag.
 const TAG: &str = "tag";
 
-const SAMEDIFF: Target = Target {
+const SAMEDIFF: ConvertTarget = ConvertTarget {
     name: "samediff",
     title: "SameDiff zip model",
 };
-const CLASSIC: Target = Target {
+const CLASSIC: ConvertTarget = ConvertTarget {
     name: "fb",
     title: "classic SameDiff file",
 };
-const SAFETENSORS: Target = Target {
+const SAFETENSORS: ConvertTarget = ConvertTarget {
     name: "safetensors",
     title: "safetensors file of a tag's parameters",
 };
@@ -113,14 +113,14 @@ impl Format for SameDiffFormat {
         Ok(archive.reading([path]))
     }
 
-    fn targets(&self) -> &'static [Target] {
+    fn targets(&self) -> &'static [ConvertTarget] {
         &[SAMEDIFF, CLASSIC, SAFETENSORS]
     }
 
     fn convert(
         &self,
         opened: &Opened,
-        target: &Target,
+        target: &ConvertTarget,
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
@@ -154,14 +154,14 @@ impl Format for SafetensorsFormat {
         Ok(Opened::of_archive(Tensors::of_import(&content, None)).reading([path]))
     }
 
-    fn targets(&self) -> &'static [Target] {
+    fn targets(&self) -> &'static [ConvertTarget] {
         &[SAMEDIFF, CLASSIC]
     }
 
     fn convert(
         &self,
         opened: &Opened,
-        target: &Target,
+        target: &ConvertTarget,
         output: &Path,
         options: &ConvertOptions,
     ) -> Result<Converted> {
@@ -179,7 +179,7 @@ fn has_tags(path: &Path) -> bool {
 
 fn convert(
     opened: &Opened,
-    target: &Target,
+    target: &ConvertTarget,
     output: &Path,
     options: &ConvertOptions,
 ) -> Result<Converted> {
@@ -202,7 +202,7 @@ fn convert(
 /// Writes a file in another form, and says how many bytes were written.
 fn write(
     path: &Path,
-    target: &Target,
+    target: &ConvertTarget,
     tag: Option<&str>,
     output: &Path,
     options: &SameDiffWriteOptions,

@@ -39,7 +39,7 @@ mod zip;
 
 pub use array::{Array, ArrayByteOrder, ArrayElements, ArrayInfo, MAX_STRINGS_SIZE, Order};
 pub use bridge::{import, import_with, write_classic, write_safetensors};
-pub use draft::{Draft, SameDiffWriteOptions, TagContent, WrittenModel};
+pub use draft::{Draft, SameDiffWriteOptions, TagContent, WrittenSameDiff};
 pub use dtype::{Nd4jType, VarType};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{IMPORTED_TAG, SafetensorsFormat, SameDiffFormat};

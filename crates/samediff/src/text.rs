@@ -7,7 +7,7 @@
 //! ref     = [ tag "/" ] id
 //! ```
 //!
-//! UTF-8 without NUL. WrittenModel with a line feed after every line; read with CRLF, without the last
+//! UTF-8 without NUL. WrittenSameDiff with a line feed after every line; read with CRLF, without the last
 //! line's end and with one byte order mark, too.
 
 use std::collections::HashSet;

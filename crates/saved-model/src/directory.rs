@@ -19,7 +19,7 @@ use proto_splitter_core::split::Source;
 use record_file::ReadAt;
 
 pub use in_place::{FolderLock, remove_model};
-pub use meta_graph::{Asset, Lazy, MetaGraph, Variable};
+pub use meta_graph::{Asset, Lazy, MetaGraph, ModelVariable};
 use model::Model;
 pub use model::ModelForm;
 pub use options::{MAX_PLAIN_SIZE, SaveOptions, TargetForm};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proto_splitter::formats::{ConvertOptions, Format, Target};
+use proto_splitter::formats::{ConvertOptions, ConvertTarget, Format};
 use proto_splitter::{Error, Opened};
 use serde::Serialize;
 
@@ -91,7 +91,7 @@ pub(super) fn run(
 }
 
 /// The form of this name; the usual one for `auto`, if the format has none that is called so.
-fn form(format: &'static dyn Format, name: &str) -> Result<&'static Target, Failure> {
+fn form(format: &'static dyn Format, name: &str) -> Result<&'static ConvertTarget, Failure> {
     let targets = format.targets();
     let named = targets.iter().find(|target| target.name == name);
     let usual = || targets.first().filter(|_| name == "auto");

@@ -8,7 +8,7 @@ use crate::progress::Progress;
 
 /// A form that a format can write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Target {
+pub struct ConvertTarget {
     /// What it is called in options: one lower-case word, as `external`.
     pub name: &'static str,
     /// What it is, in a sentence without an article, as `ONNX model with its tensors beside it`.

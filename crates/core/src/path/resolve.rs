@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 /// What a path leads to, according to a descriptor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Target {
+pub struct PathTarget {
     /// What stands there.
     pub kind: TargetKind,
     /// Whether it is a whole repeated or map field rather than one value.
@@ -110,8 +110,8 @@ impl FieldPath {
     ///
     /// [`ErrorKind::InvalidPath`] if it leads nowhere: no such field, an index or key that the
     /// field doesn't take or lacks.
-    pub fn resolve(&self, root: &MessageDescriptor) -> Result<Target> {
-        let mut target = Target {
+    pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
+        let mut target = PathTarget {
             kind: TargetKind::Message(root.clone()),
             whole_field: false,
         };
@@ -125,7 +125,7 @@ impl FieldPath {
     }
 }
 
-fn resolve_step(target: &Target, step: &Step) -> Result<Target> {
+fn resolve_step(target: &PathTarget, step: &Step) -> Result<PathTarget> {
     let invalid = |message: String| Err(Error::new(ErrorKind::InvalidPath, message));
     let Some(message) = target.kind.message() else {
         return invalid("the path goes on below a value that is not a message".into());
@@ -172,7 +172,7 @@ fn resolve_step(target: &Target, step: &Step) -> Result<Target> {
         Kind::Message(message) => TargetKind::Message(message),
         kind => TargetKind::Scalar(kind),
     };
-    Ok(Target { kind, whole_field })
+    Ok(PathTarget { kind, whole_field })
 }
 
 impl PathQuery {
@@ -182,8 +182,8 @@ impl PathQuery {
     /// # Errors
     ///
     /// As [`FieldPath::resolve`].
-    pub fn resolve(&self, root: &MessageDescriptor) -> Result<Target> {
-        let mut target = Target {
+    pub fn resolve(&self, root: &MessageDescriptor) -> Result<PathTarget> {
+        let mut target = PathTarget {
             kind: TargetKind::Message(root.clone()),
             whole_field: false,
         };
@@ -208,12 +208,12 @@ impl PathQuery {
 }
 
 /// An element of a repeated field, or the value of a map's entry.
-fn picked(target: Target) -> Target {
+fn picked(target: PathTarget) -> PathTarget {
     let value = match target.kind.message() {
         Some(entry) if entry.is_map_entry() => Some(entry.map_entry_value_field().kind()),
         _ => None,
     };
-    Target {
+    PathTarget {
         kind: match value {
             Some(Kind::Message(message)) => TargetKind::Message(message),
             Some(kind) => TargetKind::Scalar(kind),

@@ -22,7 +22,7 @@ const PIECE_LEN: u64 = 32 << 20;
 /// What was written.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Written {
+pub struct WrittenOnnx {
     /// The `.onnx` file.
     pub path: PathBuf,
     /// The data files beside it.
@@ -55,7 +55,12 @@ impl OnnxSource {
     ///
     /// As [`ExternalPlan::new`] and [`ExternalPlan::write`]; [`ErrorKind::InvalidConfig`] if a file
     /// that the model is read from would be replaced.
-    pub fn write(&self, target: &Path, form: Form, options: &ExternalOptions) -> Result<Written> {
+    pub fn write(
+        &self,
+        target: &Path,
+        form: Form,
+        options: &ExternalOptions,
+    ) -> Result<WrittenOnnx> {
         let is_pair = match form {
             Form::Auto => self.size() > MAX_MODEL_SIZE,
             Form::OnePiece => false,
@@ -98,7 +103,7 @@ pub fn write_one_piece(
     size: u64,
     target: &Path,
     options: &ExternalOptions,
-) -> Result<Written> {
+) -> Result<WrittenOnnx> {
     let file = AtomicFile::create(target, options.force)?;
     let meter = options.progress.meter(size);
     let pieces: Vec<_> = pieces(0..size, 0).collect();
@@ -107,7 +112,7 @@ pub fn write_one_piece(
     })?;
     options.progress.check()?;
     file.commit()?;
-    Ok(Written {
+    Ok(WrittenOnnx {
         path: target.to_owned(),
         data_files: Vec::new(),
         tensors: 0,
@@ -124,7 +129,7 @@ impl ExternalPlan {
     /// [`ErrorKind::AlreadyExists`], [`ErrorKind::NoFolder`] or [`ErrorKind::Io`] if a file can't be
     /// written; [`ErrorKind::InvalidMessage`] if a tensor hasn't got as many elements as its shape
     /// says; [`ErrorKind::SourceChanged`]; [`ErrorKind::Cancelled`].
-    pub fn write(&self) -> Result<Written> {
+    pub fn write(&self) -> Result<WrittenOnnx> {
         let force = self.options.force;
         // The model first: if it may not be replaced, nothing else is begun.
         let model = AtomicFile::create(&self.target, force)?;
@@ -140,7 +145,7 @@ impl ExternalPlan {
         self.copy(&data, &model)?;
         self.options.progress.check()?;
         self.commit(data, model)?;
-        Ok(Written {
+        Ok(WrittenOnnx {
             path: self.target.clone(),
             data_files: self.data_files().collect(),
             tensors: self.tensor_count(),

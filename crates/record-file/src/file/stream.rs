@@ -34,7 +34,7 @@ struct FileAccess<'a, S> {
 }
 
 impl<'a, S: ReadAt> Access for FileAccess<'a, S> {
-    type Input = &'a WithEnds<S>;
+    type RecordInput = &'a WithEnds<S>;
 
     fn options(&self) -> &ReaderOptions {
         &self.file.options

@@ -9,7 +9,7 @@ use crate::decoded::DecodedChunk;
 use crate::error::Result;
 use crate::fault::{Fault, Place};
 use crate::hash::hash;
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::stored::Stored;
@@ -72,7 +72,7 @@ impl Ahead {
     }
 }
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// The current chunk, if threads have it, or an error that was met where it begins, if that
     /// can't be met again.
     pub(super) fn at_hand(&self) -> Option<AtHand> {

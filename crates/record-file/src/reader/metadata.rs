@@ -5,9 +5,9 @@ use super::RecordReader;
 use crate::chunk::ChunkType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::Fault;
-use crate::input::Input;
+use crate::input::RecordInput;
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// Reads the metadata of the file: a serialized `RecordsMetadata` message. `None` if there is
     /// none. The reader must be at the beginning, and then is behind it.
     ///

@@ -9,7 +9,7 @@ use crate::decode_chunk::decode_chunk;
 use crate::error::{ErrorKind, Result};
 use crate::fault::Fault;
 use crate::file::stream::{Access, OneRecord, Opened};
-use crate::input::{Input, ReadAhead};
+use crate::input::{ReadAhead, RecordInput};
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::position::RecordPosition;
@@ -34,7 +34,7 @@ enum Next {
     End,
 }
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// Opens the next record as a stream, and moves behind it; `None` at the end of the file.
     ///
     /// A record that has a simple chunk of its own, stored or decoded in more than
@@ -306,8 +306,8 @@ impl<I: Input> RecordReader<I> {
     }
 }
 
-impl<I: Input> Access for RecordReader<I> {
-    type Input = ReadAhead<I>;
+impl<I: RecordInput> Access for RecordReader<I> {
+    type RecordInput = ReadAhead<I>;
 
     fn options(&self) -> &ReaderOptions {
         &self.options
@@ -322,7 +322,7 @@ impl<I: Input> Access for RecordReader<I> {
     }
 }
 
-impl<I: Input> StreamedRecord<'_, I> {
+impl<I: RecordInput> StreamedRecord<'_, I> {
     /// Bytes of the record not read yet.
     #[must_use]
     pub fn remaining(&self) -> u64 {
@@ -345,7 +345,7 @@ impl<I: Input> StreamedRecord<'_, I> {
     }
 }
 
-impl<I: Input> Read for StreamedRecord<'_, I> {
+impl<I: RecordInput> Read for StreamedRecord<'_, I> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         Ok(self.record.read(self.reader, buf)?)
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::RecordReader;
 use crate::error::{Error, Result};
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::metadata::RecordsMetadata;
 
 /// The records of a reader, one after the other; from iterating over a [`RecordReader`] or over a
@@ -33,7 +33,7 @@ pub struct Records<R> {
     is_over: bool,
 }
 
-impl<I: Input> Iterator for Records<RecordReader<I>> {
+impl<I: RecordInput> Iterator for Records<RecordReader<I>> {
     /// A record, which shares the memory of its chunk.
     type Item = Result<Bytes>;
 
@@ -42,7 +42,7 @@ impl<I: Input> Iterator for Records<RecordReader<I>> {
     }
 }
 
-impl<I: Input> Iterator for Records<&mut RecordReader<I>> {
+impl<I: RecordInput> Iterator for Records<&mut RecordReader<I>> {
     /// A record, which shares the memory of its chunk.
     type Item = Result<Bytes>;
 
@@ -51,10 +51,10 @@ impl<I: Input> Iterator for Records<&mut RecordReader<I>> {
     }
 }
 
-impl<I: Input> FusedIterator for Records<RecordReader<I>> {}
-impl<I: Input> FusedIterator for Records<&mut RecordReader<I>> {}
+impl<I: RecordInput> FusedIterator for Records<RecordReader<I>> {}
+impl<I: RecordInput> FusedIterator for Records<&mut RecordReader<I>> {}
 
-fn next<I: Input>(reader: &mut RecordReader<I>, is_over: &mut bool) -> Option<Result<Bytes>> {
+fn next<I: RecordInput>(reader: &mut RecordReader<I>, is_over: &mut bool) -> Option<Result<Bytes>> {
     if *is_over {
         return None;
     }
@@ -63,7 +63,7 @@ fn next<I: Input>(reader: &mut RecordReader<I>, is_over: &mut bool) -> Option<Re
     record
 }
 
-impl<I: Input> IntoIterator for RecordReader<I> {
+impl<I: RecordInput> IntoIterator for RecordReader<I> {
     type Item = Result<Bytes>;
     type IntoIter = Records<RecordReader<I>>;
 
@@ -75,7 +75,7 @@ impl<I: Input> IntoIterator for RecordReader<I> {
     }
 }
 
-impl<'a, I: Input> IntoIterator for &'a mut RecordReader<I> {
+impl<'a, I: RecordInput> IntoIterator for &'a mut RecordReader<I> {
     type Item = Result<Bytes>;
     type IntoIter = Records<&'a mut RecordReader<I>>;
 
@@ -87,7 +87,7 @@ impl<'a, I: Input> IntoIterator for &'a mut RecordReader<I> {
     }
 }
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// How many records the file says it has, in its metadata; `None` if it doesn't say. Nothing
     /// but the metadata is read, so it is the writer's word. The reader must be at the beginning,
     /// and then is behind the metadata.

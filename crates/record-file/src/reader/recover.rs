@@ -8,7 +8,7 @@ use crate::chunk::Chunk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fault::{Fault, Place};
 use crate::headers::read_block_header;
-use crate::input::Input;
+use crate::input::RecordInput;
 
 /// A part of a file that was skipped because it is damaged.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct SkippedRegion {
     pub error: Error,
 }
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// Reports what is wrong at `begin` to the callback, and moves past it. False if reading is to
     /// end there.
     pub(super) fn recover(&mut self, fault: Fault) -> Result<bool> {

@@ -10,7 +10,7 @@ use crate::codec::{Decoders, SMALL_CHUNK};
 use crate::fault::Fault;
 use crate::hash::{Hasher, InStep, hash_in_step, take};
 use crate::headers::read_header;
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::stored::Stored;
@@ -22,7 +22,7 @@ pub(super) struct Verified {
     data: Stored,
 }
 
-impl<I: Input> RecordReader<I> {
+impl<I: RecordInput> RecordReader<I> {
     /// All data of the current chunk, verified.
     pub(super) fn read_verified(&mut self, chunk: &Chunk) -> Result<Stored, Fault> {
         let in_order = std::mem::replace(&mut self.follows, chunk.end) == chunk.begin;

@@ -108,7 +108,7 @@ fn in_sequence_on(bytes: &[u8], threads: u32) -> Result<Records, (Records, recor
     read_to_end(&mut RecordReader::new(bytes, options))
 }
 
-fn read_to_end<I: record_file::Input>(
+fn read_to_end<I: record_file::RecordInput>(
     reader: &mut RecordReader<I>,
 ) -> Result<Records, (Records, record_file::Error)> {
     let mut records = Vec::new();

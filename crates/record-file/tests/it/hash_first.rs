@@ -69,7 +69,7 @@ type Way = (
     fn(&[u8], &[RecordPosition]) -> Result<(), Error>,
 );
 
-fn in_sequence(reader: &mut RecordReader<impl record_file::Input>) -> Result<(), Error> {
+fn in_sequence(reader: &mut RecordReader<impl record_file::RecordInput>) -> Result<(), Error> {
     while reader.read_record()?.is_some() {}
     Ok(())
 }

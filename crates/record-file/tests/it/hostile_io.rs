@@ -51,7 +51,7 @@ pub(crate) fn offsets(bytes: &[u8]) -> Vec<u64> {
 }
 
 /// All records, then how it ended.
-fn drain<I: record_file::Input>(
+fn drain<I: record_file::RecordInput>(
     reader: &mut RecordReader<I>,
 ) -> (Records, Result<(), record_file::Error>) {
     let mut records = Vec::new();

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use record_file::{
-    Compression, ErrorKind, Input, ReadAt, ReaderOptions, RecordFile, RecordReader, RecordWriter,
-    WriterOptions,
+    Compression, ErrorKind, ReadAt, ReaderOptions, RecordFile, RecordInput, RecordReader,
+    RecordWriter, WriterOptions,
 };
 
 use crate::support::noise;
@@ -209,7 +209,7 @@ fn beyond_4_gib(compression: Compression) {
 
 /// Reads what is around a record that is too large, which is streamed or skipped: that takes time,
 /// so it is read once.
-fn past_a_huge_record<I: Input>(mut reader: RecordReader<I>, len: u64) {
+fn past_a_huge_record<I: RecordInput>(mut reader: RecordReader<I>, len: u64) {
     assert_eq!(reader.read_record().unwrap(), Some(&b"before"[..]));
     for _ in 0..2 {
         let error = reader.read_record().unwrap_err();

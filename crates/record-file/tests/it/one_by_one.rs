@@ -2,8 +2,8 @@
 use std::io::{self, Read};
 
 use record_file::{
-    Compression, Error, ErrorKind, Input, ReaderOptions, RecordFile, RecordReader, RecordWriter,
-    WriterOptions,
+    Compression, Error, ErrorKind, ReaderOptions, RecordFile, RecordInput, RecordReader,
+    RecordWriter, WriterOptions,
 };
 
 use crate::support::io::{Hostile, Manner};
@@ -61,7 +61,12 @@ fn all_options() -> Vec<ReaderOptions> {
 }
 
 /// Reads, streams and skips by turns, as `seed` says, and compares.
-fn by_turns<I: Input>(mut reader: RecordReader<I>, expected: &Records, seed: usize, what: &str) {
+fn by_turns<I: RecordInput>(
+    mut reader: RecordReader<I>,
+    expected: &Records,
+    seed: usize,
+    what: &str,
+) {
     for (index, (position, record)) in expected.iter().enumerate() {
         // Of very many records, runs: most are in one chunk.
         match (index + seed) * 7 / 3 % 5 {
@@ -160,7 +165,11 @@ fn too_large(compression: Compression) -> Vec<u8> {
 }
 
 /// Reads what can be, streams what can't, and skips what can be neither.
-fn around_limits<I: Input>(mut reader: RecordReader<I>, ask_first: bool, what: &str) -> Vec<u64> {
+fn around_limits<I: RecordInput>(
+    mut reader: RecordReader<I>,
+    ask_first: bool,
+    what: &str,
+) -> Vec<u64> {
     let mut lens = Vec::new();
     loop {
         assert!(lens.len() < 100, "{what}: {lens:?}");
@@ -241,7 +250,7 @@ fn from_io(error: io::Error) -> Error {
 
 /// The kinds of what is wrong when all records are streamed to their ends, and what is read of the
 /// others.
-fn streamed<I: Input>(reader: &mut RecordReader<I>) -> (Vec<ErrorKind>, Vec<usize>) {
+fn streamed<I: RecordInput>(reader: &mut RecordReader<I>) -> (Vec<ErrorKind>, Vec<usize>) {
     let (mut errors, mut lens) = (Vec::new(), Vec::new());
     // Enough, where an error stays.
     while errors.len() < 5 {
@@ -321,7 +330,7 @@ fn damage_in_a_record_that_is_not_streamed_is_recovered_from_as_in_reading() {
     }
 }
 
-fn skip_the_second<I: Input>(reader: &mut RecordReader<I>) {
+fn skip_the_second<I: RecordInput>(reader: &mut RecordReader<I>) {
     assert_eq!(reader.read_record().unwrap().unwrap().len(), 10);
     for _ in 0..2 {
         let error = reader.read_record().unwrap_err();
@@ -358,7 +367,7 @@ fn a_file_that_ends_inside_a_skipped_record_is_cut_short() {
     }
 }
 
-fn ends_inside_the_second<I: Input>(reader: &mut RecordReader<I>) {
+fn ends_inside_the_second<I: RecordInput>(reader: &mut RecordReader<I>) {
     assert!(reader.skip_record().unwrap());
     // A plain stream can't tell before it is read to the end of the record.
     let error = reader.skip_record().and_then(|_| reader.skip_record());

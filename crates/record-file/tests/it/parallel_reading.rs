@@ -3,8 +3,8 @@ use std::io::Read;
 use std::sync::{Arc, Mutex};
 
 use record_file::{
-    Compression, ErrorKind, FieldProjection, Input, ReaderOptions, RecordFile, RecordPosition,
-    RecordReader, RecordWriter, WriterOptions,
+    Compression, ErrorKind, FieldProjection, ReaderOptions, RecordFile, RecordInput,
+    RecordPosition, RecordReader, RecordWriter, WriterOptions,
 };
 
 use crate::support::{all, noise};
@@ -18,7 +18,7 @@ enum Event {
 }
 
 /// Reads to the end, or to an error that stays.
-fn events<I: Input>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
+fn events<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> Vec<Event> {
     let events = Arc::new(Mutex::new(Vec::new()));
     if recover {
         let events = Arc::clone(&events);
@@ -149,7 +149,9 @@ fn mixed(text: &str) -> Vec<u8> {
 }
 
 /// Reads records in turns whole, as streams, and not at all.
-fn in_every_way<I: Input>(mut reader: RecordReader<I>) -> Vec<(Option<RecordPosition>, Vec<u8>)> {
+fn in_every_way<I: RecordInput>(
+    mut reader: RecordReader<I>,
+) -> Vec<(Option<RecordPosition>, Vec<u8>)> {
     let mut found = Vec::new();
     for way in 0.. {
         let mut record = Vec::new();

@@ -180,7 +180,7 @@ fn write(options: WriterOptions, steps: &[Step]) -> (Vec<u8>, Records) {
     (writer.finish().unwrap().into_inner(), records)
 }
 
-fn read_all<I: record_file::Input>(mut reader: RecordReader<I>) -> Records {
+fn read_all<I: record_file::RecordInput>(mut reader: RecordReader<I>) -> Records {
     let mut records = Vec::new();
     while let Some(record) = reader.read_record().unwrap() {
         let record = record.to_vec();

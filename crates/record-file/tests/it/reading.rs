@@ -2,7 +2,7 @@
 use std::sync::{Arc, Mutex};
 
 use record_file::{
-    Compression, ErrorKind, Input, ReaderOptions, RecordFile, RecordPosition, RecordReader,
+    Compression, ErrorKind, ReaderOptions, RecordFile, RecordInput, RecordPosition, RecordReader,
     RecordWriter,
 };
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::support::{Fixture, all, sha256, valid};
 type Regions = Vec<(u64, u64)>;
 
 /// Everything a reader gives, with the regions it skips.
-fn read_all<I: Input>(reader: RecordReader<I>) -> (Vec<(RecordPosition, String)>, Regions) {
+fn read_all<I: RecordInput>(reader: RecordReader<I>) -> (Vec<(RecordPosition, String)>, Regions) {
     let regions = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&regions);
     let mut reader = reader.on_damage(move |region| {
@@ -31,7 +31,7 @@ fn read_all<I: Input>(reader: RecordReader<I>) -> (Vec<(RecordPosition, String)>
     (records, regions)
 }
 
-fn strict<I: Input>(mut reader: RecordReader<I>) -> (usize, Option<record_file::Error>) {
+fn strict<I: RecordInput>(mut reader: RecordReader<I>) -> (usize, Option<record_file::Error>) {
     let mut count = 0;
     loop {
         match reader.read_record() {

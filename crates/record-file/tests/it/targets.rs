@@ -3,8 +3,9 @@
 use std::io::Read;
 
 use record_file::{
-    ChunkOffset, ChunkType, Compression, ErrorKind, FieldProjection, Found, Input, ReaderOptions,
-    RecordFile, RecordPosition, RecordReader, RecordWriter, RecordsMetadata, WriterOptions,
+    ChunkOffset, ChunkType, Compression, ErrorKind, FieldProjection, Found, ReaderOptions,
+    RecordFile, RecordInput, RecordPosition, RecordReader, RecordWriter, RecordsMetadata,
+    WriterOptions,
 };
 
 use crate::support::frame::{self, Frame};
@@ -49,7 +50,9 @@ fn file_of(data: &[u8]) -> Vec<u8> {
 
 type Ending = Result<(), (ErrorKind, Option<u64>)>;
 
-fn read_all<I: Input>(reader: &mut RecordReader<I>) -> (Vec<(RecordPosition, Vec<u8>)>, Ending) {
+fn read_all<I: RecordInput>(
+    reader: &mut RecordReader<I>,
+) -> (Vec<(RecordPosition, Vec<u8>)>, Ending) {
     let mut records = Vec::new();
     while records.len() < MOST {
         match reader.read_record() {
@@ -67,7 +70,7 @@ fn read_all<I: Input>(reader: &mut RecordReader<I>) -> (Vec<(RecordPosition, Vec
 
 /// Streams what can be streamed, and skips the rest, or all of it: no record is another than in
 /// reading, and none is met twice.
-fn one_by_one<I: Input>(
+fn one_by_one<I: RecordInput>(
     mut reader: RecordReader<I>,
     skips: bool,
     expected: &[(RecordPosition, Vec<u8>)],

@@ -1,7 +1,7 @@
 //! Files in memory, of which two chunks are verified at once: as files elsewhere, chunk by chunk.
 
 use record_file::{
-    FieldProjection, Input, ReaderOptions, RecordPosition, RecordReader, RecordWriter,
+    FieldProjection, ReaderOptions, RecordInput, RecordPosition, RecordReader, RecordWriter,
 };
 
 use crate::elsewhere::Elsewhere;
@@ -38,7 +38,7 @@ const FORMATS: [&str; 4] = [
 type Said = Result<(Vec<u8>, RecordPosition), String>;
 
 /// All that a reader says until the end, or until an error stays, and where it is then.
-fn said<I: Input>(mut reader: RecordReader<I>, recover: bool) -> (Vec<Said>, RecordPosition) {
+fn said<I: RecordInput>(mut reader: RecordReader<I>, recover: bool) -> (Vec<Said>, RecordPosition) {
     let (sender, regions) = std::sync::mpsc::channel();
     if recover {
         reader = reader.on_damage(move |region| {

@@ -20,7 +20,7 @@ use elsewhere::Elsewhere;
 use noise::noise;
 use peak_alloc::PeakAlloc;
 use record_file::{
-    Compression, Input, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions,
+    Compression, ReaderOptions, RecordFile, RecordInput, RecordReader, RecordWriter, WriterOptions,
 };
 
 #[global_allocator]
@@ -194,7 +194,7 @@ fn a_reader_with_threads_holds_one_large_record_or_none() {
     }
 }
 
-fn stream_all<I: Input>(mut reader: RecordReader<I>) {
+fn stream_all<I: RecordInput>(mut reader: RecordReader<I>) {
     while let Some(mut record) = reader.read_record_stream().unwrap() {
         io::copy(&mut record, &mut io::sink()).unwrap();
     }
@@ -260,7 +260,7 @@ fn small_records(noise: &[u8], compression: Compression, transpose: bool) {
     }
 }
 
-fn stream_next<I: Input>(mut reader: RecordReader<I>) {
+fn stream_next<I: RecordInput>(mut reader: RecordReader<I>) {
     let mut stream = reader.read_record_stream().unwrap().unwrap();
     assert_eq!(
         io::copy(&mut stream, &mut io::sink()).unwrap(),
@@ -268,7 +268,7 @@ fn stream_next<I: Input>(mut reader: RecordReader<I>) {
     );
 }
 
-fn read<I: Input>(mut reader: RecordReader<I>) {
+fn read<I: RecordInput>(mut reader: RecordReader<I>) {
     while reader.read_record().unwrap().is_some() {}
 }
 

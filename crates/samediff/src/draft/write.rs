@@ -60,7 +60,7 @@ impl SameDiffWriteOptions {
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WrittenModel {
+pub struct WrittenSameDiff {
     /// The file's size in bytes.
     pub size: u64,
     /// How many files of arrays it has.
@@ -82,7 +82,7 @@ impl Draft {
         &self,
         path: impl AsRef<Path>,
         options: &SameDiffWriteOptions,
-    ) -> Result<WrittenModel> {
+    ) -> Result<WrittenSameDiff> {
         let path = path.as_ref();
         let write = || {
             let plan = Plan::of(self)?;
@@ -103,7 +103,7 @@ impl Draft {
         plan: &Plan<'_>,
         file: impl Write + Seek,
         options: &SameDiffWriteOptions,
-    ) -> Result<WrittenModel> {
+    ) -> Result<WrittenSameDiff> {
         let mut run = Run {
             draft: self,
             writer: ArchiveWriter::new(file, options.compression),
@@ -124,7 +124,7 @@ impl Draft {
             arrays,
             ..
         } = run;
-        Ok(WrittenModel {
+        Ok(WrittenSameDiff {
             size: writer.finish()?,
             arrays,
             shared: instead.len() as u64,

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use proto_splitter_samediff::{
     Array, ArrayByteOrder, ArrayInfo, CheckOptions, Draft, Graph, Model, Nd4jType, Order,
-    SameDiffVariable, SameDiffWriteOptions, TagContent, VarType, WrittenModel, ZipCompression,
+    SameDiffVariable, SameDiffWriteOptions, TagContent, VarType, WrittenSameDiff, ZipCompression,
 };
 use zip::write::SimpleFileOptions;
 
@@ -107,7 +107,7 @@ fn save(
     let model = checked(path);
     let found = Snapshot::of(&model, arrays_in(path));
     prop_assert_eq!(found, memory.snapshot());
-    let WrittenModel {
+    let WrittenSameDiff {
         arrays,
         shared: found,
         ..

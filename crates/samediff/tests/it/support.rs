@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use proto_splitter_samediff::{
     Array, ArrayInfo, Draft, Graph, Model, Nd4jType, Operation, SameDiffVariable,
-    SameDiffWriteOptions, TagContent, VarType, WrittenModel,
+    SameDiffWriteOptions, TagContent, VarType, WrittenSameDiff,
 };
 
 /// An array of floats that count up from `first`.
@@ -51,7 +51,7 @@ pub(crate) fn content(w: f32, b: f32) -> TagContent {
         .training_config(*b"{}")
 }
 
-pub(crate) fn write(draft: &Draft, path: &Path) -> WrittenModel {
+pub(crate) fn write(draft: &Draft, path: &Path) -> WrittenSameDiff {
     draft.write(path, &SameDiffWriteOptions::new()).unwrap()
 }
 

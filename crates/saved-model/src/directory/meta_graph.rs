@@ -80,7 +80,7 @@ pub struct MetaGraph {
 /// A variable of a model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Variable {
+pub struct ModelVariable {
     /// Its name.
     pub name: String,
     /// The type of its elements; `None` in models of TensorFlow 1, which don't say it.
@@ -209,7 +209,7 @@ impl MetaGraph {
     /// # Errors
     ///
     /// If reading fails or the model is malformed.
-    pub fn variables(&self) -> Result<Vec<Variable>> {
+    pub fn variables(&self) -> Result<Vec<ModelVariable>> {
         let mut reader = self.reader();
         let range = self.pieces();
         let mut found = Vec::new();
@@ -217,7 +217,7 @@ impl MetaGraph {
             let pieces = reader.pieces(&[object], VARIABLE)?;
             if !pieces.is_empty() {
                 let variable: SavedVariable = decode(&read(&*self.data, &pieces)?)?;
-                found.push(Variable {
+                found.push(ModelVariable {
                     dtype: Some(variable.dtype()),
                     name: variable.name,
                     shape: variable.shape,
@@ -242,7 +242,7 @@ impl MetaGraph {
             for value in reader.path(pieces, &[BYTES_LIST, VALUE])? {
                 let variable: VariableDef = decode(&read(&*self.data, &[value])?)?;
                 if seen.insert(variable.variable_name.clone()) {
-                    found.push(Variable {
+                    found.push(ModelVariable {
                         name: variable.variable_name,
                         dtype: None,
                         shape: None,

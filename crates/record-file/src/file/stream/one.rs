@@ -6,7 +6,7 @@ use crate::codec::{Decoders, StreamDecoder};
 use crate::compression::CompressionKind;
 use crate::error::{Error, Result};
 use crate::fault::Fault;
-use crate::input::Input;
+use crate::input::RecordInput;
 use crate::options::ReaderOptions;
 use crate::payload::Payload;
 use crate::simple::{Front, record_ends, take_size};
@@ -23,11 +23,11 @@ const MOST_PENDING: u64 = 128 << 10;
 
 /// What a record is read with: parts of a file or of a reader.
 pub(crate) trait Access {
-    type Input: Input + ?Sized;
+    type RecordInput: RecordInput + ?Sized;
 
     fn options(&self) -> &ReaderOptions;
 
-    fn input(&mut self) -> &mut Self::Input;
+    fn input(&mut self) -> &mut Self::RecordInput;
 
     /// Lends decompressors.
     fn with_decoders<T>(&mut self, run: impl FnOnce(&mut Decoders) -> T) -> T;
