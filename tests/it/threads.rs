@@ -188,10 +188,9 @@ fn a_merge_is_the_same_to_memory_to_a_file_and_to_a_stream() {
     for how in ["none", "zstd:1"] {
         split(&source, &prefix, how.parse().unwrap(), 2);
         for count in THREADS {
-            let reading = ReadOptions::new().threads(threads(count));
-            let options = MergeOptions::from(reading).force(true);
+            let options = ReadOptions::new().threads(threads(count));
             let to_file = Merger::new()
-                .options(&options)
+                .options(MergeOptions::from(&options).force(true))
                 .merge_to_file(&prefix, &target)
                 .unwrap();
             assert_eq!(to_file.byte_exact, Some(true));

@@ -3,7 +3,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use proto_splitter::container::ChunkedFile;
-use proto_splitter::merge::{Merger, ReadOptions};
+use proto_splitter::merge::{MergeOptions, Merger, ReadOptions};
 use proto_splitter::record_file::Compression;
 use proto_splitter::split::{
     ChunkCompression, Profile, SizeSplitter, Source, SplitExt, SplitOptions, Written,
@@ -269,10 +269,9 @@ fn merges_are_the_same_whatever_the_number_of_threads() {
         assert!(written.chunks.len() > 3);
         for threads in [1, 2, 3, 16] {
             let options = ReadOptions::new().threads(NonZeroUsize::new(threads));
-            let options = options.force(true);
             let merged = folder.path().join("merged.pb");
             let report = Merger::new()
-                .options(&options)
+                .options(MergeOptions::from(&options).force(true))
                 .merge_to_file(&prefix, &merged)
                 .unwrap();
             assert_eq!(report.crc32c, crc32c(&large));

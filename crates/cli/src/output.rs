@@ -74,11 +74,6 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// What ends the run before it is done.
-    pub(crate) fn interrupt(&self) -> &Interrupt {
-        &self.interrupt
-    }
-
     /// Whether a result was left unfinished because nobody reads it any more, which is not a failure.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.abandoned

@@ -278,7 +278,9 @@ fn open_with_program(path: &Path, program: &Path) -> Result<PaddleModel> {
         let message = "a program can be named for a file of parameters, and this is not a file";
         return Err(Error::new(ErrorKind::InvalidConfig, message).context(path.display()));
     }
-    let named = crate::OpenOptions::new().program(program).parameters(path);
+    let named = crate::PaddleOpenOptions::new()
+        .program(program)
+        .parameters(path);
     PaddleModel::open_with(path, &named)
 }
 

@@ -143,7 +143,7 @@ pub(crate) fn split<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let input = Input::of(source)?;
     let descriptor = message_type(py, message, schema)?;
-    let options = arguments.reading(py)?;
+    let options = arguments.options(py)?;
     let (added, version) = (arguments.take_added(), arguments.version);
     let name = input.name();
     let outputs = outputs(&prefix);
@@ -172,7 +172,7 @@ pub(crate) fn split_in_memory(
 ) -> PyResult<(Vec<Buffer>, Vec<u8>)> {
     let input = Input::of(source)?;
     let descriptor = message_type(py, message, schema)?;
-    let options = arguments.reading(py)?;
+    let options = arguments.options(py)?;
     let (added, version) = (arguments.take_added(), arguments.version);
     let name = input.name();
     let split = detached(py, name.as_deref(), None, |progress| {

@@ -15,7 +15,7 @@ use crate::io::{
     AtomicFile, check_absent, check_space, combine, folder, same_file, threads, written_through,
 };
 use crate::merge::{
-    MergePlan, Merged, ReadOptions, check_size, compared, open_path, with_plan, write_at,
+    MergeOptions, MergePlan, Merged, check_size, compared, open_path, with_plan, write_at,
 };
 use crate::proto::parts::report::Result as Outcome;
 use crate::proto::parts::{MergePlan as PlanMessage, MergeReport};

@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 
 use proto_splitter_core::ErrorKind;
-use proto_splitter_core::formats::{Format, PaddleOpenOptions, Registry};
+use proto_splitter_core::formats::{Format, OpenOptions, Registry};
 use proto_splitter_paddle::proto::framework::var_type::Type;
 use proto_splitter_paddle::stream::{Layout, StreamKind, TensorSpec};
 use proto_splitter_paddle::{
@@ -236,7 +236,7 @@ fn a_model_opens_as_a_message_with_its_parameters_as_an_archive() {
         "v331_jit_pir/model.json",
     ] {
         let path = fixtures().join(name);
-        let opened = FORMATS.open(&path, &PaddleOpenOptions::new()).unwrap();
+        let opened = FORMATS.open(&path, &OpenOptions::new()).unwrap();
         assert_eq!(
             opened.format().map(|format| format.name()),
             Some("paddle"),
@@ -246,7 +246,7 @@ fn a_model_opens_as_a_message_with_its_parameters_as_an_archive() {
         assert!(!opened.tensors().unwrap().is_empty(), "{name}");
     }
     let opened = FORMATS
-        .open(fixtures().join("infer_fc"), &PaddleOpenOptions::new())
+        .open(fixtures().join("infer_fc"), &OpenOptions::new())
         .unwrap();
     let shown: Vec<_> = opened
         .tensors()
@@ -272,7 +272,7 @@ fn a_program_without_its_parameters_is_a_program_desc() {
         ("infer_fc/model.pdmodel", Some(PROGRAM_DESC)),
     ] {
         let pool = PaddleFormat.descriptor_pool().unwrap();
-        let options = PaddleOpenOptions::new()
+        let options = OpenOptions::new()
             .descriptor(wanted.and_then(|wanted| pool.get_message_by_name(wanted)));
         let opened = FORMATS.open(fixtures().join(name), &options).unwrap();
         assert_eq!(

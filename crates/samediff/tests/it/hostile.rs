@@ -223,8 +223,7 @@ fn an_entry_that_could_harm_is_refused() {
 fn deflated(bytes: &[u8]) -> Vec<u8> {
     use std::io::Write;
 
-    let mut encoder =
-        flate2::write::DeflateEncoder::new(Vec::new(), flate2::ZipCompression::best());
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
