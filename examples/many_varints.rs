@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             )?;
             // The merge is compared with the checksum of what was split.
             let back = Merger::new()
-                .options(&MergeOptions::new().force(true))
+                .options(MergeOptions::new().force(true))
                 .merge_to_file(&prefix, &merged)?;
             if back.byte_exact != Some(true) || back.size != size {
                 return Err(format!("{form}: the merge is not what was split").into());

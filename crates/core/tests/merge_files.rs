@@ -95,7 +95,7 @@ fn every_door_gives_the_message() {
         assert_eq!(Merger::new().read::<VersionDef>(&prefix).unwrap(), version);
         let target = folder.path().join("out.pb");
         Merger::new()
-            .options(&MergeOptions::from(options).force(true))
+            .options(MergeOptions::from(options).force(true))
             .merge_to_file(&prefix, &target)
             .unwrap();
         assert_eq!(fs::read(&target).unwrap(), whole());

@@ -63,7 +63,7 @@ use crate::{Error, ErrorKind, Result};
 /// let done = commit_shards(&Source::from(&rest), &prefix, &reports, &options, &SplitOptions::new())?;
 /// assert_eq!((done.files.len(), done.chunks), (2, 7));
 ///
-/// let merger = Merger::new().options(&ReadOptions::for_message::<FileDescriptorProto>());
+/// let merger = Merger::new().options(ReadOptions::for_message::<FileDescriptorProto>());
 /// let whole: FileDescriptorProto = merger.read(&prefix)?;
 /// assert_eq!(whole.message_type[5].name(), "5".repeat(1000));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -31,7 +31,7 @@ fn parts_of_any_number_write_the_message_that_was_split() {
     let folder = Folder::new();
     split(&folder);
     for parts in [1, 2, 3, 8, 1000] {
-        let plan = plan(&folder, parts, &ReadOptions::new()).unwrap();
+        let plan = plan(&folder, parts, ReadOptions::new()).unwrap();
         assert!(plan.parts() <= parts && plan.parts() >= parts.min(8));
         let plan = PartsPlan::from_bytes(plan.to_bytes()).unwrap();
         let mut reports = run_all(&plan);
@@ -55,15 +55,15 @@ fn parts_of_any_number_write_the_message_that_was_split() {
 fn what_is_there_is_replaced_only_if_asked_for() {
     let folder = Folder::new();
     split(&folder);
-    let early = plan(&folder, 2, &ReadOptions::new()).unwrap();
+    let early = plan(&folder, 2, ReadOptions::new()).unwrap();
     fs::write(folder.path("merged.pb"), "precious").unwrap();
     let reports = run_all(&early);
     let error = early.commit(&reports, &PartOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
     assert_eq!(fs::read(folder.path("merged.pb")).unwrap(), b"precious");
-    let error = plan(&folder, 2, &ReadOptions::new()).unwrap_err();
+    let error = plan(&folder, 2, ReadOptions::new()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
-    let forced = plan(&folder, 2, &MergeOptions::new().force(true)).unwrap();
+    let forced = plan(&folder, 2, MergeOptions::new().force(true)).unwrap();
     forced
         .commit(&run_all(&forced), &PartOptions::new())
         .unwrap();
@@ -78,7 +78,7 @@ fn a_damaged_chunk_fails_the_part_that_has_it() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(folder.path("m.cpb"), bytes).unwrap();
-    let plan = plan(&folder, 4, &ReadOptions::new()).unwrap();
+    let plan = plan(&folder, 4, ReadOptions::new()).unwrap();
     let run = |part| plan.run(part, &PartOptions::new());
     let failed: Vec<_> = (0..4).filter_map(|part| run(part).err()).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
@@ -89,7 +89,7 @@ fn a_damaged_chunk_fails_the_part_that_has_it() {
 fn an_input_that_was_changed_since_fails_every_step() {
     let folder = Folder::new();
     split(&folder);
-    let plan = plan(&folder, 2, &ReadOptions::new()).unwrap();
+    let plan = plan(&folder, 2, ReadOptions::new()).unwrap();
     let reports = run_all(&plan);
     let again = options().force(true).max_chunk_size(900);
     SizeSplitter

@@ -205,7 +205,7 @@ fn a_merge_has_the_right_bytes_whichever_hosts_die_come_twice_or_late() {
         let mut random = Random::new(seed);
         let target = folder.path("merged.pb");
         let parts = (1 + random.below(6)).try_into().unwrap();
-        let plan = PartsPlan::merge(folder.path("m.cpb"), &target, &ReadOptions::new(), parts);
+        let plan = PartsPlan::merge(folder.path("m.cpb"), &target, ReadOptions::new(), parts);
         let plan = plan.unwrap();
         let mut reports: Vec<PartReport> = Vec::new();
         while (0..plan.parts()).any(|part| reports.iter().all(|report| report.part() != part)) {

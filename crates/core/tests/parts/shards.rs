@@ -63,7 +63,7 @@ fn whatever_hosts_write_in_whatever_order_becomes_one_message() {
     )
     .unwrap();
     assert_eq!((done.files.len(), done.chunks), (8, 33));
-    let merger = Merger::new().options(&ReadOptions::for_message::<FileDescriptorProto>());
+    let merger = Merger::new().options(ReadOptions::for_message::<FileDescriptorProto>());
     let message: FileDescriptorProto = merger.read(folder.path("m")).unwrap();
     let names: Vec<_> = message
         .message_type
