@@ -486,7 +486,7 @@ fn pieces_of_a_field_in_a_group_or_a_map_have_its_tags_and_its_key() {
         (in_group, "33.7", group(33, len(7, "b"))),
     ] {
         let bytes = [int(1, 5), bytes].concat();
-        let view = MessageView::of_plain(&bytes, MergeOptions::new()).unwrap();
+        let view = MessageView::of_plain(&bytes, ReadOptions::new()).unwrap();
         let path = path.parse().unwrap();
         let mut pieces = view
             .pieces(&path, &PieceOptions::new().max_count(1))
