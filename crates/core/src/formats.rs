@@ -92,6 +92,7 @@ mod open;
 mod opened;
 mod options;
 mod registry;
+mod tensor_table;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};

@@ -44,7 +44,7 @@ pub use write::execute::Merged;
 pub(crate) use write::execute::{check_size, compared, execute_into, to_bytes};
 pub(crate) use write::in_order::{write, write_around};
 pub use write::parallel::FilePlace;
-pub(crate) use write::parallel::{fill, scatter, write_at};
+pub(crate) use write::parallel::{fill, gather, scatter, write_at};
 pub(crate) use write::plan_reader::PlanInput;
 
 pub use crate::container::{

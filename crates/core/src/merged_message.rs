@@ -13,7 +13,7 @@ use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 use crate::chunked_file::ChunkedFile;
 use crate::io::threads;
 use crate::merge::{
-    ChunkStore, FilePlace, MergePlan, MergeSegment, ReadOptions, SegmentSource, scatter,
+    ChunkStore, FilePlace, MergePlan, MergeSegment, ReadOptions, SegmentSource, gather, scatter,
     write_around,
 };
 use crate::newtypes::ChunkIndex;
@@ -95,14 +95,19 @@ impl<S: ReadAt> MergedMessage<S> {
     ) -> Result<Self> {
         let file = file.into();
         let plan = file.plan(&ReadOptions::new().descriptor(descriptor))?;
+        Ok(MergedMessage::planned(file, plan))
+    }
+
+    /// The message that this plan makes of the chunks of a file.
+    pub(crate) fn planned(file: Arc<ChunkedFile<S>>, plan: MergePlan) -> Self {
         let chunks = (0..file.len()).map(|_| OnceLock::new()).collect();
-        Ok(MergedMessage {
+        MergedMessage {
             file,
             plan,
             chunks,
             max_held: MAX_HELD,
             unpacked: Mutex::default(),
-        })
+        }
     }
 
     /// Bytes of the message.
@@ -155,6 +160,68 @@ impl<S: ReadAt> MergedMessage<S> {
     ) -> Result<()> {
         let threads = threads::count(threads);
         scatter(&self.plan, &*self.file, places, threads, meter)
+    }
+
+    /// Reads parts of the message to memory, each to a buffer that is as long, on so many threads (as
+    /// many as there are cores).
+    ///
+    /// Each chunk that is needed is read once, with all its checksums, straight to its places, however
+    /// many there are; nothing is kept. Until this has succeeded, what was read is not to be used.
+    ///
+    /// ```
+    /// # use prost::Message;
+    /// # use prost_reflect::{ReflectMessage, prost_types::FileDescriptorProto};
+    /// # use proto_splitter_core::{MergedMessage, container::ChunkedFile, progress::Progress};
+    /// # use proto_splitter_core::split::{SizeSplitter, SplitExt, SplitOptions};
+    /// # let message = FileDescriptorProto { name: Some("n".repeat(5000)), ..Default::default() };
+    /// # let folder = tempfile::tempdir()?;
+    /// # let options = SplitOptions::new().max_chunk_size(1000);
+    /// # let written = SizeSplitter.write_with(&message, folder.path().join("file"), &options)?;
+    /// let merged = MergedMessage::new(ChunkedFile::open(written.path)?, message.descriptor())?;
+    /// let (mut front, mut back) = ([0; 4], [0; 2]);
+    /// let places = [(0..4, &mut front[..]), (5001..5003, &mut back[..])];
+    /// merged.read_parts(places, None, &Progress::default().meter(6))?;
+    /// // The tag and the length of the name, and what it begins and ends with.
+    /// assert_eq!((&front, &back), (b"\x0a\x88\x27n", b"nn"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a chunk can't be read; [`ErrorKind::InvalidConfig`] if a part goes past the message's end, or
+    /// its buffer has another length; [`ErrorKind::Cancelled`].
+    pub fn read_parts<'b>(
+        &self,
+        places: impl IntoIterator<Item = (Range<u64>, &'b mut [u8])>,
+        threads: Option<NonZeroUsize>,
+        meter: &Meter,
+    ) -> Result<()> {
+        let threads = threads::count(threads);
+        gather(&self.plan, &*self.file, places, threads, meter)
+    }
+
+    /// Bytes of the chunks that have these parts of the message and were not read through yet.
+    pub(crate) fn unread_chunks(&self, parts: &[Range<u64>]) -> u64 {
+        let segments = self.plan.segments();
+        let mut chunks = std::collections::BTreeSet::new();
+        for part in parts {
+            let behind = segments.partition_point(|segment| segment.offset <= part.start);
+            for segment in segments.iter().skip(behind.saturating_sub(1)) {
+                if segment.offset >= part.end {
+                    break;
+                }
+                if let SegmentSource::Chunk { chunk, .. } = &segment.source
+                    && self
+                        .chunks
+                        .get(*chunk)
+                        .is_some_and(|slot| slot.get().is_none())
+                {
+                    chunks.insert(*chunk);
+                }
+            }
+        }
+        let sizes = chunks.into_iter().map(|chunk| self.file.size(chunk));
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// Writes the message in order, but for whole chunks that `leave_out` takes, by their range in

@@ -32,8 +32,8 @@ mod strings;
 mod together;
 
 pub use dtype::DType;
-pub(crate) use find::leading;
 pub use find::tensors_in;
+pub(crate) use find::{PlacedTensor, PlacedTensors, leading, placed_tensors_in};
 pub use info::{ByteOrder, Location, TensorInfo};
 pub use reader::{TensorReader, read_bytes};
 pub use rule::{ElementRule, ShapeRule, TensorRule};

@@ -138,7 +138,8 @@ const FLOAT8_VAL: u32 = 18;
 mod tests {
     use prost::Message;
     use proto_splitter_core::formats::Registry;
-    use proto_splitter_core::split::{SplitExt, SplitOptions};
+    use proto_splitter_core::progress::Progress;
+    use proto_splitter_core::split::{ChunkCompression, Profile, SplitExt, SplitOptions};
     use proto_splitter_core::tensor::Location;
 
     use super::*;
@@ -252,6 +253,77 @@ mod tests {
             assert_eq!(read(third), [2; 400]);
             assert_eq!(read("b"), 1f32.to_le_bytes().repeat(3));
             assert_eq!(opened.tensor_at(text).unwrap().to_vec().unwrap(), [3; 400]);
+        }
+    }
+
+    #[test]
+    fn tensors_read_together_are_those_read_by_their_paths_in_any_form() {
+        let folder = tempfile::tempdir().unwrap();
+        let plain = folder.path().join("plain.pb");
+        std::fs::write(&plain, graph().encode_to_vec()).unwrap();
+        let mut forms = vec![plain.clone()];
+        for (at, (profile, compression, chunk)) in [
+            (Profile::TensorFlow, "none", 300),
+            (Profile::TensorFlow, "zstd", 300),
+            // Tensors in several chunks, all in one, and some in one.
+            (Profile::Extended, "none", 100),
+            (Profile::Extended, "none", 1 << 20),
+            (Profile::Extended, "zstd", 1 << 20),
+            (Profile::Extended, "none", 900),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let options = SplitOptions::new()
+                .profile(profile)
+                .compression(compression.parse::<ChunkCompression>().unwrap())
+                .always_chunked(true)
+                .value_chunk_size(Some(350))
+                .max_chunk_size(chunk);
+            let written =
+                GraphDefSplitter.write_with(&graph(), folder.path().join(at.to_string()), &options);
+            forms.push(written.unwrap().path);
+        }
+        for path in forms {
+            // Those of one that wasn't listed are found by following their paths.
+            let (listed, fresh) = (opened(&path), opened(&path));
+            let tensors = listed.tensors().unwrap();
+            let expected: Vec<Vec<u8>> = tensors
+                .iter()
+                .map(|info| fresh.read_tensor(info).unwrap().to_vec().unwrap())
+                .collect();
+            let by_one = tensors.iter().map(|info| listed.read_tensor(info));
+            let by_one: Vec<_> = by_one.map(|read| read.unwrap().to_vec().unwrap()).collect();
+            assert_eq!(by_one, expected, "{path:?}");
+            // All, and the last alone.
+            for from in [0, tensors.len() - 1] {
+                let mut buffers: Vec<Vec<u8>> =
+                    expected.iter().map(|bytes| vec![9; bytes.len()]).collect();
+                let wanted = tensors.iter().zip(&mut buffers).skip(from);
+                let wanted = wanted.map(|(info, buffer)| (info, &mut buffer[..]));
+                listed
+                    .read_tensors_into(wanted.collect(), &Progress::none())
+                    .unwrap();
+                assert_eq!(buffers[from..], expected[from..], "{path:?}");
+            }
+            // Only what is in the file as it is can be looked at there.
+            let found = listed.tensor_in_file(&tensors[0]);
+            assert_eq!(found.is_some(), path == plain);
+            if let Some((file, range)) = found {
+                let whole = std::fs::read(file).unwrap();
+                let end = usize::try_from(range.end).unwrap();
+                assert_eq!(whole[end - expected[0].len()..end], expected[0]);
+                assert_eq!(range.end - range.start, tensors[0].bytes);
+            }
+            assert_eq!(listed.tensor_in_file(&tensors[1]), None);
+            let mut short = [0; 3];
+            let error = listed
+                .read_tensors_into(vec![(&tensors[0], &mut short)], &Progress::none())
+                .unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "tensor \"a\": a buffer of 3 bytes for a tensor of 400"
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! An input that is open, for Python: values, fields and tensors of it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use proto_splitter::container::ChunkedFile;
@@ -220,6 +221,48 @@ impl Handle {
             list.append(row)?;
         }
         Ok(list)
+    }
+
+    /// The file whose bytes from this offset on are a tensor, if there is one: see
+    /// `Opened::tensor_in_file`.
+    fn tensor_in_file(&self, name: &str) -> PyResult<Option<(PathBuf, u64)>> {
+        let open = self.open()?;
+        let Open::Path(opened) = &*open else {
+            return Ok(None);
+        };
+        let info = self.listed.get().and_then(|listed| listed.named(name));
+        let place = info.and_then(|info| opened.tensor_in_file(info));
+        Ok(place.map(|(path, range)| (path.to_owned(), range.start)))
+    }
+
+    /// Fills buffers with tensors, each with the one of its name. Nobody else may touch the buffers
+    /// meanwhile: they have to be the caller's own.
+    fn fill_tensors(
+        &self,
+        py: Python<'_>,
+        names: Vec<String>,
+        buffers: Vec<Bound<'_, PyAny>>,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let open = self.open()?;
+        let mut targets = buffers
+            .iter()
+            .map(Target::of)
+            .collect::<PyResult<Vec<_>>>()?;
+        let name = self.name.as_deref();
+        detached(py, name, progress.as_ref(), |progress: Progress| {
+            let opened = with_tensors(&open)?;
+            let listed = self.listed(&open)?;
+            let mut wanted = Vec::with_capacity(targets.len());
+            for (name, target) in names.iter().zip(&mut targets) {
+                let info = listed.named(name).ok_or_else(|| {
+                    let message = format!("there is no tensor {name:?}");
+                    Error::new(ErrorKind::InvalidPath, message)
+                })?;
+                wanted.push((info, target.as_mut_slice()));
+            }
+            opened.read_tensors_into(wanted, &progress)
+        })
     }
 
     /// Copies the bytes of a tensor into a writable buffer.

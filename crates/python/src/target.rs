@@ -38,6 +38,17 @@ impl Target {
         })
     }
 
+    /// All of the memory. The caller sees to it that nobody else looks at it or changes it: it is an
+    /// array that Python code of this package has just made, and given to nobody.
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: The buffer is writable, contiguous, `len` bytes long and exported to us until this
+        // is dropped; nobody else has it, as the callers of `fill_tensors` see to.
+        unsafe { std::slice::from_raw_parts_mut(self.buffer.buf_ptr().cast(), self.len) }
+    }
+
     /// The same, which reports what is written, and fails once it is cancelled.
     pub(crate) fn reporting(mut self, meter: Meter) -> Self {
         self.meter = Some(meter);

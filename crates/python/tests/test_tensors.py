@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,10 @@ class BigEndian:
     def tensor_into(self, name: str, buffer: Any, progress: object) -> None:
         memoryview(buffer)[:] = self.raw
 
+    def fill_tensors(self, names: list[str], buffers: list[Any], progress: object) -> None:
+        for name, buffer in zip(names, buffers):
+            self.tensor_into(name, buffer, progress)
+
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.int64, ml_dtypes.bfloat16])
 def test_bytes_of_the_other_order_are_swapped(dtype: Any) -> None:
@@ -174,6 +180,10 @@ def test_the_same_tensors_come_from_every_kind_of_input(
         for name, source in sources(form):
             with ps.open(source, message if form == plain else None) as file:
                 assert contents(file.tensors) == expected, (form, name)
+                loaded = file.tensors.load()
+                assert {key: array.tobytes() for key, array in loaded.items()} == {
+                    key: values for key, (_, _, values) in expected.items()
+                }, (form, name)
                 assert (file.format, file.message_type) == (known, message), (form, name)
 
 
@@ -223,3 +233,134 @@ def test_tensors_are_listed_once() -> None:
         assert file.tensors is file.tensors
     with pytest.raises(ValueError, match="closed"):
         len(file.tensors)
+
+
+def at_offset(weights: Array, offset: int) -> bytes:
+    """A GraphDef whose weights begin at a multiple of eight, and so many bytes."""
+    plain = graph(weights)
+    start = plain.index(weights.tobytes())
+    # A field that comes first, and that no reader knows.
+    return field(99, bytes((offset - start - 3) % 8)) + plain
+
+
+WEIGHTS = np.arange(400, dtype=np.float32).reshape(4, 100)
+GRAPH_DEF = "tensorflow.GraphDef"
+
+
+def test_a_tensor_that_stands_as_it_is_in_memory_is_not_copied(tmp_path: Path) -> None:
+    path = tmp_path / "graph.pb"
+    for offset in range(8):
+        path.unlink(missing_ok=True)
+        path.write_bytes(at_offset(WEIGHTS, offset))
+        with ps.open(path, GRAPH_DEF) as file:
+            for array in (file.tensors["weights"], file.tensors.load()["weights"]):
+                assert np.array_equal(array, WEIGHTS)
+                # One at an address that doesn't suit its type is copied.
+                assert array.flags.writeable == (offset % 4 != 0)
+                assert array.flags.aligned
+            own = file.tensors.read("weights", copy=True)
+            assert own.flags.writeable and own.flags.owndata
+            if offset % 4:
+                with pytest.raises(ValueError, match="weights: .* without a copy"):
+                    file.tensors.read("weights", copy=False)
+                with pytest.raises(ValueError, match="weights: .* without a copy"):
+                    file.tensors.load(copy=False)
+            else:
+                first = file.tensors.read("weights", copy=False)
+                assert np.shares_memory(first, file.tensors["weights"])
+
+
+def test_what_has_checksums_is_checked_and_so_copied(tmp_path: Path) -> None:
+    done = ps.split(
+        graph(WEIGHTS), tmp_path / "graph", GRAPH_DEF, max_chunk_size=100, compression="none"
+    )
+    with ps.open(done.path) as file:
+        assert file.tensors["weights"].flags.writeable
+        with pytest.raises(ValueError, match="without a copy"):
+            file.tensors.read("weights", copy=False)
+
+
+def test_arrays_of_a_mapped_file_outlive_it(tmp_path: Path) -> None:
+    path = tmp_path / "graph.pb"
+    path.write_bytes(at_offset(WEIGHTS, 0))
+    arrays: list[Array] = []
+    for _ in range(20):
+        file = ps.open(path, GRAPH_DEF)
+        arrays.append(file.tensors.read("weights", copy=False))
+        file.close()
+        del file
+    gc.collect()
+    path.unlink()
+    assert all(np.array_equal(array, WEIGHTS) for array in arrays)
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_a_file_that_is_another_by_now_is_not_mapped(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "graph.pb"
+    path.write_bytes(at_offset(WEIGHTS, 0))
+    with ps.open(path, GRAPH_DEF) as file:
+        tensors = file.tensors
+        if replaced:
+            other = tmp_path / "other.pb"
+            other.write_bytes(at_offset(WEIGHTS + 1, 0))
+            other.rename(path)
+            # What was opened is still there.
+            assert np.array_equal(tensors["weights"], WEIGHTS)
+        else:
+            os.truncate(path, 100)
+            with pytest.raises((OSError, ps.Error)):
+                print(tensors["weights"])
+
+
+def test_a_chunk_of_many_tensors_is_read_through_once(tmp_path: Path) -> None:
+    graphs = [graph(WEIGHTS + at).replace(b"weights", b"weight%d" % at) for at in range(5)]
+    done = ps.split(
+        b"".join(graphs),
+        tmp_path / "one",
+        GRAPH_DEF,
+        always_chunked=True,
+        compression="none",
+        profile="extended",
+        value_chunk_size="1GiB",
+    )
+    assert len(done.chunks) == 1
+    source = Counted(Path(done.path).read_bytes())
+    with ps.open(source) as file:
+        for at in range(5):
+            assert np.array_equal(file.tensors[f"weight{at}"], WEIGHTS + at)
+    # However they are asked for, damage is found.
+    data = bytearray(Path(done.path).read_bytes())
+    data[data.index((WEIGHTS + 4).tobytes()) + 5] ^= 1
+    Path(done.path).write_bytes(data)
+    asks: list[Callable[[Tensors], object]] = [
+        lambda tensors: tensors["weight0"],
+        lambda tensors: tensors.load(["weight0"]),
+        lambda tensors: tensors.load(),
+    ]
+    for ask in asks:
+        with ps.open(done.path) as file, pytest.raises(ps.ChecksumError):
+            ask(file.tensors)
+
+
+def wide_graph(weights: Array) -> bytes:
+    """A GraphDef of one constant of any size."""
+    tensor = field(1, 1) + field(2, field(2, field(1, weights.size))) + field(4, weights.tobytes())
+    node = field(1, b"weights") + field(5, field(1, b"value") + field(2, field(8, tensor)))
+    return field(1, node)
+
+
+def test_progress_of_reading_tensors_is_reported_and_may_stop_it(tmp_path: Path) -> None:
+    big = np.zeros(8 << 20, np.float32)
+    path = tmp_path / "graph.pb"
+    path.write_bytes(wide_graph(big))
+    told: list[tuple[int, int]] = []
+    with ps.open(path, GRAPH_DEF) as file:
+        file.tensors.load(copy=True, progress=lambda *now: told.append(now))
+        assert told[-1] == (big.nbytes, big.nbytes)
+
+        def stop(done: int, total: int) -> None:
+            raise InterruptedError("enough")
+
+        with pytest.raises(InterruptedError, match="enough"):
+            file.tensors.read("weights", copy=True, progress=stop)
+        assert np.array_equal(file.tensors["weights"], big)

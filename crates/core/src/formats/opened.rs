@@ -2,14 +2,16 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 use record_file::ReadAt;
 
 use super::archive::no_tensor;
+use super::tensor_table::TensorTable;
 use super::{Archive, Checks, Format, OpenOptions, Registry, Verified};
 use crate::container::{ChunkedFile, is_chunked};
 use crate::error::undecodable;
@@ -18,7 +20,7 @@ use crate::merged_message::MergedMessage;
 use crate::path::{FieldPath, PathQuery};
 use crate::size_tree::{SizeTree, TreeOptions, measure};
 use crate::split::Source;
-use crate::tensor::{Location, TensorInfo, TensorReader, tensor_at, tensors_in};
+use crate::tensor::{Location, TensorInfo, TensorReader, placed_tensors_in, tensor_at};
 use crate::view::MessageView;
 use crate::{Error, ErrorKind, Result};
 
@@ -40,6 +42,8 @@ pub struct Opened {
     /// Whose rules count for what is in it.
     registry: Registry,
     options: OpenOptions,
+    /// The tensors of the message, from when they are first listed.
+    table: OnceLock<TensorTable>,
 }
 
 /// A message that stays where it is.
@@ -124,6 +128,7 @@ impl Opened {
             files: Vec::new(),
             format: None,
             registry: Registry::new(&[]),
+            table: OnceLock::new(),
             options: options.clone(),
         })
     }
@@ -137,6 +142,7 @@ impl Opened {
             files: Vec::new(),
             format: None,
             registry: Registry::new(&[]),
+            table: OnceLock::new(),
             options: OpenOptions::new(),
         }
     }
@@ -184,6 +190,7 @@ impl Opened {
             files,
             format: None,
             registry: Registry::new(&[]),
+            table: OnceLock::new(),
             options: options.clone(),
         })
     }
@@ -350,12 +357,30 @@ impl Opened {
         if let Some(archive) = &self.archive {
             return archive.tensors();
         }
+        if let Some(table) = self.table.get() {
+            return Ok(table.tensors().to_vec());
+        }
         if let (Some(format), Some(whole)) = (self.format, self.whole()?)
             && let Some(tensors) = format.tensors_in_message(whole)?
         {
             return Ok(tensors);
         }
-        tensors_in(&self.view()?, &self.registry.tensor_rules())
+        let found = placed_tensors_in(&self.view()?, &self.registry.tensor_rules())?;
+        let file = match &self.message()?.stored {
+            Stored::Chunked(file) => Some(Arc::clone(file)),
+            Stored::Plain { .. } => None,
+        };
+        let table = self.table.get_or_init(|| TensorTable::new(found, file));
+        Ok(table.tensors().to_vec())
+    }
+
+    /// The tensors of the message, once they have been listed.
+    pub(super) fn table(&self) -> Option<&TensorTable> {
+        self.table.get()
+    }
+
+    pub(super) fn threads(&self) -> Option<NonZeroUsize> {
+        self.options.threads
     }
 
     /// The tensor with this name, or else the one at this path of the message.
@@ -387,7 +412,10 @@ impl Opened {
     pub fn read_tensor(&self, info: &TensorInfo) -> Result<TensorReader<'_>> {
         match (&self.archive, &info.location) {
             (Some(archive), _) => archive.read(info),
-            (None, Location::Message { path, .. }) => self.tensor_in(path, &info.name),
+            (None, Location::Message { path, .. }) => match self.placed_reader(info) {
+                Some(reader) => Ok(reader),
+                None => self.tensor_in(path, &info.name),
+            },
             (None, _) => Err(no_tensor(&info.name)),
         }
     }

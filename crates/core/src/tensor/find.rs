@@ -8,6 +8,7 @@ use record_file::ReadAt;
 
 use super::stored::Header;
 use super::{Location, TensorInfo, TensorRule};
+use crate::merge::MergePlan;
 use crate::path::{FieldPath, FieldRef, KeyCodec, KeyForm, Select, Step, key_codec, with_key};
 use crate::size_tree::MemberFields;
 use crate::view::MessageView;
@@ -155,12 +156,38 @@ pub fn tensors_in<S: ReadAt>(
     view: &MessageView<'_, S>,
     rules: &[&'static TensorRule],
 ) -> Result<Vec<TensorInfo>> {
+    let found = placed_tensors_in(view, rules)?;
+    Ok(found.tensors.into_iter().map(|one| one.info).collect())
+}
+
+/// The tensors of a message, and what their places are counted in.
+#[derive(Debug, Default)]
+pub(crate) struct PlacedTensors {
+    pub(crate) tensors: Vec<PlacedTensor>,
+    /// How the message is put together, if it is in chunks.
+    pub(crate) plan: Option<MergePlan>,
+}
+
+/// A tensor of a message, and where its elements are.
+#[derive(Debug)]
+pub(crate) struct PlacedTensor {
+    pub(crate) info: TensorInfo,
+    /// The bytes of the message, as the plan puts it together, that are the elements; none if these
+    /// don't stand there as they are in memory, in one piece.
+    pub(crate) place: Option<Range<u64>>,
+}
+
+/// [`tensors_in`], and where each is.
+pub(crate) fn placed_tensors_in<S: ReadAt>(
+    view: &MessageView<'_, S>,
+    rules: &[&'static TensorRule],
+) -> Result<PlacedTensors> {
     let Some(root) = view.descriptor() else {
-        return Ok(Vec::new());
+        return Ok(PlacedTensors::default());
     };
     let types = Types::from(root, rules);
     if types.types.iter().all(|known| known.rule.is_none()) {
-        return Ok(Vec::new());
+        return Ok(PlacedTensors::default());
     }
     let cursor = WireCursor::new(view.unwatched()?);
     let range = 0..cursor.end();
@@ -177,7 +204,10 @@ pub fn tensors_in<S: ReadAt>(
     let Search { cursor, found, .. } = search;
     let mut portion = cursor.into_input();
     searched.map_err(|error| portion.damage_first(error))?;
-    Ok(found)
+    Ok(PlacedTensors {
+        tensors: found,
+        plan: portion.plan().cloned(),
+    })
 }
 
 struct Search<'a, I> {
@@ -186,7 +216,7 @@ struct Search<'a, I> {
     root: &'a MessageDescriptor,
     path: FieldPath,
     names: Vec<String>,
-    found: Vec<TensorInfo>,
+    found: Vec<PlacedTensor>,
     taken: HashSet<String>,
 }
 
@@ -290,7 +320,10 @@ impl<I: Input> Search<'_, I> {
             path: self.path.clone(),
             text,
         };
-        self.found.push(header.info(name, rule, location));
+        self.found.push(PlacedTensor {
+            info: header.info(name, rule, location),
+            place: header.place(rule),
+        });
         Ok(())
     }
 

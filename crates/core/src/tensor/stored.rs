@@ -31,6 +31,8 @@ pub(super) struct Header {
     shape: Vec<i64>,
     /// Bytes of the content, if there is any.
     content: u64,
+    /// Where the content begins.
+    content_start: u64,
     is_elsewhere: bool,
     /// Bytes of the fields that have elements one by one.
     one_by_one: u64,
@@ -56,7 +58,10 @@ impl Header {
                     (_, WireType::Varint) if rule.elsewhere == Some(number) => {
                         header.is_elsewhere = varint(cursor.bytes(field.value)?) != 0;
                     }
-                    (_, WireType::Len) if number == rule.content => header.content = len,
+                    (_, WireType::Len) if number == rule.content => {
+                        header.content = len;
+                        header.content_start = field.value.start;
+                    }
                     (ShapeRule::Dimensions(shape), WireType::Len) if number == shape => {
                         dimensions(small(cursor, field.value)?, &mut header.shape)?;
                     }
@@ -102,6 +107,15 @@ impl Header {
             content => content,
         };
         info.sized(bytes)
+    }
+
+    /// Where the elements are in the message, if they stand there as they are in memory, one behind
+    /// the other, and are as many as the type and the shape ask for.
+    pub(super) fn place(&self, rule: &TensorRule) -> Option<Range<u64>> {
+        rule.element(self.number)?.dtype.width()?;
+        let is_whole = self.content > 0 && self.expected(rule) == Some(self.content);
+        let end = self.content_start.checked_add(self.content)?;
+        (is_whole && !self.is_elsewhere).then_some(self.content_start..end)
     }
 
     /// What its elements are, if that is known.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _core, _messages
 from ._errors import PathError
-from ._functions import _input
+from ._functions import Progress, _input
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,9 +39,10 @@ class File:
     ``with`` statement, or call :meth:`close`. Threads can share one.
     """
 
-    def __init__(self, native: _core.Handle, name: str) -> None:
+    def __init__(self, native: _core.Handle, name: str, stamp: _Stamp | None = None) -> None:
         self._native = native
         self._name = name
+        self._stamp = stamp
         self._tensors: Tensors | None = None
 
     def __enter__(self) -> File:
@@ -121,19 +124,30 @@ class File:
             SchemaError: If no type is known for the message.
         """
         if self._tensors is None:
-            self._tensors = Tensors(self._native)
+            self._tensors = Tensors(self._native, self._stamp)
         return self._tensors
 
 
 class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
-    """Tensors by name, each read when it is looked up, as a new NumPy array.
+    """Tensors by name, each read when it is looked up, as a NumPy array.
+
+    Of a message in one piece, as a ``.pb``, a tensor whose elements stand in the file as they are
+    in memory, at an address that suits their type, isn't copied: the array is read-only and looks
+    into the mapped file, which stays mapped as long as the array is there, whether or not the
+    :class:`File` is closed. Every other tensor is a new array.
+
+    A mapped file must not be changed in place or cut short while arrays look into it: they would
+    change, and looking at what was cut off ends the process (``SIGBUS``), as with ``numpy.memmap``.
+    Replacing the file by another of its name is safe, and what everything in this package does.
+    ``read(name, copy=True)`` gives an array of its own.
 
     Types that NumPy lacks, as ``bfloat16``, need the package ``ml_dtypes``.
     """
 
-    def __init__(self, native: _core.Handle) -> None:
+    def __init__(self, native: _core.Handle, stamp: _Stamp | None = None) -> None:
         self._native = native
         self._rows: dict[str, dict[str, Any]] = {row["name"]: row for row in native.tensors()}
+        self._mapped = None if stamp is None else _Mapped(stamp)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -177,43 +191,182 @@ class Tensors(Mapping[str, "np.ndarray[Any, Any]"]):
         return size
 
     def read(
-        self, name: str, out: np.ndarray[Any, Any] | None = None
+        self,
+        name: str,
+        out: np.ndarray[Any, Any] | None = None,
+        *,
+        copy: bool | None = None,
+        progress: Progress | None = None,
     ) -> np.ndarray[Any, Any]:
-        """Reads a tensor into a new array, or into ``out``.
+        """Reads a tensor: into ``out``, as a view of the mapped file, or into a new array.
 
         Args:
             name: Its name.
             out: A C-contiguous, writable array of the tensor's type and shape, which is returned.
                 What is in it isn't to be used if reading fails.
+            copy: ``None`` copies where it must be, ``True`` always, ``False`` never.
+            progress: Called with bytes done and bytes in all.
 
         Raises:
             KeyError: If there is no such tensor.
             TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
-            ValueError: If ``out`` has another type or shape, or can't be written in one piece.
+            ValueError: If ``out`` has another type or shape, or can't be written in one piece; if
+                ``copy`` is ``False`` and it has to be copied.
             ChecksumError: If it is damaged.
         """
-        import numpy as np
-
         row = self._rows[name]
         kind, shape = _dtype(row["dtype"]), tuple(row["shape"])
         if out is not None:
             _check(name, out, kind, shape)
-        if row["packed"]:
-            raw = np.empty(row["bytes"], np.uint8)
-            self._native.tensor_into(name, raw, None)
-            unpacked = _unpacked(raw, kind, row)
-            if out is None:
-                return unpacked
-            out[...] = unpacked
-            return out
-        array = np.empty(shape, kind) if out is None else out
-        if array.nbytes != row["bytes"]:
-            raise ValueError(f"{name}: {row['bytes']} bytes, for an array of {array.nbytes}")
-        if array.nbytes:
-            self._native.tensor_into(name, np.asarray(array).reshape(-1).view(np.uint8), None)
+        elif not copy and (view := self._view(row, kind)) is not None:
+            return view
+        if copy is False:
+            raise ValueError(f"{name}: the tensor can't be had without a copy")
+        if out is None:
+            return self.load([name], copy=True, progress=progress)[name]
+        array, target = _target(row, kind, out)
+        if target is not None:
+            self._native.tensor_into(name, target, progress)
+        return _finished(row, kind, array, target, out)
+
+    def load(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        copy: bool | None = None,
+        progress: Progress | None = None,
+    ) -> dict[str, np.ndarray[Any, Any]]:
+        """Reads many tensors at once, which takes less time than one after the other.
+
+        Several threads read, and each chunk is read once however many tensors it has.
+
+        Args:
+            names: Their names; all unless given.
+            copy: As :meth:`read` has it.
+            progress: Called with bytes done and bytes in all.
+
+        Raises:
+            KeyError: If there is no such tensor.
+            TypeError: If NumPy has no type for its elements, and ``ml_dtypes`` isn't installed.
+            ValueError: If ``copy`` is ``False`` and one has to be copied.
+            ChecksumError: If one is damaged.
+        """
+        found: dict[str, Any] = {}
+        wanted: list[tuple[str, np.dtype[Any], Any, Any]] = []
+        for name in list(self) if names is None else list(names):
+            row = self._rows[name]
+            kind = _dtype(row["dtype"])
+            view = None if copy else self._view(row, kind)
+            if view is None and copy is False:
+                raise ValueError(f"{name}: the tensor can't be had without a copy")
+            found[name] = view
+            if view is None:
+                wanted.append((name, kind, *_target(row, kind, None)))
+        filled = [(name, target) for name, _, _, target in wanted if target is not None]
+        if filled:
+            names, targets = zip(*filled)
+            self._native.fill_tensors(names, targets, progress)
+        for name, kind, array, target in wanted:
+            found[name] = _finished(self._rows[name], kind, array, target, None)
+        return found
+
+    def _view(
+        self, row: dict[str, Any], kind: np.dtype[Any]
+    ) -> np.ndarray[Any, Any] | None:
+        """The tensor in the mapped file, unless it has to be copied."""
+        if self._mapped is None or row["packed"] or not row["bytes"]:
+            return None
         if row["little_endian"] != (sys.byteorder == "little"):
-            array.byteswap(inplace=True)
-        return array
+            return None
+        place = self._native.tensor_in_file(row["name"])
+        if place is None or place[1] % kind.alignment:
+            return None
+        return self._mapped.array(os.fspath(place[0]), place[1], row, kind)
+
+
+def _target(
+    row: dict[str, Any], kind: np.dtype[Any], out: np.ndarray[Any, Any] | None
+) -> tuple[Any, Any]:
+    """The array that a tensor becomes, and the bytes to be filled for it; no bytes if it is empty."""
+    import numpy as np
+
+    if row["packed"]:
+        return out, np.empty(row["bytes"], np.uint8)
+    array = np.empty(tuple(row["shape"]), kind) if out is None else out
+    if array.nbytes != row["bytes"]:
+        raise ValueError(f"{row['name']}: {row['bytes']} bytes, for an array of {array.nbytes}")
+    return array, np.asarray(array).reshape(-1).view(np.uint8) if array.nbytes else None
+
+
+def _finished(
+    row: dict[str, Any], kind: np.dtype[Any], array: Any, target: Any, out: Any
+) -> np.ndarray[Any, Any]:
+    """The array, once its bytes are there."""
+    if row["packed"]:
+        unpacked = _unpacked(target, kind, row)
+        if out is None:
+            return unpacked
+        out[...] = unpacked
+        return out  # type: ignore[no-any-return]
+    if row["little_endian"] != (sys.byteorder == "little"):
+        array.byteswap(inplace=True)
+    return array  # type: ignore[no-any-return]
+
+
+class _Stamp(NamedTuple):
+    """Which file a path led to, and what tells that it was changed since."""
+
+    device: int
+    inode: int
+    size: int
+    changed: int
+
+    @staticmethod
+    def of(found: os.stat_result) -> _Stamp:
+        return _Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+class _Mapped:
+    """A file in memory, mapped when it is first looked into."""
+
+    def __init__(self, stamp: _Stamp) -> None:
+        self._stamp = stamp
+        self._path: str | None = None
+        self._map: Any = None
+
+    def _of(self, path: str) -> Any:
+        import mmap
+
+        if self._path == path:
+            return self._map
+        found = None
+        try:
+            file = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            try:
+                # Another file than was opened would have other bytes at the place.
+                if _Stamp.of(os.fstat(file)) == self._stamp:
+                    found = mmap.mmap(file, self._stamp.size, access=mmap.ACCESS_READ)
+            finally:
+                os.close(file)
+        except (OSError, ValueError):
+            pass  # It can't be mapped, and is read.
+        self._path, self._map = path, found
+        return found
+
+    def array(
+        self, path: str, offset: int, row: dict[str, Any], kind: np.dtype[Any]
+    ) -> np.ndarray[Any, Any] | None:
+        import numpy as np
+
+        found = self._of(path)
+        count = row["bytes"] // kind.itemsize
+        shape = tuple(row["shape"])
+        if found is None or offset + row["bytes"] > len(found):
+            return None
+        if count * kind.itemsize != row["bytes"] or count != math.prod(shape):
+            return None
+        array: np.ndarray[Any, Any] = np.frombuffer(found, kind, count, offset)
+        return array.reshape(shape)
 
 
 def _check(
@@ -297,5 +450,19 @@ def open(
     """
     given = _input(source)
     name = given if isinstance(given, str) else type(given).__name__
-    return File(_core.Handle(given, message, schema, threads), name)
+    stamp = _stamp(given)
+    return File(_core.Handle(given, message, schema, threads), name, stamp)
+
+
+def _stamp(given: Any) -> _Stamp | None:
+    """Which file a path leads to, before it is opened."""
+    import stat
+
+    if not isinstance(given, str):
+        return None
+    try:
+        found = os.stat(given)
+    except (OSError, ValueError):
+        return None
+    return _Stamp.of(found) if stat.S_ISREG(found.st_mode) else None
 

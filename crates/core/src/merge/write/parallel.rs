@@ -314,6 +314,74 @@ pub(crate) fn scatter<S: ChunkStore + ?Sized>(
     run(store, jobs, &whole, &mut crcs, threads, meter)
 }
 
+/// Reads parts of the planned message to memory, each to a buffer that is as long.
+pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
+    plan: &MergePlan,
+    store: &S,
+    places: impl IntoIterator<Item = (Range<u64>, &'b mut [u8])>,
+    threads: NonZeroUsize,
+    meter: &Meter,
+) -> Result<()> {
+    let segments = plan.segments();
+    let (mut jobs, mut whole) = (Jobs::new(store), Vec::new());
+    let mut count = 0;
+    for (wanted, buffer) in places {
+        let len = usize::try_from(wanted.end.saturating_sub(wanted.start)).ok();
+        if wanted.end > plan.total_len() || len != Some(buffer.len()) {
+            let (have, end) = (buffer.len(), wanted.end);
+            let message = format!(
+                "a buffer of {have} bytes for bytes {} to {end} of a message of {}",
+                wanted.start,
+                plan.total_len()
+            );
+            return Err(Error::new(ErrorKind::InvalidConfig, message));
+        }
+        let first = segments.partition_point(|segment| segment.offset <= wanted.start);
+        let mut rest = buffer;
+        for segment in segments.iter().skip(first.saturating_sub(1)) {
+            let start = wanted.start.max(segment.offset);
+            let end = wanted.end.min(segment.offset + segment.len());
+            if segment.offset >= wanted.end {
+                break;
+            }
+            if start >= end {
+                continue;
+            }
+            // Segments are one behind the other, so that there is room for each.
+            let len = usize::try_from(end - start).map_or(rest.len(), |len| len.min(rest.len()));
+            let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = behind;
+            let skip = start - segment.offset;
+            match &segment.source {
+                SegmentSource::Literal(range) => {
+                    let literal = plan.literal(range.clone());
+                    let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+                    if let Some(bytes) = literal.get(skip..skip.saturating_add(len)) {
+                        place.copy_from_slice(bytes);
+                    }
+                    meter.advance(end - start)?;
+                }
+                SegmentSource::Chunk { chunk, range } => {
+                    let part = range.start + skip..range.start + skip + (end - start);
+                    if WholeChunk::is_one(plan, store, *chunk, &part) {
+                        whole.push(WholeChunk {
+                            chunk: *chunk,
+                            segment: count,
+                            place,
+                        });
+                    } else {
+                        jobs.add(*chunk, count, part, InMemory(place));
+                    }
+                    count += 1;
+                }
+            }
+        }
+    }
+    let mut crcs = vec![0; count];
+    let whole = WholeChunks::new(whole);
+    run(store, jobs, &whole, &mut crcs, threads, meter)
+}
+
 /// The jobs, by chunk.
 struct Jobs<P> {
     by_chunk: Vec<Option<Job<P>>>,
