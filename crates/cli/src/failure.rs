@@ -1,7 +1,7 @@
 //! What ends a subcommand early.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use proto_splitter::container::is_chunked;
 use proto_splitter::{Error, ErrorKind};
@@ -15,6 +15,76 @@ use crate::foreign::what_else;
 pub(crate) struct Failure {
     exit: Exit,
     message: String,
+    /// What the library or the system said.
+    cause: Option<Box<Cause>>,
+}
+
+/// What the library or the system said, for a program that runs the command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cause {
+    /// What went wrong, coarsely.
+    pub kind: ErrorKind,
+    /// The library's own line, without what the command adds for its users.
+    pub message: String,
+    /// The field path, where one is known.
+    pub path: Option<String>,
+    /// The index of the chunk, where one is known.
+    pub chunk: Option<u64>,
+    /// The offset in bytes, where one is known.
+    pub offset: Option<u64>,
+    /// The number of the system's error, if it was one.
+    pub errno: Option<i32>,
+    /// The file that was being read, or that couldn't be read or written.
+    pub file: Option<PathBuf>,
+}
+
+impl Cause {
+    fn of(file: &Path, error: &Error) -> Cause {
+        let mut source = std::error::Error::source(error);
+        let mut errno = None;
+        while let (Some(cause), None) = (source, errno) {
+            let system = cause.downcast_ref::<io::Error>();
+            errno = system.and_then(io::Error::raw_os_error);
+            source = cause.source();
+        }
+        Cause {
+            kind: error.kind(),
+            message: String::new(),
+            path: error.path().map(str::to_owned),
+            chunk: error.chunk().map(|chunk| chunk.get()),
+            offset: error.offset(),
+            errno,
+            file: (!file.as_os_str().is_empty()).then(|| file.to_owned()),
+        }
+    }
+}
+
+/// Why a run of the command failed: from [`run_for`](crate::run_for).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failed {
+    /// How it ended.
+    pub exit: Exit,
+    /// What it would print: one line.
+    pub message: String,
+    /// What the library or the system said; none of a command line that is wrong.
+    pub cause: Option<Cause>,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Failed {
+        let Failure {
+            exit,
+            message,
+            cause,
+        } = failure;
+        Failed {
+            exit,
+            message,
+            cause: cause.map(|cause| *cause),
+        }
+    }
 }
 
 impl Failure {
@@ -23,6 +93,7 @@ impl Failure {
         Failure {
             exit: Exit::Bad,
             message: message.into(),
+            cause: None,
         }
     }
 
@@ -31,25 +102,30 @@ impl Failure {
         Failure {
             exit: Exit::Usage,
             message: message.into(),
+            cause: None,
         }
     }
 
     /// The same, as something that the caller can mend on the command line.
     pub(crate) fn into_usage(self) -> Self {
-        Failure::usage(self.message)
+        Failure {
+            exit: Exit::Usage,
+            ..self
+        }
     }
 
     /// What the library says about one of these files, whichever it is.
     pub(crate) fn of_either(files: [&Path; 2], error: &Error) -> Self {
-        let Failure { exit, message } = Failure::from_error(error);
+        let failure = Failure::from_error(error);
+        let message = &failure.message;
         let files = files.map(shown);
-        if files.iter().any(|file| names(&message, file)) {
-            return Failure { exit, message };
+        if files.iter().any(|file| names(message, file)) {
+            return failure;
         }
         let [first, second] = files;
         Failure {
-            exit,
             message: format!("{first} or {second}: {message}"),
+            ..failure
         }
     }
 
@@ -60,7 +136,20 @@ impl Failure {
     /// A file or folder that can't be read or written.
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
         // The library words it like this too: a path, a colon, what the system says.
-        Failure::usage(format!("{}: {error}", shown(path)))
+        let message = format!("{}: {error}", shown(path));
+        let cause = Cause {
+            kind: ErrorKind::Io,
+            message: message.clone(),
+            path: None,
+            chunk: None,
+            offset: None,
+            errno: error.raw_os_error(),
+            file: Some(path.to_owned()),
+        };
+        Failure {
+            cause: Some(Box::new(cause)),
+            ..Failure::usage(message)
+        }
     }
 
     /// What the library says about this file.
@@ -90,6 +179,7 @@ impl Failure {
             }
             _ => String::new(),
         };
+        let mut cause = Cause::of(path, error);
         let message = by_given_names(&error.to_string());
         let path = shown(path);
         let about_another = matches!(
@@ -101,9 +191,11 @@ impl Failure {
         } else {
             format!("{path}: ")
         };
+        cause.message = format!("{place}{message}");
         Failure {
             exit,
-            message: format!("{place}{message}{hint}"),
+            message: format!("{}{hint}", cause.message),
+            cause: Some(Box::new(cause)),
         }
     }
 

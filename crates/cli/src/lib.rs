@@ -76,6 +76,7 @@ use args::{Cli, Command};
 use failure::Failure;
 use output::Output;
 
+pub use failure::{Cause, Failed};
 pub use interrupt::Interrupt;
 pub use terminal::Terminal;
 
@@ -138,18 +139,64 @@ where
 {
     let mut output = Output::new(stdout, stderr).on(terminal).until(interrupt);
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
-    let ended = match Cli::try_parse_from(&args) {
-        Ok(mut cli) => execute(&mut cli, &mut output),
-        Err(error) => return explain::explain(&error, &args, &mut output),
+    match ended(&args, &mut output) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            output.error(failure.message());
+            failure.exit()
+        }
+    }
+}
+
+/// As [`run`], for a program: it is told why the run failed, and, by `told`, how many bytes are done
+/// and of how many. What reads ends when it is interrupted, too, and the error isn't printed.
+///
+/// ```
+/// use proto_splitter::ErrorKind;
+/// use protosplit_cli::{Exit, Interrupt, run_for};
+///
+/// let folder = tempfile::tempdir()?;
+/// let file = folder.path().join("not.cpb");
+/// std::fs::write(&file, b"something else")?;
+///
+/// let args = ["protosplit".as_ref(), "merge".as_ref(), file.as_os_str(), "-o".as_ref(), "x".as_ref()];
+/// let (mut out, mut err) = (Vec::new(), Vec::new());
+/// let failed = run_for(args, &mut out, &mut err, &Interrupt::new(), |_, _| {}).unwrap_err();
+/// assert_eq!(failed.exit, Exit::Bad);
+/// assert_eq!(failed.cause.map(|cause| cause.kind), Some(ErrorKind::NotChunked));
+/// assert!(err.is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Why the run failed. Of a command line that is wrong, what is wrong was printed to `stderr`.
+pub fn run_for<I, T>(
+    args: I,
+    stdout: &mut dyn Write,
+    stderr: &mut dyn Write,
+    interrupt: &Interrupt,
+    told: impl Fn(u64, u64) + Send + Sync + 'static,
+) -> Result<Exit, Failed>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    let output = Output::new(stdout, stderr).until(interrupt);
+    let mut output = output.telling(std::sync::Arc::new(told));
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    ended(&args, &mut output).map_err(Failed::from)
+}
+
+fn ended(args: &[OsString], output: &mut Output<'_>) -> Result<Exit, Failure> {
+    let ended = match Cli::try_parse_from(args) {
+        Ok(mut cli) => execute(&mut cli, output),
+        Err(error) => return Ok(explain::explain(&error, args, output)),
     };
     let ended = ended.and_then(|exit| output.flush().map(|()| exit));
-    ended.unwrap_or_else(|failure| {
-        if output.is_abandoned() {
-            return Exit::Done;
-        }
-        let failure = output.failure().unwrap_or(failure);
-        output.error(failure.message());
-        failure.exit()
+    ended.or_else(|failure| match output.is_abandoned() {
+        true => Ok(Exit::Done),
+        false => Err(output.failure().unwrap_or(failure)),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write};
+use std::sync::Arc;
 
 use proto_splitter::progress::Progress;
 use serde::Serialize;
@@ -12,6 +13,9 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::Line;
 use crate::terminal::Terminal;
+
+/// Who is told how many bytes are done, and of how many.
+pub(crate) type Told = Arc<dyn Fn(u64, u64) + Send + Sync>;
 
 /// Where results and notes go.
 pub(crate) struct Output<'a> {
@@ -25,6 +29,8 @@ pub(crate) struct Output<'a> {
     failed: Option<Failure>,
     terminal: Terminal,
     interrupt: Interrupt,
+    /// A program that is told how far it is, in place of a line on the terminal.
+    told: Option<Told>,
     /// What is said once all is where it belongs.
     held: Option<Vec<u8>>,
     /// Only errors are said beside the results.
@@ -42,6 +48,7 @@ impl<'a> Output<'a> {
             failed: None,
             terminal: Terminal::none(),
             interrupt: Interrupt::new(),
+            told: None,
             held: None,
             quiet: false,
             line: Line::default(),
@@ -58,6 +65,12 @@ impl<'a> Output<'a> {
         self
     }
 
+    /// The same, for a program that is told how far it is, and may end it at any moment.
+    pub(crate) fn telling(mut self, told: Told) -> Self {
+        self.told = Some(told);
+        self
+    }
+
     /// The same, with results for a file.
     pub(crate) fn for_file<'b>(&'b mut self, file: &'b mut dyn Write) -> Output<'b> {
         Output {
@@ -69,6 +82,7 @@ impl<'a> Output<'a> {
             held: None,
             terminal: Terminal::none(),
             interrupt: self.interrupt.clone(),
+            told: self.told.clone(),
             quiet: self.quiet,
             line: self.line.clone(),
         }
@@ -98,12 +112,22 @@ impl<'a> Output<'a> {
 
     /// Shows how far this work is. It may be ended at any moment: it leaves nothing behind.
     pub(crate) fn reading(&self, doing: &'static str) -> Progress {
-        self.line.bytes(doing)
+        match &self.told {
+            Some(_) => self.writing(doing),
+            None => self.line.bytes(doing),
+        }
     }
 
     /// Shows how far this work is, which writes files and so ends cleanly when it is interrupted.
     pub(crate) fn writing(&self, doing: &'static str) -> Progress {
-        self.line.bytes(doing).cancelled_by(self.interrupt.heed())
+        let progress = match &self.told {
+            Some(told) => {
+                let told = Arc::clone(told);
+                Progress::new(move |done, of| told(done, of))
+            }
+            None => self.line.bytes(doing),
+        };
+        progress.cancelled_by(self.interrupt.heed())
     }
 
     /// Shows nothing, but may be interrupted: it ends cleanly then.

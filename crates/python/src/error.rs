@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use proto_splitter::{Error, ErrorKind};
+use protosplit_cli::{Exit, Failed};
 use pyo3::exceptions::{
     PyFileExistsError, PyFileNotFoundError, PyKeyboardInterrupt, PyOSError, PyValueError,
 };
@@ -64,7 +65,14 @@ pub(crate) fn raise(py: Python<'_>, error: &Error, file: Option<&str>) -> PyErr 
         ErrorKind::NoFolder => PyFileNotFoundError::new_err(message),
         ErrorKind::InvalidConfig => PyValueError::new_err(message),
         ErrorKind::Cancelled => PyKeyboardInterrupt::new_err(()),
-        kind => ours(py, kind, &message, error).unwrap_or_else(|failed| failed),
+        kind => {
+            let at = At {
+                path: error.path(),
+                chunk: error.chunk().map(|chunk| chunk.get()),
+                offset: error.offset(),
+            };
+            ours(py, kind, &message, at).unwrap_or_else(|failed| failed)
+        }
     }
 }
 
@@ -74,14 +82,54 @@ fn raised_by(py: Python<'_>, cause: &io::Error) -> Option<PyErr> {
     Some(raised.clone_ref(py))
 }
 
-fn ours(py: Python<'_>, kind: ErrorKind, message: &str, error: &Error) -> PyResult<PyErr> {
+fn ours(py: Python<'_>, kind: ErrorKind, message: &str, at: At<'_>) -> PyResult<PyErr> {
     let class = py.import("proto_splitter._errors")?.getattr(class(kind))?;
     let value = class.call1((message,))?;
-    value.setattr("path", error.path())?;
-    value.setattr("chunk", error.chunk().map(|chunk| chunk.get()))?;
-    value.setattr("offset", error.offset())?;
+    value.setattr("path", at.path)?;
+    value.setattr("chunk", at.chunk)?;
+    value.setattr("offset", at.offset)?;
     value.setattr("kind", format!("{kind:?}"))?;
     Ok(PyErr::from_value(value))
+}
+
+/// Where something is wrong, as far as it is known.
+struct At<'a> {
+    path: Option<&'a str>,
+    chunk: Option<u64>,
+    offset: Option<u64>,
+}
+
+/// Why a run of the command failed, as [`raise`] has it for the library.
+pub(crate) fn of_failed(py: Python<'_>, failed: &Failed) -> PyErr {
+    let Some(cause) = &failed.cause else {
+        return match failed.exit {
+            Exit::Bad => {
+                let class = py.import("proto_splitter._errors");
+                let class = class.and_then(|errors| errors.getattr("Error"));
+                let value = class.and_then(|class| class.call1((&failed.message,)));
+                value.map_or_else(|failed| failed, PyErr::from_value)
+            }
+            _ => PyValueError::new_err(failed.message.clone()),
+        };
+    };
+    let at = At {
+        path: cause.path.as_deref(),
+        chunk: cause.chunk,
+        offset: cause.offset,
+    };
+    let message = cause.message.as_str();
+    match cause.kind {
+        ErrorKind::Io => match (cause.errno, &cause.file) {
+            (Some(number), Some(file)) => of_number(py, number, Some(&file.display().to_string())),
+            (Some(number), None) => of_number(py, number, None),
+            (None, _) => PyOSError::new_err(message.to_owned()),
+        },
+        ErrorKind::AlreadyExists => PyFileExistsError::new_err(message.to_owned()),
+        ErrorKind::NoFolder => PyFileNotFoundError::new_err(message.to_owned()),
+        ErrorKind::InvalidConfig => PyValueError::new_err(message.to_owned()),
+        ErrorKind::Cancelled => PyKeyboardInterrupt::new_err(()),
+        kind => ours(py, kind, message, at).unwrap_or_else(|failed| failed),
+    }
 }
 
 /// `OSError(errno, text, filename)` picks its own subclass.

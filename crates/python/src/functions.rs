@@ -18,15 +18,16 @@ use proto_splitter::split::{
 };
 use proto_splitter::{Error, GRAPH_DEF, GraphDefSplitter, Result, SAVED_MODEL, SavedModelSplitter};
 use protosplit_cli::{Exit, Interrupt, Terminal};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 
 use crate::buffer::Buffer;
-use crate::error::{of_output, raise};
+use crate::error::{of_failed, of_output, raise};
 use crate::input::Input;
 use crate::schema::message_type;
-use crate::work::{detached, interruptible, threads};
+use crate::work::{Told, detached, interruptible, threads, told};
 
 /// A chunk that Python made: its bytes, where it belongs, whether it is a message, its index.
 type Added<B> = (B, String, bool, Option<usize>);
@@ -357,23 +358,41 @@ pub(crate) fn command(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<u8> 
     .map(Exit::code)
 }
 
-/// Runs the command with its output in memory: the exit code, what it printed, and its errors.
+/// Runs the command with its output in memory: the exit code, what it printed, and why it failed, as
+/// an exception to be raised.
+///
+/// `outputs` are the files or folders that it writes, for errors that say that one is in the way.
 #[pyfunction]
-pub(crate) fn report(py: Python<'_>, arguments: Vec<OsString>) -> PyResult<(u8, Vec<u8>, String)> {
+pub(crate) fn report<'py>(
+    py: Python<'py>,
+    arguments: Vec<OsString>,
+    outputs: Vec<PathBuf>,
+    progress: Option<Bound<'py, PyAny>>,
+) -> PyResult<(u8, Vec<u8>, Option<Bound<'py, PyAny>>)> {
     let interrupt = Interrupt::new();
     let stop = interrupt.clone();
-    let run = || {
+    let run = |told: Told| {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
-        let terminal = Terminal::none();
-        let exit =
-            protosplit_cli::run_on(arguments, &mut stdout, &mut stderr, terminal, &interrupt);
-        (
-            exit.code(),
-            stdout,
-            String::from_utf8_lossy(&stderr).into_owned(),
-        )
+        let ended = protosplit_cli::run_for(arguments, &mut stdout, &mut stderr, &interrupt, told);
+        (ended, stdout, stderr)
     };
-    interruptible(py, run, move || {
+    let stop = move || {
         let _ = stop.raise();
-    })
+    };
+    let (ended, stdout, stderr) = told(py, progress.as_ref(), run, stop)?;
+    let (exit, failed) = match ended {
+        // Wrong usage of the command itself is printed.
+        Ok(Exit::Usage) => {
+            let text = String::from_utf8_lossy(&stderr);
+            let text = text.trim().trim_start_matches("protosplit: ").to_owned();
+            (Exit::Usage, Some(PyValueError::new_err(text)))
+        }
+        Ok(exit) => (exit, None),
+        Err(failed) => {
+            let raised = of_failed(py, &failed);
+            (failed.exit, Some(of_output(py, raised, &outputs)))
+        }
+    };
+    let failed = failed.map(|failed| failed.into_value(py).into_bound(py).into_any());
+    Ok((exit.code(), stdout, failed))
 }

@@ -83,6 +83,50 @@ impl Reported {
         let total = self.total.load(Ordering::Relaxed);
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
+
+    /// What a job reports to.
+    fn teller(self: &Arc<Self>) -> Told {
+        let told = Arc::clone(self);
+        Box::new(move |done, total| {
+            // A job may be several, one after the other, each with bytes of its own.
+            if told.total.swap(total, Ordering::Relaxed) == total {
+                told.done.fetch_max(done, Ordering::Relaxed);
+            } else {
+                told.done.store(done, Ordering::Relaxed);
+            }
+        })
+    }
+
+    /// Calls a callback with what is new.
+    fn look(
+        self: &Arc<Self>,
+        callback: Option<&Bound<'_, PyAny>>,
+    ) -> impl FnMut(Python<'_>) -> PyResult<()> + Send + use<> {
+        let reported = Arc::clone(self);
+        let callback = callback.map(|callback| callback.clone().unbind());
+        let mut last = (0, 0);
+        move |py| {
+            let now = reported.read();
+            if now == last {
+                return Ok(());
+            }
+            last = now;
+            match &callback {
+                Some(callback) => callback.call1(py, now).map(drop),
+                None => Ok(()),
+            }
+        }
+    }
+
+    /// Calls a callback once at the end.
+    fn finish(&self, callback: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        if let Some(callback) = callback
+            && let (_, total @ 1..) = self.read()
+        {
+            callback.call1((total, total))?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs a job of the library without the interpreter's lock.
@@ -102,33 +146,34 @@ pub(crate) fn detached<T: Send>(
 ) -> PyResult<T> {
     let reported = Arc::new(Reported::default());
     let token = CancelToken::new();
-    let told = Arc::clone(&reported);
-    let handed = Progress::new(move |done, total| {
-        told.total.store(total, Ordering::Relaxed);
-        told.done.fetch_max(done, Ordering::Relaxed);
-    })
-    .cancelled_by(&token);
-    let callback = progress.map(|callback| callback.clone().unbind());
-    let mut last = (0, 0);
-    let look = |py: Python<'_>| {
-        let now = reported.read();
-        if now == last {
-            return Ok(());
-        }
-        last = now;
-        match &callback {
-            Some(callback) => callback.call1(py, now).map(drop),
-            None => Ok(()),
-        }
-    };
+    let handed = Progress::new(reported.teller()).cancelled_by(&token);
+    let look = reported.look(progress);
     let ended = watched(py, || job(handed), look, || token.cancel())?;
     let value = ended.map_err(|error| raise(py, &error, file))?;
-    if let Some(callback) = progress
-        && let (_, total @ 1..) = reported.read()
-    {
-        callback.call1((total, total))?;
-    }
+    reported.finish(progress)?;
     Ok(value)
+}
+
+/// Who is told how many bytes are done, and of how many.
+pub(crate) type Told = Box<dyn Fn(u64, u64) + Send + Sync>;
+
+/// Runs a job that tells how far it is, without the interpreter's lock; `stop` is called when the
+/// callback or a signal handler raises.
+///
+/// # Errors
+///
+/// What the callback or the signal handler raised, once the job has ended.
+pub(crate) fn told<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(Told) -> T + Send,
+    stop: impl FnOnce() + Send,
+) -> PyResult<T> {
+    let reported = Arc::new(Reported::default());
+    let told = reported.teller();
+    let ended = watched(py, || job(told), reported.look(progress), stop)?;
+    reported.finish(progress)?;
+    Ok(ended)
 }
 
 /// Runs a job that has no progress to report; `stop` is called when a signal handler raises.

@@ -20,6 +20,7 @@ import proto_splitter as ps
 import pytest
 from conftest import Tree
 from proto_splitter import _messages
+from test_tensors import field
 
 
 def large(parts: int = 40) -> Any:
@@ -27,6 +28,12 @@ def large(parts: int = 40) -> Any:
     for _ in range(parts):
         big.children.add(data=os.urandom(1 << 20))
     return big
+
+
+def model(weights: bytes) -> bytes:
+    """An onnx.ModelProto with one tensor."""
+    tensor = field(1, len(weights)) + field(2, 2) + field(8, b"w") + field(9, weights)
+    return field(1, 8) + field(7, field(5, tensor))
 
 
 def deep(tmp_path: Path) -> None:
@@ -52,8 +59,49 @@ def damaged(tmp_path: Path) -> None:
     ps.merge_to_bytes(path)
 
 
+def with_damage(folder: Path) -> Path:
+    """A model in chunks, of which the second is damaged."""
+    weights = os.urandom(100_000)
+    done = ps.split(
+        model(weights),
+        folder / "damaged",
+        "onnx.ModelProto",
+        max_chunk_size=50_000,
+        profile="extended",
+        compression="none",
+    )
+    path = Path(done.path)
+    stored = bytearray(path.read_bytes())
+    stored[stored.index(weights[1000:1010])] ^= 1
+    path.write_bytes(stored)
+    return path
+
+
+def undamaged(folder: Path) -> Path:
+    path = folder / "other.onnx"
+    path.write_bytes(model(bytes(100_000)))
+    return path
+
+
+def cut_short(folder: Path) -> Path:
+    path = folder / "cut.onnx"
+    path.write_bytes(model(bytes(10_000))[:-500])
+    return path
+
+
+def not_a_model(folder: Path) -> Path:
+    (folder / "model").mkdir()
+    (folder / "model" / "saved_model.pb").write_bytes(b"\xff\xff")
+    return folder / "model"
+
+
+def not_in_chunks(folder: Path) -> Path:
+    (folder / "plain.cpb").write_bytes(Tree(name="plain").SerializeToString())
+    return folder / "plain.cpb"
+
+
 def without_chunks(tmp_path: Path) -> None:
-    (tmp_path / "plain.cpb").write_bytes(Tree(name="plain").SerializeToString())
+    not_in_chunks(tmp_path)
     ps.merge(tmp_path / "plain.cpb", tmp_path / "merged.pb")
 
 
@@ -103,6 +151,42 @@ OURS: list[tuple[Callable[[Path], object], type[Exception], type[Exception], dic
         ValueError,
         {"kind": "InvalidSchema"},
     ),
+    (
+        lambda folder: ps.tree(cut_short(folder), message="onnx.ModelProto"),
+        ps.FormatError,
+        ValueError,
+        {"kind": "InvalidMessage", "offset": 2},
+    ),
+    (
+        lambda folder: ps.diff(with_damage(folder), undamaged(folder)),
+        ps.ChecksumError,
+        ValueError,
+        {"kind": "Record", "chunk": 1},
+    ),
+    (
+        lambda folder: ps.convert(with_damage(folder), folder / "out.onnx", to="external"),
+        ps.ChecksumError,
+        ValueError,
+        {"kind": "Record", "chunk": 1},
+    ),
+    (
+        lambda folder: ps.info(not_in_chunks(folder)),
+        ps.FormatError,
+        ValueError,
+        {"kind": "NotChunked"},
+    ),
+    (
+        lambda folder: ps.fingerprint(not_a_model(folder)),
+        ps.FormatError,
+        ValueError,
+        {"kind": "InvalidMessage", "offset": 0},
+    ),
+    (
+        lambda folder: ps.externalize(not_a_model(folder), folder / "out"),
+        ps.FormatError,
+        ValueError,
+        {"kind": "InvalidMessage", "offset": 0},
+    ),
     (deep, ps.LimitError, ValueError, {"kind": "LimitExceeded"}),
     (of_later_version, ps.VersionError, ValueError, {"kind": "UnsupportedVersion", "offset": 12}),
 ]
@@ -132,6 +216,7 @@ def settled(folder: Path) -> None:
     (folder / "folder").mkdir()
     (folder / "there.pb").write_bytes(b"")
     (folder / "loop").symlink_to("loop")
+    (folder / "model.onnx").write_bytes(model(bytes(5000)))
 
 
 def split(source: str, prefix: str) -> object:
@@ -154,7 +239,20 @@ OF_SYSTEM: list[tuple[Callable[[], object], type[OSError], int, str]] = [
     (lambda: split("file", "there"), FileExistsError, errno.EEXIST, "there.pb"),
     (lambda: ps.merge("there", "file"), FileExistsError, errno.EEXIST, "file"),
     (lambda: ps.merge("there", "none/out"), FileNotFoundError, errno.ENOENT, "none/out"),
+    (lambda: ps.tree("missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.verify("missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.diff("file", "missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.verify("file", against="missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.fingerprint("missing"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: ps.externalize("missing", "out"), FileNotFoundError, errno.ENOENT, "missing"),
+    (lambda: convert("model.onnx", "file"), FileExistsError, errno.EEXIST, "file"),
+    (lambda: convert("model.onnx", "none/out"), FileNotFoundError, errno.ENOENT, "none/out"),
+    (lambda: convert("model.onnx", "file/out"), NotADirectoryError, errno.ENOTDIR, "file/out"),
 ]
+
+
+def convert(source: str, target: str) -> object:
+    return ps.convert(source, target, to="external")
 
 
 @pytest.mark.parametrize(("work", "kind", "number", "name"), OF_SYSTEM)
@@ -173,7 +271,7 @@ def test_errors_of_the_system_are_its_own_with_number_and_file(
     assert type(raised.value) is kind
     assert (raised.value.errno, raised.value.filename) == (number, name)
     assert raised.value.strerror == os.strerror(number)
-    assert len(list(tmp_path.iterdir())) == 4
+    assert len(list(tmp_path.iterdir())) == 5
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, RuntimeError])
@@ -194,6 +292,42 @@ def test_a_file_without_a_type_asks_for_one(tmp_path: Path, tree: Any) -> None:
         ps.merge_to_bytes(path)
     name, schema = _messages.schema_of(Tree)
     assert Tree.FromString(bytes(ps.merge_to_bytes(path, message=name, schema=schema)))
+
+
+#: A verb on a file, each of which reads or writes all of it.
+VERBS: list[Callable[[Path, Path, ps.File, Callable[[int, int], object]], object]] = [
+    lambda source, out, file, told: ps.verify(source, progress=told),
+    lambda source, out, file, told: ps.diff(source, source.with_suffix(".cpb"), progress=told),
+    lambda source, out, file, told: ps.convert(source, out, to="external", progress=told),
+    lambda source, out, file, told: file.tensors.read("w", copy=True, progress=told),
+    lambda source, out, file, told: file.tensors.load(copy=True, progress=told),
+]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_callback_is_told_how_far_a_verb_is_and_ends_it(
+    verb: Callable[[Path, Path, ps.File, Callable[[int, int], object]], object], tmp_path: Path
+) -> None:
+    source = tmp_path / "model.onnx"
+    source.write_bytes(model(os.urandom(30 << 20)))
+    ps.split(
+        source, tmp_path / "model", "onnx.ModelProto", profile="extended", max_chunk_size="10MiB"
+    )
+    told: list[tuple[int, int]] = []
+
+    def stop(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    with ps.open(source) as file:
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(RuntimeError, match="enough"):
+            verb(source, tmp_path / "stopped.onnx", file, stop)
+        # It may have been told at the end only, when all was written.
+        left = {path.name for path in set(tmp_path.iterdir()) - set(before)}
+        assert all(name.startswith("stopped.onnx") for name in left)
+        verb(source, tmp_path / "out.onnx", file, lambda *now: told.append(now))
+    assert told[-1][0] == told[-1][1] > 0
+    assert all(0 <= done <= total for done, total in told)
 
 
 @pytest.fixture

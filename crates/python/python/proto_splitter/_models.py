@@ -6,14 +6,17 @@ import json
 import os
 from typing import Any
 
+from ._functions import Progress
 from ._reports import existing, run
 from ._sizes import size
 
 Path = str | os.PathLike[str]
 
 
-def _written(verb: str, *arguments: str) -> dict[str, Any]:
-    _, output = run(verb, "--json", *arguments)
+def _written(
+    verb: str, *arguments: str, to: Path, progress: Progress | None
+) -> dict[str, Any]:
+    _, output = run(verb, "--json", *arguments, outputs=(os.fspath(to),), progress=progress)
     report: dict[str, Any] = json.loads(output)
     return report
 
@@ -26,6 +29,7 @@ def externalize(
     mmap: bool = False,
     force: bool = False,
     threads: int | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Makes a SavedModel of any size into one that unmodified TensorFlow loads and runs.
 
@@ -39,6 +43,7 @@ def externalize(
         mmap: Maps constants from files at absolute paths, so that the folder can't be moved.
         force: Replaces a SavedModel that is in the way.
         threads: How many threads work; as many as there are cores unless given.
+        progress: Called with bytes done and bytes in all.
 
     Returns:
         What ``protosplit externalize --json`` reports: what moved, and what was left in and why.
@@ -51,12 +56,13 @@ def externalize(
     arguments += ["--mmap"] if mmap else []
     arguments += ["--force"] if force else []
     arguments += [] if threads is None else ["--threads", str(threads)]
-    return _written(
-        "externalize", *arguments, "--output", os.fspath(output), "--", existing(folder)
-    )
+    arguments += ["--output", os.fspath(output), "--", existing(folder)]
+    return _written("externalize", *arguments, to=output, progress=progress)
 
 
-def internalize(folder: Path, output: Path, *, force: bool = False) -> dict[str, Any]:
+def internalize(
+    folder: Path, output: Path, *, force: bool = False, progress: Progress | None = None
+) -> dict[str, Any]:
     """Writes the original of a SavedModel that was externalized.
 
     Raises:
@@ -64,9 +70,8 @@ def internalize(folder: Path, output: Path, *, force: bool = False) -> dict[str,
         Error: If it isn't an externalized model, or was changed since.
     """
     arguments = ["--force"] if force else []
-    return _written(
-        "internalize", *arguments, "--output", os.fspath(output), "--", existing(folder)
-    )
+    arguments += ["--output", os.fspath(output), "--", existing(folder)]
+    return _written("internalize", *arguments, to=output, progress=progress)
 
 
 def convert(
@@ -76,6 +81,7 @@ def convert(
     to: str = "auto",
     settings: dict[str, str] | None = None,
     force: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Writes a model in another form of its format.
 
@@ -85,6 +91,7 @@ def convert(
         to: The form, such as ``cpb``, ``pb``, ``external``; ``auto`` for the usual one.
         settings: What only some formats know, such as ``{"alignment": "4096"}``.
         force: Replaces what is in the way.
+        progress: Called with bytes done and bytes in all.
 
     Raises:
         OSError: If the source isn't there.
@@ -94,4 +101,5 @@ def convert(
     for name, value in (settings or {}).items():
         arguments += ["--set", f"{name}={value}"]
     arguments += ["--force"] if force else []
-    return _written("convert", *arguments, "--", existing(source), os.fspath(output))
+    arguments += ["--", existing(source), os.fspath(output)]
+    return _written("convert", *arguments, to=output, progress=progress)

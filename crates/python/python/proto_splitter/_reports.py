@@ -4,28 +4,70 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._errors import Error
+from ._functions import Progress, _input
 from ._sizes import size
+
+if TYPE_CHECKING:
+    from ._functions import Source
 
 Path = str | os.PathLike[str]
 
+#: Bytes that are copied at once: 16 MiB.
+_STEP = 16 << 20
 
-def run(verb: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> tuple[int, bytes]:
+
+def run(
+    verb: str,
+    *arguments: str,
+    codes: tuple[int, ...] = (0,),
+    outputs: tuple[str, ...] = (),
+    progress: Progress | None = None,
+) -> tuple[int, bytes]:
     """Runs a verb of the command and returns its exit code and what it printed.
 
+    ``outputs`` is what it writes, which an ``OSError`` names if it is in the way.
+
     Raises:
-        Error: If the data is bad.
+        OSError: If something can't be read or written.
+        Error: If the data is bad; its class and attributes say what is wrong, and where.
         ValueError: If the arguments are wrong.
     """
-    code, output, errors = _core.report(["protosplit", verb, *arguments])
+    code, output, failed = _core.report(["protosplit", verb, *arguments], outputs, progress)
+    if failed is not None and not (code in codes and output):
+        raise failed
     if code not in codes:
-        text = errors.strip().removeprefix("protosplit: ")
-        raise (Error if code == 1 else ValueError)(text)
+        raise Error(f"protosplit {verb} ended with status {code}")
     return code, output
+
+
+@contextmanager
+def named(source: Source) -> Iterator[str]:
+    """The path of a source; what has none is written to a temporary file for as long as it is used.
+
+    Raises:
+        OSError: If nothing is there that the path may name.
+    """
+    if isinstance(source, (str, os.PathLike)) and "://" not in (path := os.fspath(source)):
+        yield existing(path)
+        return
+    import shutil
+    import tempfile
+
+    given: Any = _input(source)
+    with tempfile.NamedTemporaryFile(prefix="proto_splitter-") as file:
+        if hasattr(given, "read") and hasattr(given, "seek"):
+            given.seek(0)
+            shutil.copyfileobj(given, file, _STEP)
+        else:
+            file.write(given)
+        file.flush()
+        yield file.name
 
 
 def existing(path: Path) -> str:
@@ -36,8 +78,13 @@ def existing(path: Path) -> str:
     return name
 
 
-def _report(verb: str, *arguments: str, codes: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    _, output = run(verb, "--json", *arguments, codes=codes)
+def _report(
+    verb: str,
+    *arguments: str,
+    codes: tuple[int, ...] = (0,),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    _, output = run(verb, "--json", *arguments, codes=codes, progress=progress)
     report = json.loads(output)
     assert isinstance(report, dict)
     return report
@@ -47,7 +94,7 @@ def _types(message: str | None) -> list[str]:
     return [] if message is None else ["--message", message]
 
 
-def info(path: Path, *, message: str | None = None) -> dict[str, Any]:
+def info(source: Source, *, message: str | None = None) -> dict[str, Any]:
     """The chunks of a file: their kind, path, size, stored size and compression.
 
     Reads headers only. The keys are those of ``protosplit info --json``.
@@ -56,19 +103,27 @@ def info(path: Path, *, message: str | None = None) -> dict[str, Any]:
         OSError: If there is no such file.
         Error: If it is damaged.
     """
-    return _report("info", *_types(message), "--", existing(path))
+    with named(source) as name:
+        return _report("info", *_types(message), "--", name)
 
 
 def verify(
-    path: Path, *, against: Path | None = None, deep: bool = False, message: str | None = None
+    source: Source,
+    *,
+    against: Source | None = None,
+    deep: bool = False,
+    message: str | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Checks every hash, size and position of a file; raises nothing for what it finds.
 
     Args:
-        path: The file, its prefix, or a SavedModel's folder.
+        source: The file, its prefix, or a SavedModel's folder; bytes or an object with ``read`` and
+            ``seek`` are copied to a temporary file first.
         against: A serialized message that a merge is compared with.
         deep: Also parses what was cut.
         message: The message's type, where the file doesn't say it.
+        progress: Called with bytes done and bytes in all.
 
     Returns:
         The keys of ``protosplit verify --json``, and ``ok``.
@@ -76,20 +131,19 @@ def verify(
     Raises:
         OSError: If there is no such file.
     """
-    arguments = [*_types(message)]
-    if against is not None:
-        arguments += ["--against", existing(against)]
-    if deep:
-        arguments.append("--deep")
-    try:
-        code, output = run("verify", "--json", *arguments, "--", existing(path), codes=(0, 1))
-    except Error as error:
-        return {"ok": False, "problems": [str(error)]}
-    if not output:
-        # It couldn't even be opened: the command says why.
+    with ExitStack() as files:
+        name = files.enter_context(named(source))
+        arguments = [*_types(message)]
+        if against is not None:
+            arguments += ["--against", files.enter_context(named(against))]
+        if deep:
+            arguments.append("--deep")
         try:
-            run("verify", *arguments, "--", existing(path))
+            code, output = run(
+                "verify", "--json", *arguments, "--", name, codes=(0, 1), progress=progress
+            )
         except Error as error:
+            # It couldn't even be opened.
             return {"ok": False, "problems": [str(error)]}
     report: dict[str, Any] = json.loads(output)
     report["ok"] = code == 0
@@ -97,7 +151,12 @@ def verify(
 
 
 def diff(
-    first: Path, second: Path, *, limit: int = 10, message: str | None = None
+    first: Source,
+    second: Source,
+    *,
+    limit: int = 10,
+    message: str | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Whether two messages are equal, and the first differences by path.
 
@@ -109,16 +168,16 @@ def diff(
         Error: If one is damaged.
     """
     arguments = [*_types(message), "--limit", str(limit)]
-    files = [existing(first), existing(second)]
-    code, output = run("diff", "--json", *arguments, "--", *files, codes=(0, 1))
-    if not output:
-        run("diff", *arguments, "--", *files)  # Raises what is wrong.
+    with named(first) as a, named(second) as b:
+        code, output = run(
+            "diff", "--json", *arguments, "--", a, b, codes=(0, 1), progress=progress
+        )
     report: dict[str, Any] = json.loads(output)
     report["equal"] = code == 0
     return report
 
 
-def fingerprint(folder: Path) -> dict[str, Any]:
+def fingerprint(folder: Path, *, progress: Progress | None = None) -> dict[str, Any]:
     """A SavedModel's fingerprint as TensorFlow computes it, and whether the stored one agrees.
 
     The model is read, not loaded, so it may have any size.
@@ -127,7 +186,7 @@ def fingerprint(folder: Path) -> dict[str, Any]:
         OSError: If there is no such folder.
         Error: If TensorFlow's own code can't compute it.
     """
-    return _report("fingerprint", "--", existing(folder), codes=(0, 1))
+    return _report("fingerprint", "--", existing(folder), codes=(0, 1), progress=progress)
 
 
 class SizeTree(Mapping[str, Any]):
@@ -176,6 +235,7 @@ def tree(
     top: int | None = None,
     min_size: int | str | None = None,
     message: str | None = None,
+    progress: Progress | None = None,
 ) -> SizeTree:
     """What takes up space in a message of any size, which isn't loaded for it.
 
@@ -185,6 +245,7 @@ def tree(
         top: How many members of a repeated field.
         min_size: Leaves out what is smaller.
         message: The message's type, where the file doesn't say it.
+        progress: Called with bytes done and bytes in all.
 
     Raises:
         OSError: If there is no such file.
@@ -198,4 +259,5 @@ def tree(
     if min_size is not None:
         arguments += ["--min-size", str(size(min_size))]
     name = existing(path)
-    return SizeTree(name, arguments, _report("tree", *arguments, "--", name))
+    report = _report("tree", *arguments, "--", name, progress=progress)
+    return SizeTree(name, arguments, report)
