@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -11,10 +12,10 @@ use prost_reflect::MessageDescriptor;
 use record_file::{Chunk, ChunkType, CompressionKind, ReadAt};
 
 use crate::chunked_file::ChunkedFile;
-use crate::io::threads;
+use crate::io::{open_file, threads};
 use crate::merge::{
-    ChunkStore, FilePlace, MergePlan, MergeSegment, ReadOptions, SegmentSource, gather, scatter,
-    write_around,
+    ChunkStore, FilePlace, Found, MergePlan, MergeSegment, ReadOptions, SegmentSource, at_file,
+    find, gather, scatter, write_around,
 };
 use crate::newtypes::ChunkIndex;
 use crate::progress::Meter;
@@ -80,6 +81,44 @@ impl<S> std::fmt::Debug for MergedMessage<S> {
             .field("size", &self.plan.total_len())
             .field("chunks", &self.chunks.len())
             .finish_non_exhaustive()
+    }
+}
+
+impl MergedMessage {
+    /// The message that a file merges to, or is, to be read by position: as
+    /// [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes) has it, which reads all of it.
+    ///
+    /// ```
+    /// use proto_splitter_core::{MergedMessage, merge::ReadOptions};
+    /// use record_file::ReadAt;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// std::fs::write(folder.path().join("small.pb"), b"\x0a\x04name")?;
+    ///
+    /// let message = MergedMessage::open(folder.path().join("small"), &ReadOptions::new())?;
+    /// let mut name = [0; 4];
+    /// message.read_exact_at(2, &mut name)?;
+    /// assert_eq!(&name, b"name");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Merger::merge_to_bytes`](crate::merge::Merger::merge_to_bytes), but for chunks that are
+    /// not read yet.
+    pub fn open(prefix: impl AsRef<Path>, options: &ReadOptions) -> Result<Arc<dyn ReadAt>> {
+        match find(prefix.as_ref())? {
+            Found::Chunked(path) => {
+                let opened = || {
+                    let file = ChunkedFile::open_with(&path, &options.limits)?;
+                    let plan = file.plan(options)?;
+                    Ok(MergedMessage::planned(Arc::new(file), plan))
+                };
+                let merged = opened().map_err(|error| at_file(error, &path))?;
+                Ok(Arc::new(merged))
+            }
+            Found::Plain(path) => Ok(Arc::new(open_file(&path)?)),
+        }
     }
 }
 
@@ -295,12 +334,14 @@ impl<S: ReadAt> MergedMessage<S> {
         if let Some(access) = slot.get() {
             return Ok(access);
         }
-        let access = self.open(chunk).map_err(|error| error.in_chunk(chunk))?;
+        let access = self
+            .checked(chunk)
+            .map_err(|error| error.in_chunk(chunk))?;
         // Another thread may have been first; then what it found is as good.
         Ok(slot.get_or_init(|| access))
     }
 
-    fn open(&self, chunk: usize) -> Result<Access> {
+    fn checked(&self, chunk: usize) -> Result<Access> {
         if let Some(position) = self.file.position(chunk) {
             let records = self.file.record_file();
             let stored = records.stored(position)?;

@@ -4,7 +4,8 @@
 
 Uses the environments that the scripts under tests/interop have made in `.interop`, and the wheel that is installed in FOLDER
 (`pip install --no-deps --target FOLDER WHEEL`), a release build. Each reader has a process of its own and N runs, of which the
-fastest counts; files are in the page cache. Every reader has to find the same values.
+fastest counts; files are in the page cache. Every reader has to find the same values. The second figure is with a look at every
+page of every array, which a reader that maps a file leaves to whoever uses them.
 """
 
 import argparse
@@ -36,6 +37,8 @@ def make_graph(folder, mib):
         file.write(graph.SerializeToString())
     # So that there are chunks at any size: each tensor is one.
     ps.split(graph, f"{folder}/chunks", compression="none", max_chunk_size=f"{int(mib) / 2}MiB")
+    whole = {"always_chunked": True, "profile": "extended", "value_chunk_size": "1TiB", "max_chunk_size": "1TiB"}
+    ps.split(graph, f"{folder}/one", compression="none", **whole)
 
 
 def graph_of(mib):
@@ -66,7 +69,14 @@ def make_safetensors(folder, mib):
     save_file(arrays(mib), f"{folder}/model.safetensors")
 
 
-def ours(path, message=None):
+def ours(path, message=None, copy=None):
+    import proto_splitter as ps
+
+    with ps.open(path, message) as file:
+        return file.tensors.load(copy=copy)
+
+
+def one_by_one(path, message=None):
     import proto_splitter as ps
 
     with ps.open(path, message) as file:
@@ -98,7 +108,11 @@ def by_tensorflow(path):
 #: What reads, in which environment, and from which file.
 READERS = {
     "proto_splitter, .pb": ("venv", lambda folder: ours(f"{folder}/graph.pb", "tensorflow.GraphDef")),
+    "proto_splitter, .pb, all copied": ("venv", lambda folder: ours(f"{folder}/graph.pb", "tensorflow.GraphDef", True)),
     "proto_splitter, .cpb": ("venv", lambda folder: ours(f"{folder}/chunks.cpb", "tensorflow.GraphDef")),
+    "proto_splitter, .cpb, one by one": ("venv", lambda folder: one_by_one(f"{folder}/chunks.cpb", "tensorflow.GraphDef")),
+    "proto_splitter, .cpb of one chunk": ("venv", lambda folder: ours(f"{folder}/one.cpb", "tensorflow.GraphDef")),
+    "proto_splitter, .cpb of one chunk, one by one": ("venv", lambda folder: one_by_one(f"{folder}/one.cpb", "tensorflow.GraphDef")),
     "proto_splitter, .onnx": ("onnx-venv", lambda folder: ours(f"{folder}/model.onnx")),
     "proto_splitter, .safetensors": ("tensors-venv", lambda folder: ours(f"{folder}/model.safetensors")),
     "safetensors": ("tensors-venv", lambda folder: by_safetensors(f"{folder}/model.safetensors")),
@@ -109,16 +123,43 @@ READERS = {
 
 def read(folder, reader, runs):
     _, work = READERS[reader]
-    seconds = []
+    seconds, looked = [], []
     # The first run imports packages.
     for _ in range(int(runs) + 1):
         start = time.perf_counter()
         found = work(folder)
         seconds.append(time.perf_counter() - start)
+        for array in found.values():
+            array.reshape(-1).view("u1")[::4096].max()
+        looked.append(time.perf_counter() - start)
     crc = 0
     for name in sorted(found):
         crc = zlib.crc32(found[name].data, zlib.crc32(name.encode(), crc))
-    return {"seconds": min(seconds[1:]), "crc": crc, "bytes": sum(one.nbytes for one in found.values())}
+    return {"seconds": min(seconds[1:]), "looked": min(looked[1:]), "crc": crc, "bytes": sum(one.nbytes for one in found.values())}
+
+
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
+
+
+def memory(folder, mib, how):
+    """The most memory that splitting or serializing a message takes, the message included, by its size."""
+    import proto_splitter as ps
+
+    # What is imported, and what it needs by itself, isn't counted.
+    ps.split(graph_of(1), f"{folder}/small", compression="none", max_chunk_size="0.5MiB", force=True)
+    before = peak()
+    graph = graph_of(mib)
+    size = sum(len(node.attr["value"].tensor.tensor_content) for node in graph.node)
+    made = peak() - before
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+    if how == "split":
+        ps.split(graph, f"{folder}/split", compression="none", max_chunk_size=f"{int(mib) / 2}MiB", force=True)
+    else:
+        graph.SerializeToString()
+    return {"bytes": size, "made": made, "peak": peak() - before}
 
 
 def write(folder, mib, runs):
@@ -162,12 +203,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tensors-bench-") as folder:
         for name, environment in (("make_graph", "venv"), ("make_onnx", "onnx-venv"), ("make_safetensors", "tensors-venv")):
             script(environment, args.site, name, folder, args.size)
-        print(f"\n| {args.size} MiB to NumPy | s | GB/s |\n| --- | --- | --- |")
+        print(f"\n| {args.size} MiB to NumPy | s | GB/s | looked at, s | GB/s |\n| --- | --- | --- | --- | --- |")
         found = set()
         for reader, (environment, _) in READERS.items():
             row = script(environment, args.site, "read", folder, reader, args.runs)
             found.add((row["crc"], row["bytes"]))
-            print(f"| {reader} | {row['seconds']:.3f} | {row['bytes'] / row['seconds'] / 1e9:.2f} |", flush=True)
+            rates = [f"{row[key]:.3f} | {row['bytes'] / row[key] / 1e9:.2f}" for key in ("seconds", "looked")]
+            print(f"| {reader} | {' | '.join(rates)} |", flush=True)
         if len(found) != 1:
             sys.exit("the readers found different values")
         for name in os.listdir(folder):
@@ -177,10 +219,14 @@ def main():
         print(f"\n| a message of {args.size} MiB | s | GB/s |\n| --- | --- | --- |")
         for name, seconds in row.items():
             print(f"| {name} | {seconds:.3f} | {size / seconds / 1e9:.2f} |")
+        print("\n| memory, the message included | its bytes |\n| --- | --- |")
+        for how in ("split", "SerializeToString"):
+            row = script("venv", args.site, "memory", folder, args.size, how)
+            print(f"| {how} | {row['peak'] / row['bytes']:.2f}x |")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] in ("make_graph", "make_onnx", "make_safetensors", "read", "write"):
+    if len(sys.argv) > 1 and sys.argv[1] in ("make_graph", "make_onnx", "make_safetensors", "read", "write", "memory"):
         print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
     else:
         main()

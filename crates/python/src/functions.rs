@@ -252,7 +252,7 @@ pub(crate) struct MergeArguments {
 }
 
 impl MergeArguments {
-    fn reading(&self, py: Python<'_>) -> PyResult<ReadOptions> {
+    pub(crate) fn reading(&self, py: Python<'_>) -> PyResult<ReadOptions> {
         let descriptor = self
             .message
             .as_ref()

@@ -9,6 +9,7 @@ mod error;
 mod functions;
 mod handle;
 mod input;
+mod merged;
 mod pieces;
 mod schema;
 mod target;
@@ -26,6 +27,8 @@ mod _core {
     use crate::functions::{command, merge, merge_to_bytes, report, split, split_in_memory};
     #[pymodule_export]
     use crate::handle::Handle;
+    #[pymodule_export]
+    use crate::merged::MergedReader;
     #[pymodule_export]
     use crate::pieces::Pieces;
 

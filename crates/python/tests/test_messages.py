@@ -114,3 +114,74 @@ def test_a_message_is_split_and_read_back(tree: Any, tmp_path: Path) -> None:
     assert max(chunk.size for chunk in done.chunks) <= 6000
     assert ps.read(done.path, Tree) == tree
     assert ps.merge_into(tmp_path / "tree", Tree()) == tree
+
+
+class Counted:
+    """Bytes that are read by position, and how many at a time."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.reads: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        self.reads.append(size)
+        return self.data[offset : offset + size]
+
+
+@pytest.mark.parametrize(("run", "small"), [(1, 1), (500, 100), (4000, 1000), (20_000, 20_000)])
+def test_a_message_is_read_in_pieces_of_any_size(
+    tree: Any, monkeypatch: pytest.MonkeyPatch, run: int, small: int
+) -> None:
+    monkeypatch.setattr(_messages, "_RUN", run)
+    monkeypatch.setattr(_messages, "_SMALL", small)
+    source: Any = Counted(tree.SerializeToString())
+    told: list[tuple[int, int]] = []
+    read = Tree()
+    _messages.parse_into(read, _messages.Window.of(source, lambda *now: told.append(now)))
+    assert read == tree
+    assert told[-1] == (len(source), len(source))
+
+
+def test_no_more_is_in_memory_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_messages, "_RUN", 200_000)
+    monkeypatch.setattr(_messages, "_SMALL", 100_000)
+    big = Tree(data=b"d" * 90_000)
+    for at in range(40):
+        big.child.children.add(data=bytes([at]) * (10_000 if at % 4 else 150_000))
+    source: Any = Counted(big.SerializeToString())
+    read = Tree()
+    _messages.parse_into(read, _messages.Window.of(source, None))
+    assert read == big
+    assert max(source.reads) < 220_000 < len(source)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_file_is_merged_into_a_message_in_pieces(
+    tree: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    monkeypatch.setattr(_messages, "_RUN", 3000)
+    monkeypatch.setattr(_messages, "_SMALL", 1000)
+    plain = tmp_path / "plain.pb"
+    plain.write_bytes(tree.SerializeToString())
+    done = ps.split(
+        tree, tmp_path / "tree", max_chunk_size=2000, profile="extended", compression=compression
+    )
+    for source in (done.path, tmp_path / "tree", plain, tmp_path / "plain"):
+        assert ps.read(source, Tree) == tree
+    for path in (done.path, plain):
+        data = Path(path).read_bytes()
+        for given in (data, bytearray(data), io.BytesIO(data)):
+            assert ps.read(given, Tree) == tree
+
+    def stop(done: int, total: int) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        ps.merge_into(plain, Tree(), progress=stop)
+    damaged = bytearray(Path(done.path).read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    with pytest.raises(ps.ChecksumError):
+        ps.read(bytes(damaged), Tree)

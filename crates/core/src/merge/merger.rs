@@ -355,7 +355,8 @@ pub(crate) fn to_sink<S: ReadAt>(
     })
 }
 
-enum Found {
+/// A file that is to be merged.
+pub(crate) enum Found {
     Chunked(PathBuf),
     Plain(PathBuf),
 }
@@ -372,7 +373,7 @@ impl Found {
 
 /// The file that a prefix, or its own name, means. Its own name first: who says `x.pb` doesn't mean
 /// `x.pb.cpb`.
-fn find(prefix: &Path) -> Result<Found> {
+pub(crate) fn find(prefix: &Path) -> Result<Found> {
     let is_named = prefix
         .extension()
         .is_some_and(|extension| extension == CHUNKED_EXTENSION || extension == PLAIN_EXTENSION);
@@ -400,7 +401,7 @@ fn find(prefix: &Path) -> Result<Found> {
 }
 
 /// Names the file that an error is about.
-fn at_file(error: Error, path: &Path) -> Error {
+pub(crate) fn at_file(error: Error, path: &Path) -> Error {
     match error.kind() {
         ErrorKind::NotChunked
         | ErrorKind::Record

@@ -4,6 +4,7 @@ from typing import Any, final
 __all__ = [
     "Buffer",
     "Handle",
+    "MergedReader",
     "Pieces",
     "__version__",
     "command",
@@ -27,6 +28,12 @@ class Buffer:
 class Pieces:
     def __new__(cls, file: int, pieces: Sequence[bytes | tuple[int, int]]) -> Pieces: ...
     def __len__(self) -> int: ...
+
+@final
+class MergedReader:
+    def __new__(cls, source: Any, arguments: dict[str, Any]) -> MergedReader: ...
+    def __len__(self) -> int: ...
+    def read(self, offset: int, size: int) -> Buffer: ...
 
 def split(
     source: Any,

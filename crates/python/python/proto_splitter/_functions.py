@@ -254,7 +254,8 @@ def merge_into(
 ) -> M:
     """Merges a file of any size into a message of protobuf for Python, and returns that.
 
-    Submessages over 2 GiB, which protobuf doesn't parse, are merged by their parts.
+    It is read and merged by its parts, so that what is in memory besides the message is the
+    largest of them. Submessages over 2 GiB, which protobuf doesn't parse, are merged by theirs.
 
     Raises:
         OSError: If the file can't be read.
@@ -262,10 +263,8 @@ def merge_into(
         google.protobuf.message.DecodeError: If it is not a message of this type.
     """
     name, schema = _messages.schema_of(message)
-    buffer = merge_to_bytes(
-        source, message=name, schema=schema, threads=threads, progress=progress
-    )
-    _messages.parse_into(message, memoryview(buffer))
+    merged = _core.MergedReader(_input(source), _merge_arguments(name, schema, threads))
+    _messages.parse_into(message, _messages.Window.of(merged, progress))
     return message
 
 

@@ -8,8 +8,9 @@ and read back by merging parts into the submessages that they belong to.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Any, TypeAlias, cast
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, Union, cast
 
 from . import _core
 from ._errors import FormatError
@@ -17,6 +18,9 @@ from ._errors import FormatError
 # protobuf's own types differ between its versions and backends: here they are what they can do.
 Message: TypeAlias = Any
 FieldDescriptor: TypeAlias = Any
+
+#: The bytes of a message: in memory, or read as they are looked at.
+View: TypeAlias = Union[memoryview, "Window"]
 
 #: A part of a message: bytes that stand as they are, or a span (offset, length) of the spool.
 Piece: TypeAlias = bytes | memoryview | tuple[int, int]
@@ -27,6 +31,8 @@ _LONG_LIST = 4096
 _WHOLE = 1 << 30
 #: Fields of fewer bytes than this are merged together with their neighbours: 16 MiB.
 _SMALL = 16 << 20
+#: A message that is read in pieces is given to protobuf in pieces of about so many bytes: 64 MiB.
+_RUN = 64 << 20
 #: Bytes that are copied at once: 16 MiB.
 _STEP = 16 << 20
 
@@ -272,7 +278,7 @@ def schema_of(message: Message | type[Message]) -> tuple[str, bytes]:
     return message.DESCRIPTOR.full_name, files.SerializeToString()
 
 
-def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
+def _read_varint(view: View, at: int) -> tuple[int, int]:
     """The number at an offset, and where it ends."""
     number = shift = 0
     while True:
@@ -286,7 +292,7 @@ def _read_varint(view: memoryview, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _skip_group(view: memoryview, at: int, number: int, depth: int) -> int:
+def _skip_group(view: View, at: int, number: int, depth: int) -> int:
     if depth > 100:
         raise FormatError(f"groups nest deeper than 100 at offset {at}")
     while True:
@@ -298,7 +304,7 @@ def _skip_group(view: memoryview, at: int, number: int, depth: int) -> int:
         at = _skip(view, at, tag, depth)
 
 
-def _skip(view: memoryview, at: int, tag: int, depth: int = 0) -> int:
+def _skip(view: View, at: int, tag: int, depth: int = 0) -> int:
     """Where the field ends whose tag ends at an offset."""
     wire_type = tag & 7
     if wire_type == _VARINT:
@@ -317,15 +323,90 @@ def _skip(view: memoryview, at: int, tag: int, depth: int = 0) -> int:
     return end
 
 
-def parse_into(message: Message, view: memoryview) -> None:
+class Window:
+    """Bytes that are read when they are looked at: by one, or some together.
+
+    ``part`` is a window of some of them, and a slice the bytes themselves.
+    """
+
+    #: Bytes that are read at once when one is looked at: 64 KiB.
+    _AHEAD = 64 << 10
+
+    def __init__(
+        self, source: _core.MergedReader, start: int, end: int, told: Callable[[int], object]
+    ) -> None:
+        self._source = source
+        self._start = start
+        self._end = end
+        self._told = told
+        self._near = memoryview(b"")
+        self._near_at = 0
+
+    @staticmethod
+    def of(source: _core.MergedReader, progress: Callable[[int, int], object] | None) -> Window:
+        """All bytes of a source; ``progress`` is called with how many have been read."""
+        total, pace = len(source), _Pace(progress)
+        return Window(source, 0, total, lambda done: pace.tell(done, total))
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __getitem__(self, at: int | slice) -> Any:
+        if isinstance(at, slice):
+            start, end, _ = at.indices(len(self))
+            return self._read(start, max(end - start, 0))
+        if not self._near_at <= at < self._near_at + len(self._near):
+            self._near = self._read(at, self._AHEAD)
+            self._near_at = at
+        return self._near[at - self._near_at]
+
+    def part(self, start: int, end: int) -> Window:
+        return Window(self._source, self._start + start, self._start + end, self._told)
+
+    def _read(self, at: int, size: int) -> memoryview:
+        start = self._start + at
+        read = memoryview(self._source.read(start, min(size, self._end - start)))
+        self._told(start + len(read))
+        return read
+
+
+class _Pace:
+    """Calls a callback at most twenty times a second, and at the end."""
+
+    def __init__(self, callback: Callable[[int, int], object] | None) -> None:
+        self._callback = callback
+        self._next = 0.0
+
+    def tell(self, done: int, total: int) -> None:
+        if self._callback is None:
+            return
+        now = time.monotonic()
+        if done == total or now >= self._next:
+            self._next = now + 0.05
+            self._callback(done, total)
+
+
+def _part(view: View, start: int, end: int) -> View:
+    return view.part(start, end) if isinstance(view, Window) else view[start:end]
+
+
+def _merge_run(message: Message, view: View, start: int, end: int) -> None:
+    """Merges fields that stand one behind the other, in one piece."""
+    if end > start:
+        message.MergeFromString(view[start:end])
+
+
+def parse_into(message: Message, view: View) -> None:
     """Merges a serialized message of any size into one, submessages over 2 GiB included.
 
     Raises:
         FormatError: If the bytes aren't a message.
         google.protobuf.message.DecodeError: If they aren't one of this type.
     """
-    if len(view) < _WHOLE:
-        message.MergeFromString(view)
+    # What isn't in memory yet is read in pieces, so that not all of it is there twice.
+    most = min(_WHOLE, _RUN) if isinstance(view, Window) else _WHOLE
+    if len(view) < most:
+        _merge_run(message, view, 0, len(view))
         return
     fields = message.DESCRIPTOR.fields_by_number
     start = at = 0
@@ -334,22 +415,25 @@ def parse_into(message: Message, view: memoryview) -> None:
         end = _skip(view, value, tag)
         field = fields.get(tag >> 3)
         if end - at >= _SMALL and tag & 7 == _LEN and field is not None:
-            message.MergeFromString(view[start:at])
+            _merge_run(message, view, start, at)
             length, content = _read_varint(view, value)
-            _merge_value(message, field, view[content : content + length], view[at:end])
+            part = _part(view, content, content + length)
+            _merge_value(message, field, part, _part(view, at, end))
+            start = end
+        elif end - start >= most:
+            _merge_run(message, view, start, end)
             start = end
         at = end
-    message.MergeFromString(view[start:at])
+    _merge_run(message, view, start, at)
 
 
-def _merge_value(
-    message: Message, field: FieldDescriptor, content: memoryview, whole: memoryview
-) -> None:
+def _merge_value(message: Message, field: FieldDescriptor, content: View, whole: View) -> None:
     if field.message_type is None:
         if field.type not in (field.TYPE_BYTES, field.TYPE_STRING):
-            message.MergeFromString(whole)  # packed numbers
+            message.MergeFromString(whole[:])  # packed numbers
             return
-        value = bytes(content) if field.type == field.TYPE_BYTES else str(content, "utf-8")
+        data = content[:]
+        value = bytes(data) if field.type == field.TYPE_BYTES else str(data, "utf-8")
         if _is_repeated(field):
             getattr(message, field.name).append(value)
         else:
@@ -364,24 +448,22 @@ def _merge_value(
         parse_into(part, content)
 
 
-def _merge_entry(
-    message: Message, field: FieldDescriptor, content: memoryview, whole: memoryview
-) -> None:
+def _merge_entry(message: Message, field: FieldDescriptor, content: View, whole: View) -> None:
     value_kind = field.message_type.fields_by_number[2]
     is_text = value_kind.type in (value_kind.TYPE_BYTES, value_kind.TYPE_STRING)
     if len(whole) < _WHOLE or not (is_text or value_kind.message_type):
-        message.MergeFromString(whole)
+        message.MergeFromString(whole[:])
         return
     # The entry without its value tells the key; then the value is merged into what the key names.
     small = bytearray()
-    values: list[memoryview] = []
+    values: list[View] = []
     at = 0
     while at < len(content):
         tag, start = _read_varint(content, at)
         end = _skip(content, start, tag)
         if tag >> 3 == 2 and tag & 7 == _LEN:
             length, start = _read_varint(content, start)
-            values.append(content[start : start + length])
+            values.append(_part(content, start, start + length))
         else:
             small += content[at:end]
         at = end
@@ -391,7 +473,7 @@ def _merge_entry(
     (key,) = getattr(alone, field.name)
     entries = getattr(message, field.name)
     if is_text:
-        last = values[-1] if values else memoryview(b"")
+        last = values[-1][:] if values else memoryview(b"")
         is_bytes = value_kind.type == value_kind.TYPE_BYTES
         entries[key] = bytes(last) if is_bytes else str(last, "utf-8")
         return

@@ -38,6 +38,11 @@ _IN_MEMORY = map("proto_splitter_in_memory_{}".format, itertools.count())
 #: The first onnxruntime that uses initializers where they are in memory; others copy them.
 _BORROWS = (1, 31)
 
+#: Models with fewer bytes of weights than this are packed anew by onnxruntime: 1 GiB.
+_PACKED_BELOW = 1 << 30
+#: What keeps onnxruntime from packing.
+_UNPACKED = "session.disable_prepacking"
+
 convert = _models.convert
 
 
@@ -102,8 +107,9 @@ def session(
 
     Initializers are read into one buffer, and no file is written. onnxruntime 1.31 and later use
     them where they are; earlier ones copy them, and so need their memory twice. onnxruntime also
-    packs the weights of some operators anew, which takes their memory again:
-    ``session.disable_prepacking`` in ``sess_options`` keeps it from that, at some cost in time.
+    packs the weights of some operators anew, as of ``MatMul``, which takes their memory again. Of
+    a model with 1 GiB of weights or more it doesn't, at some cost in time, unless ``sess_options``
+    say otherwise: an entry ``session.disable_prepacking`` of ``"0"`` lets it pack, of ``"1"`` not.
 
     Args:
         path: A ``.cpb``, an ``.onnx`` of any size, or the ``.onnx`` of a pair.
@@ -128,6 +134,8 @@ def session(
         model, values = _taken_apart(file, location, with_packed=borrows)
         buffer = _read(file, values)
     kept: list[Any] = [buffer]
+    if buffer.nbytes >= _PACKED_BELOW and not _has_entry(settings, _UNPACKED):
+        settings.add_session_config_entry(_UNPACKED, "1")
     if values and borrows:
         settings.add_external_initializers_from_files_in_memory(
             [location], [buffer], [buffer.nbytes]
@@ -149,6 +157,15 @@ def session(
     # onnxruntime looks into these as long as it runs.
     made._proto_splitter_values = kept
     return made
+
+
+def _has_entry(settings: Any, key: str) -> bool:
+    """Whether the options say something about a key."""
+    try:
+        settings.get_session_config_entry(key)
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Value(NamedTuple):
