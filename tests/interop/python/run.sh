@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the Python wheel, packs what is published beside it, installs it alone, and runs its types, stubs, import time and tests
-# against it; then shim.py against TensorFlow 2.21 and onnx_session.py against onnxruntime, which get all arguments. Needs Rust,
-# python3 (3.11 or later), and g++ for ../setup.sh.
+# Builds the Python wheel, packs what is published beside it, runs the README's lines with the wheel alone, and its types, stubs,
+# import time and tests against it; then shim.py against TensorFlow 2.21 and onnx_session.py against onnxruntime, which get all
+# arguments. Needs Rust, python3 (3.11 or later), and g++ for ../setup.sh.
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
@@ -23,6 +23,7 @@ PATH=$venv/bin:$PATH "$top/.ci/package" "$wheels/published" --no-verify --allow-
 size=$(stat -c %s "$wheels"/*.whl)
 echo "the wheel has $size bytes"
 [ "$size" -lt 15000000 ] || { echo "the wheel is over 15 MB"; exit 1; }
+"$venv/bin/python" "$top/tests/interop/python/fresh.py" "$wheels"/*.whl
 "$venv/bin/pip" install --quiet --no-deps --force-reinstall "$wheels"/*.whl
 
 "$venv/bin/mypy" --strict python/proto_splitter tests
