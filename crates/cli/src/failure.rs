@@ -69,7 +69,7 @@ pub struct Failed {
     /// What it would print: one line.
     pub message: String,
     /// What the library or the system said; none of a command line that is wrong.
-    pub cause: Option<Cause>,
+    pub cause: Option<Box<Cause>>,
 }
 
 impl From<Failure> for Failed {
@@ -82,7 +82,7 @@ impl From<Failure> for Failed {
         Failed {
             exit,
             message,
-            cause: cause.map(|cause| *cause),
+            cause,
         }
     }
 }

@@ -71,6 +71,7 @@ impl Opened {
     ///
     /// ```
     /// use proto_splitter_core::formats::{OpenOptions, Registry};
+    /// use proto_splitter_core::tensor::{DType, TensorInfo};
     ///
     /// static FORMATS: Registry = Registry::new(&[]);
     /// let folder = tempfile::tempdir()?;
@@ -79,7 +80,7 @@ impl Opened {
     /// let opened = FORMATS.open(&path, &OpenOptions::new())?;
     /// // Nothing is known of its type, and so of no tensor.
     /// assert!(opened.tensors()?.is_empty());
-    /// let other = proto_splitter_core::tensor::TensorInfo::new("a", "uint8".parse()?, vec![1]);
+    /// let other = TensorInfo::new("a", DType::U8, vec![1]);
     /// assert_eq!(opened.tensor_in_file(&other), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
