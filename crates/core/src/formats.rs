@@ -91,6 +91,7 @@ mod convert;
 mod open;
 mod opened;
 mod options;
+mod read_tensors;
 mod registry;
 mod tensor_table;
 

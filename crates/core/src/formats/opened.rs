@@ -374,6 +374,11 @@ impl Opened {
         Ok(table.tensors().to_vec())
     }
 
+    /// A tensor by where it is, if that is known.
+    fn placed_reader(&self, info: &TensorInfo) -> Option<TensorReader<'_>> {
+        self.table()?.reader(info, self.plain())
+    }
+
     /// The tensors of the message, once they have been listed.
     pub(super) fn table(&self) -> Option<&TensorTable> {
         self.table.get()
