@@ -244,18 +244,18 @@ impl<S: ReadAt> MergedMessage<S> {
         let segments = self.plan.segments();
         let mut chunks = std::collections::BTreeSet::new();
         for part in parts {
-            let behind = segments.partition_point(|segment| segment.offset <= part.start);
+            let behind = segments.partition_point(|segment| segment.start() <= part.start);
             for segment in segments.iter().skip(behind.saturating_sub(1)) {
-                if segment.offset >= part.end {
+                if segment.start() >= part.end {
                     break;
                 }
                 if let SegmentSource::Chunk { chunk, .. } = &segment.source
                     && self
                         .chunks
-                        .get(*chunk)
+                        .get(chunk.to_usize())
                         .is_some_and(|slot| slot.get().is_none())
                 {
-                    chunks.insert(*chunk);
+                    chunks.insert(chunk.to_usize());
                 }
             }
         }
@@ -334,9 +334,7 @@ impl<S: ReadAt> MergedMessage<S> {
         if let Some(access) = slot.get() {
             return Ok(access);
         }
-        let access = self
-            .checked(chunk)
-            .map_err(|error| error.in_chunk(chunk))?;
+        let access = self.checked(chunk).map_err(|error| error.in_chunk(chunk))?;
         // Another thread may have been first; then what it found is as good.
         Ok(slot.get_or_init(|| access))
     }

@@ -336,9 +336,7 @@ fn open_reader(
         Some(known) => Some(known),
         None => file.descriptor()?,
     };
-    let options = ReadOptions::new()
-        .descriptor(descriptor)
-        .threads(n_threads);
+    let options = ReadOptions::new().descriptor(descriptor).threads(n_threads);
     Ok(Open::Chunks(Box::new(Chunks {
         source,
         file,

@@ -336,12 +336,12 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
             );
             return Err(Error::new(ErrorKind::InvalidConfig, message));
         }
-        let first = segments.partition_point(|segment| segment.offset <= wanted.start);
+        let first = segments.partition_point(|segment| segment.start() <= wanted.start);
         let mut rest = buffer;
         for segment in segments.iter().skip(first.saturating_sub(1)) {
-            let start = wanted.start.max(segment.offset);
-            let end = wanted.end.min(segment.offset + segment.len());
-            if segment.offset >= wanted.end {
+            let start = wanted.start.max(segment.start());
+            let end = wanted.end.min(segment.end());
+            if segment.start() >= wanted.end {
                 break;
             }
             if start >= end {
@@ -351,7 +351,7 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
             let len = usize::try_from(end - start).map_or(rest.len(), |len| len.min(rest.len()));
             let (place, behind) = std::mem::take(&mut rest).split_at_mut(len);
             rest = behind;
-            let skip = start - segment.offset;
+            let skip = start - segment.start();
             match &segment.source {
                 SegmentSource::Literal(range) => {
                     let literal = plan.literal(range.clone());
@@ -363,14 +363,14 @@ pub(crate) fn gather<'b, S: ChunkStore + ?Sized>(
                 }
                 SegmentSource::Chunk { chunk, range } => {
                     let part = range.start + skip..range.start + skip + (end - start);
-                    if WholeChunk::is_one(plan, store, *chunk, &part) {
+                    if WholeChunk::is_one(plan, store, chunk.to_usize(), &part) {
                         whole.push(WholeChunk {
-                            chunk: *chunk,
+                            chunk: chunk.to_usize(),
                             segment: count,
                             place,
                         });
                     } else {
-                        jobs.add(*chunk, count, part, InMemory(place));
+                        jobs.add(chunk.to_usize(), count, part, InMemory(place));
                     }
                     count += 1;
                 }
