@@ -37,7 +37,7 @@ def make_graph(folder, mib):
         file.write(graph.SerializeToString())
     # So that there are chunks at any size: each tensor is one.
     ps.split(graph, f"{folder}/chunks", compression="none", max_chunk_size=f"{int(mib) / 2}MiB")
-    whole = {"always_chunked": True, "profile": "extended", "value_chunk_size": "1TiB", "max_chunk_size": "1TiB"}
+    whole = {"always_chunked": True, "profile": "extended", "value_chunk_size": 2_000_000_000, "max_chunk_size": 2_000_000_000}
     ps.split(graph, f"{folder}/one", compression="none", **whole)
 
 
