@@ -47,7 +47,7 @@ impl ExternalizeOptions {
         }
     }
 
-    /// Constants of at least so many bytes move ([`DEFAULT_MIN_SIZE`]).
+    /// Constants of at least this many bytes move ([`DEFAULT_MIN_SIZE`]).
     #[must_use]
     pub const fn min_size(mut self, bytes: u64) -> Self {
         self.min_size = bytes;

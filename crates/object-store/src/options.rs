@@ -131,7 +131,7 @@ impl ObjectWriteOptions {
         self
     }
 
-    /// How many parts are uploaded at once ([`DEFAULT_AT_ONCE`]); at least one. So many parts are
+    /// How many parts are uploaded at once ([`DEFAULT_AT_ONCE`]); at least one. That many parts are
     /// held in memory, and the one that is being filled.
     #[must_use]
     pub const fn at_once(mut self, parts: usize) -> Self {

@@ -36,7 +36,7 @@ pub(crate) fn copy(source: &dyn ReadAt, range: Range<u64>, sink: &mut dyn Write)
     Ok(range.end - range.start)
 }
 
-/// Writes the elements in a typed field of the tensor at `tensor` as raw data, of so many bits each,
+/// Writes the elements in a typed field of the tensor at `tensor` as raw data, of this many bits each,
 /// and says how many bytes they were.
 pub(crate) fn convert(
     source: &dyn ReadAt,

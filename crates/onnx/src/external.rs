@@ -32,7 +32,7 @@ pub const DEFAULT_MIN_SIZE: u64 = 1024;
 /// whose scalars and small shapes are outside.
 pub const LEAST_MIN_SIZE: u64 = 64;
 
-/// Whole numbers in one dimension stay inside up to so many bytes: shapes, axes and indices, which
+/// Whole numbers in one dimension stay inside up to this many bytes: shapes, axes and indices, which
 /// shape inference has to read.
 pub const MAX_SHAPE_CARRIER: u64 = 64 << 10;
 

@@ -68,7 +68,7 @@ impl<'b, 'd> Rewriter<'b, 'd> {
         }
     }
 
-    /// Copies what is left of a model of so many bytes, and says whether anything was changed.
+    /// Copies what is left of a model of this many bytes, and says whether anything was changed.
     pub(crate) fn finish(mut self, size: u64) -> Result<bool> {
         self.copy_to(size)?;
         Ok(self.is_changed)

@@ -67,7 +67,7 @@ impl ReaderOptions {
 
     /// On how many threads chunks are verified and decoded (0: on that of the caller).
     ///
-    /// A [`RecordReader`](crate::RecordReader) reads so many chunks ahead, but none of more than
+    /// A [`RecordReader`](crate::RecordReader) reads this many chunks ahead, but none of more than
     /// [`stream_from`](Self::stream_from) bytes, and holds them with what they decode to; records
     /// come in the same order, and so do errors. A
     /// [`RecordFile`](crate::RecordFile) uses them in
@@ -78,7 +78,7 @@ impl ReaderOptions {
         self
     }
 
-    /// Fails if so many bytes of the chunk at `begin`, stored or decoded, must not be held in
+    /// Fails if this many bytes of the chunk at `begin`, stored or decoded, must not be held in
     /// memory.
     pub(crate) fn check_memory(&self, begin: u64, bytes: u64) -> Result<()> {
         let limit = self.max_chunk_memory;

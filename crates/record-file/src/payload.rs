@@ -16,7 +16,7 @@ use crate::varint;
 /// on.
 const WINDOW: u64 = AT_ONCE * BLOCK;
 const AT_ONCE: u64 = 4;
-/// Block headers in as much payload as so many blocks have.
+/// Block headers in as much payload as this many blocks have.
 const MOST_HEADERS: usize = 5;
 
 /// How much of a chunk's data is read along with its header: what comes before the record in a

@@ -132,7 +132,7 @@ impl Pieces {
         }
     }
 
-    /// Says that so many bytes of the [`room`](Self::room) were filled.
+    /// Says that this many bytes of the [`room`](Self::room) were filled.
     #[inline]
     pub(crate) fn filled(&mut self, len: usize) {
         if let Some(last) = self.pieces.back_mut() {

@@ -67,7 +67,7 @@ impl Stored {
 
     /// Memory for all data of a chunk, which isn't read yet: with room to decode it in, if it is
     /// transposed. `None` if that memory is not to be had on the word of the chunk's header, of
-    /// whose data so many bytes are known to be there.
+    /// whose data this many bytes are known to be there.
     pub(crate) fn with_room(
         chunk: &Chunk,
         decoders: &mut Decoders,
@@ -123,7 +123,7 @@ impl Stored {
     }
 
     /// Reads the data of a transposed chunk to where it can be decoded in one memory. `None` if
-    /// that memory is not to be had on the word of the chunk's header, of whose data so many bytes
+    /// that memory is not to be had on the word of the chunk's header, of whose data this many bytes
     /// are known to be there.
     pub(crate) fn read_with_room<I: RecordInput + ?Sized>(
         payload: &mut Payload,
@@ -154,7 +154,7 @@ const LEAST_ROOM: u64 = 8;
 const SMALL_ROOM: u64 = 1 << 20;
 
 /// How much memory a chunk is decoded in, the data as it is stored included; `None` if it claims
-/// more than can be taken on its word, of whose data so many bytes are known to be there.
+/// more than can be taken on its word, of whose data this many bytes are known to be there.
 pub(crate) fn transposed_room(
     header: &ChunkHeader,
     known: u64,

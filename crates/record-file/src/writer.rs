@@ -445,7 +445,7 @@ impl<W: Write> RecordWriter<W> {
         counted.saturating_add(more) > self.chunk_size
     }
 
-    /// Whether a chunk of so many bytes of records is encoded by a thread.
+    /// Whether a chunk of this many bytes of records is encoded by a thread.
     fn is_for_threads(&self, len: u64) -> bool {
         self.pool.is_some() && (len >= MIN_HASHED_APART || !self.format.keeps_values())
     }

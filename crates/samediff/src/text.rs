@@ -109,7 +109,7 @@ impl Memory {
         Memory { left: limit, limit }
     }
 
-    /// Accounts for a text that is kept, so many times.
+    /// Accounts for a text that is kept, this many times.
     fn keep(&mut self, text: &str, times: u64) -> Result<()> {
         let bytes = times.saturating_mul(KEPT.saturating_add(text.len() as u64));
         match self.left.checked_sub(bytes) {

@@ -84,7 +84,7 @@ pub struct WrittenBundle {
 }
 
 impl<'a> BundlePlan<'a> {
-    /// Lays tensors out over so many data files.
+    /// Lays tensors out over this many data files.
     ///
     /// # Errors
     ///

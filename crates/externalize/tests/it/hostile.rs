@@ -194,7 +194,7 @@ struct Sparse {
 }
 
 impl Sparse {
-    /// A model with one node of so many bytes, most of them those of a string.
+    /// A model with one node of this many bytes, most of them those of a string.
     fn write(folder: &Path, string: u64) -> std::path::PathBuf {
         let mut sparse = Sparse {
             head: Vec::new(),

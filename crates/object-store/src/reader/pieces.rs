@@ -52,7 +52,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// None, of which so many bytes may be held.
+    /// None, of which this many bytes may be held.
     pub(super) fn new(most: u64) -> Self {
         Pieces {
             held: BTreeMap::new(),
@@ -221,7 +221,7 @@ impl Pieces {
         }
     }
 
-    /// Drops what isn't needed any more until so many bytes fit; what was fetched and not read only
+    /// Drops what isn't needed any more until this many bytes fit; what was fetched and not read only
     /// for a read that waits.
     fn make_room(&mut self, len: u64, is_waited_for: bool) -> bool {
         while self.size.saturating_add(len) > self.most {

@@ -29,7 +29,7 @@ struct Object {
 pub enum Fault {
     /// An error of the server's, with this status.
     Status(u16),
-    /// The body ends after so many bytes, and the connection with it.
+    /// The body ends after this many bytes, and the connection with it.
     Cut(usize),
     /// The answer takes so long.
     Slow(Duration),

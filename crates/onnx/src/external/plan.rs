@@ -125,7 +125,7 @@ impl Leaving {
 #[derive(Debug)]
 pub(super) enum Bytes {
     Raw(Range<u64>),
-    /// From the elements in this field of the tensor, of so many bits each.
+    /// From the elements in this field of the tensor, of this many bits each.
     Typed(Range<u64>, TypedField, u32),
 }
 

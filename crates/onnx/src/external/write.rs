@@ -16,7 +16,7 @@ use crate::elements;
 use crate::source::OnnxSource;
 use crate::tensors::other_length;
 
-/// Raw data is copied in pieces of so many bytes, so that one large tensor keeps all threads busy.
+/// Raw data is copied in pieces of this many bytes, so that one large tensor keeps all threads busy.
 const PIECE_LEN: u64 = 32 << 20;
 
 /// What was written.

@@ -23,7 +23,7 @@ pub(crate) fn entry(key: &str, value: &str) -> StringStringEntryProto {
     }
 }
 
-/// A tensor of so many bytes.
+/// A tensor of this many bytes.
 pub(crate) fn raw(name: &str, bytes: impl Into<Vec<u8>>) -> TensorProto {
     let bytes = bytes.into();
     TensorProto {

@@ -82,7 +82,7 @@ impl Incoming {
         }
     }
 
-    /// Takes note that so many bytes of data follow, and checks that they fit to all else.
+    /// Takes note that this many bytes of data follow, and checks that they fit to all else.
     pub(super) fn begin_data(&mut self, size: u64, is_vocabulary: bool) -> Result<()> {
         (self.has_data, self.data) = (true, size);
         if is_vocabulary != (self.kind == StreamKind::Vocabulary) {

@@ -465,7 +465,7 @@ fn invalid(message: &str) -> Error {
     Error::new(ErrorKind::InvalidMessage, message)
 }
 
-/// Takes at most so many bytes off the front.
+/// Takes at most this many bytes off the front.
 fn split_off<'b>(bytes: &mut &'b [u8], most: usize) -> &'b [u8] {
     let (front, rest) = bytes.split_at(most.min(bytes.len()));
     *bytes = rest;

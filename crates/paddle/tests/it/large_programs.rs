@@ -113,7 +113,7 @@ fn lines(bytes: usize) -> Vec<String> {
     (0..bytes / 40).map(line).collect()
 }
 
-/// What gets large: how a program of about so many bytes has it, and where it is cut.
+/// What gets large: how a program of about this many bytes has it, and where it is cut.
 type Large = (&'static str, fn(usize) -> ProgramDesc, &'static str);
 
 /// All that does in real programs, or might.
@@ -466,7 +466,7 @@ fn one_text_of_many_is_cut_only_where_readers_are_to_know_of_it() {
     assert!(merged.unwrap() == bytes);
 }
 
-/// So many bytes of text, none of which is in memory.
+/// This many bytes of text, none of which is in memory.
 struct Text(u64);
 
 impl ReadAt for Text {
@@ -484,7 +484,7 @@ impl ReadAt for Text {
 
 const MIB: u64 = 1 << 20;
 
-/// A program with an op for each of these: an attribute with so many texts of so many MiB.
+/// A program with an op for each of these: an attribute with so many texts of this many MiB.
 fn huge(ops: &[(u32, u64, u64)]) -> Rope {
     let mut rope = RopeBuilder::new();
     let text = rope.reader("text", Arc::new(Text(3000 * MIB))).unwrap();

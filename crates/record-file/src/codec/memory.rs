@@ -97,7 +97,7 @@ impl Memory {
     }
 }
 
-/// How large a buffer may be that is taken for so many bytes.
+/// How large a buffer may be that is taken for this many bytes.
 fn most_room(wanted: u64) -> u64 {
     wanted.saturating_mul(2).max(SMALL)
 }

@@ -44,7 +44,7 @@ impl<S> WithEnds<S> {
 }
 
 impl<S: ReadAt> WithEnds<S> {
-    /// Reads both ends of a source that has so many bytes. Where they meet, they are one.
+    /// Reads both ends of a source that has this many bytes. Where they meet, they are one.
     pub(crate) fn read(source: S, size: u64, head: usize, tail: usize) -> Self {
         if source.as_slice().is_some() {
             return WithEnds::none(source);

@@ -85,7 +85,7 @@ pub(crate) struct Walk {
 /// Why a walk stopped.
 pub(crate) enum Stop {
     Done,
-    /// The next step takes up to so many bytes more than there is room for.
+    /// The next step takes up to this many bytes more than there is room for.
     NoRoom(usize),
 }
 
@@ -251,7 +251,7 @@ impl Walk {
         Ok(Stop::NoRoom(more))
     }
 
-    /// Takes so many bytes of the state's buffer, and says where they are.
+    /// Takes this many bytes of the state's buffer, and says where they are.
     #[inline]
     fn take(&mut self, step: &Step, len: usize) -> Found<usize> {
         let cursor = self.cursors.get_mut(step.buffer as usize);
@@ -264,7 +264,7 @@ impl Walk {
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)
     }
 
-    /// A length and so many bytes, which come next in the state's buffer: where the length is, and
+    /// A length and this many bytes, which come next in the state's buffer: where the length is, and
     /// how long both are.
     #[inline]
     fn prefixed(&self, step: &Step, bytes: &[u8]) -> Found<(usize, usize)> {

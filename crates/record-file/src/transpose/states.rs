@@ -15,7 +15,7 @@ pub(crate) enum Emit {
     SubmessageEnd,
     StartGroup,
     EndGroup,
-    /// So many bytes of the buffer, as a varint.
+    /// This many bytes of the buffer, as a varint.
     Varint {
         buffer: u32,
         len: u8,

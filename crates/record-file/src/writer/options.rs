@@ -126,7 +126,7 @@ impl WriterOptions {
         self.initial_padding(bytes).final_padding(bytes)
     }
 
-    /// Pads what is appended to, to a multiple of so many bytes, up to [`LARGEST_PADDING`] (1: not
+    /// Pads what is appended to, to a multiple of this many bytes, up to [`LARGEST_PADDING`] (1: not
     /// at all).
     #[must_use]
     pub const fn initial_padding(mut self, bytes: u64) -> Self {
@@ -134,7 +134,7 @@ impl WriterOptions {
         self
     }
 
-    /// Pads the file, when it is flushed and when it is finished, to a multiple of so many bytes,
+    /// Pads the file, when it is flushed and when it is finished, to a multiple of this many bytes,
     /// up to [`LARGEST_PADDING`] (1: not at all).
     ///
     /// Files padded to 64 KiB can be concatenated.
@@ -146,7 +146,7 @@ impl WriterOptions {
 
     /// On how many threads chunks are encoded and compressed (0: on that of the caller).
     ///
-    /// The file is the same. Up to so many chunks are held meanwhile, with their compressed forms.
+    /// The file is the same. Up to this many chunks are held meanwhile, with their compressed forms.
     /// Those of 64 KiB or more that are neither compressed nor transposed are only hashed by
     /// threads; of records of 1 MiB or more in such chunks, a thread copies one while the one
     /// before is written, so that two are held, whatever the number.

@@ -453,7 +453,7 @@ pub(crate) fn from_table(mut table: Object) -> Result<(ArrayInfo, Span)> {
     Ok((info, span))
 }
 
-/// Fails unless an array can have so many bytes.
+/// Fails unless an array can have this many bytes.
 fn check_len(info: &ArrayInfo, len: u64) -> Result<()> {
     let expected = match info.data_len() {
         Some(expected) if expected == len => return Ok(()),

@@ -228,7 +228,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A deflated entry of so many zeros.
+/// A deflated entry of this many zeros.
 fn bomb(name: &str, zeros: usize) -> Raw {
     let mut entry = Raw::new(name, deflated(&vec![0; zeros]));
     entry.method = 8;

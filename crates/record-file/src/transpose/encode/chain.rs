@@ -22,7 +22,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// Forgets all events, to take those of so many bytes.
+    /// Forgets all events, to take those of this many bytes.
     pub(crate) fn clear(&mut self, size: usize, blocks: &mut Blocks) {
         self.first = None;
         self.last = None;

@@ -72,7 +72,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Forgets all records, to take others of so many bytes.
+    /// Forgets all records, to take others of this many bytes.
     pub(crate) fn clear(&mut self, size: usize) {
         self.nodes.clear();
         self.node_numbers.clear(size / 8);

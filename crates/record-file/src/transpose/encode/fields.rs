@@ -62,7 +62,7 @@ impl Fields {
         self.message(record, 0, 0).is_some()
     }
 
-    /// The message from `at` to the end of `bytes`, inside so many others.
+    /// The message from `at` to the end of `bytes`, inside this many others.
     fn message(&mut self, bytes: &[u8], mut at: usize, depth: usize) -> Option<()> {
         let around = self.groups.len();
         while at < bytes.len() {
@@ -152,7 +152,7 @@ impl Fields {
     }
 }
 
-/// How far a field reaches, by its first byte: so many bytes, the next one's value more if
+/// How far a field reaches, by its first byte: this many bytes, the next one's value more if
 /// [`HAS_LEN`].
 const REACH: [u32; 256] = {
     let mut reach = [UNKNOWN; 256];

@@ -69,7 +69,7 @@ pub(crate) fn push(file: &mut Vec<u8>, frame: &Frame<'_>) -> usize {
     begin
 }
 
-/// Where so many bytes end that begin at `begin`, past the block headers between them.
+/// Where this many bytes end that begin at `begin`, past the block headers between them.
 fn end_after(begin: usize, len: usize) -> usize {
     let mut end = begin;
     for _ in 0..len {
@@ -146,7 +146,7 @@ pub(crate) fn mend(file: &mut [u8]) {
     }
 }
 
-/// So many bytes of a chunk that begins at `begin`, without the block headers between them.
+/// This many bytes of a chunk that begins at `begin`, without the block headers between them.
 fn payload(file: &[u8], begin: usize, len: usize) -> Option<Vec<u8>> {
     if len > file.len() || begin > file.len() {
         return None;

@@ -18,7 +18,7 @@ pub(crate) enum Fault {
 pub(crate) enum From {
     /// An offset in the file. What is written back in front of it is written.
     Offset(u64),
-    /// So many bytes, wherever they went.
+    /// This many bytes, wherever they went.
     Bytes(u64),
     /// So many calls, seeking and flushing included.
     Calls(u64),
