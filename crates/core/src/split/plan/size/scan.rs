@@ -197,7 +197,21 @@ impl Engine<'_> {
             match hold {
                 Hold::Large if is_large => found.held[at].push((group.count, field.clone())),
                 Hold::Large if spare => group.spare.add(group.count, &field),
-                Hold::All if spare => found.held[at].push((group.count, field.clone())),
+                Hold::All if spare => {
+                    let held = &mut found.held[at];
+                    if !marked && !group.class.repeats() {
+                        // Of a singular value only the last could leave, and of a singular message
+                        // in very many pieces none.
+                        let most = match group.class {
+                            Class::Message { .. } => MOST_PIECES,
+                            _ => 1,
+                        };
+                        if held.len() as u64 == most {
+                            held.clear();
+                        }
+                    }
+                    held.push((group.count, field.clone()));
+                }
                 _ => {}
             }
             if group.count == 0 {
