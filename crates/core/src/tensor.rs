@@ -32,7 +32,7 @@ mod strings;
 mod together;
 
 pub use dtype::DType;
-pub use find::tensors_in;
+pub use find::{MAX_LIST_MEMORY, tensors_in};
 pub(crate) use find::{PlacedTensor, PlacedTensors, leading, placed_tensors_in};
 pub use info::{ByteOrder, Location, TensorInfo};
 pub use reader::{TensorReader, read_bytes};

@@ -1,27 +1,33 @@
 //! All tensors of a message, found by hopping: no element is read.
 
+mod search;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use prost_reflect::{Kind, MessageDescriptor};
 use record_file::ReadAt;
 
-use super::stored::Header;
-use super::{Location, TensorInfo, TensorRule};
+use self::search::Search;
+use super::{TensorInfo, TensorRule};
+use crate::Result;
 use crate::merge::MergePlan;
-use crate::path::{FieldPath, FieldRef, KeyCodec, KeyForm, Select, Step, key_codec, with_key};
-use crate::size_tree::MemberFields;
+use crate::path::{FieldRef, KeyCodec, key_codec};
 use crate::view::MessageView;
-use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
-use crate::{Error, ErrorKind, Result};
+use crate::wire::WireCursor;
 
 /// The longest name that counts, in bytes.
 const LONGEST_NAME: usize = 64 << 10;
+
+/// The most memory that the list of a message's tensors may take, in bytes: 256 MiB.
+pub const MAX_LIST_MEMORY: usize = 256 << 20;
 
 /// A type whose messages are on the way to tensors.
 struct TypeOnTheWay {
     /// The fields that lead on, by their numbers.
     fields: HashMap<u32, FieldOnTheWay>,
+    /// For the members of its oneofs, which fields that lead on each of them takes the place of.
+    rivals: HashMap<u32, Vec<u32>>,
     /// Where messages of it have a name that counts.
     name: Option<&'static [u32]>,
     rule: Option<&'static TensorRule>,
@@ -70,6 +76,7 @@ impl Types {
         let name = names.clone().find(|(of, _)| *of == full_name);
         self.types.push(TypeOnTheWay {
             fields: HashMap::new(),
+            rivals: HashMap::new(),
             name: name.map(|(_, path)| *path),
             rule: rules.iter().copied().find(|rule| rule.message == full_name),
         });
@@ -88,8 +95,29 @@ impl Types {
                 .fields
                 .insert(field.number(), field_on_the_way);
         }
+        self.types[at].rivals = rivals(message, &self.types[at].fields);
         at
     }
+}
+
+/// For each member of a oneof, the others that lead on.
+fn rivals(
+    message: &MessageDescriptor,
+    on_the_way: &HashMap<u32, FieldOnTheWay>,
+) -> HashMap<u32, Vec<u32>> {
+    let mut rivals = HashMap::new();
+    for oneof in message.oneofs().filter(|oneof| !oneof.is_synthetic()) {
+        for member in oneof.fields() {
+            let others = oneof.fields().map(|field| field.number());
+            let others =
+                others.filter(|other| *other != member.number() && on_the_way.contains_key(other));
+            let others: Vec<u32> = others.collect();
+            if !others.is_empty() {
+                rivals.insert(member.number(), others);
+            }
+        }
+    }
+    rivals
 }
 
 /// The types that tensors are in, or below.
@@ -151,7 +179,8 @@ fn fields_below(
 /// # Errors
 ///
 /// If reading fails, or a message on the way to a tensor breaks the wire format;
-/// [`ErrorKind::LimitExceeded`] if messages nest too deep.
+/// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if messages nest too deep, or what is
+/// to be said of all tensors takes more than [`MAX_LIST_MEMORY`].
 pub fn tensors_in<S: ReadAt>(
     view: &MessageView<'_, S>,
     rules: &[&'static TensorRule],
@@ -191,143 +220,13 @@ pub(crate) fn placed_tensors_in<S: ReadAt>(
     }
     let cursor = WireCursor::new(view.unwatched()?);
     let range = 0..cursor.end();
-    let mut search = Search {
-        cursor,
-        types: &types,
-        root,
-        path: FieldPath::root(),
-        names: Vec::new(),
-        found: Vec::new(),
-        taken: HashSet::new(),
-    };
-    let searched = search.message(range, 0, view.walked_depth());
-    let Search { cursor, found, .. } = search;
+    let mut search = Search::new(cursor, &types, root);
+    let searched = search.message(&[range], 0, view.walked_depth());
+    let (cursor, found) = search.end();
     let mut portion = cursor.into_input();
     searched.map_err(|error| portion.damage_first(error))?;
     Ok(PlacedTensors {
         tensors: found,
         plan: portion.plan().cloned(),
     })
-}
-
-struct Search<'a, I> {
-    cursor: WireCursor<I>,
-    types: &'a Types,
-    root: &'a MessageDescriptor,
-    path: FieldPath,
-    names: Vec<String>,
-    found: Vec<PlacedTensor>,
-    taken: HashSet<String>,
-}
-
-impl<I: Input> Search<'_, I> {
-    fn message(&mut self, range: Range<u64>, of: usize, levels: u32) -> Result<()> {
-        let known = &self.types.types[of];
-        let levels = levels.checked_sub(1).ok_or_else(|| {
-            let message = "messages nest too deep on the way to a tensor";
-            Error::new(ErrorKind::LimitExceeded, message).at_path(self.shown())
-        })?;
-        let named = match known.name {
-            Some(path) => self.name(range.clone(), path)?,
-            None => None,
-        };
-        let is_named = named.is_some();
-        self.names.extend(named);
-        match known.rule {
-            Some(rule) => self.tensor(range, rule)?,
-            None => self.fields(range, known, levels)?,
-        }
-        if is_named {
-            self.names.pop();
-        }
-        Ok(())
-    }
-
-    fn fields(&mut self, range: Range<u64>, known: &TypeOnTheWay, levels: u32) -> Result<()> {
-        let mut counts: HashMap<u32, u64> = HashMap::new();
-        self.cursor.set_range(range.clone());
-        while let Some(field) = self.next()? {
-            let Some(way) = known.fields.get(&field.number.0) else {
-                continue;
-            };
-            if !matches!(field.wire_type, WireType::Len | WireType::StartGroup) {
-                continue;
-            }
-            let count = counts.entry(field.number.0).or_insert(0);
-            let index = *count;
-            *count += 1;
-            let end = field.end;
-            if let Some((select, value)) = self.value(field.clone(), way.many, index)? {
-                self.path.push(Step {
-                    field: field.number,
-                    select,
-                });
-                self.message(value, way.target, levels)?;
-                self.path.pop();
-            }
-            self.cursor.set_range(end..range.end);
-        }
-        Ok(())
-    }
-
-    fn next(&mut self) -> Result<Option<Field>> {
-        let next = self.cursor.next();
-        next.map_err(|error| error.at_path(self.shown()))
-    }
-
-    /// What a field's value is told from others by, and where the message in it is.
-    fn value(
-        &mut self,
-        field: Field,
-        many: Many,
-        index: u64,
-    ) -> Result<Option<(Select, Range<u64>)>> {
-        let codec = match many {
-            Many::One => return Ok(Some((Select::Field, field.value))),
-            Many::Elements => return Ok(Some((Select::Index(index), field.value))),
-            Many::Entries(codec) => codec,
-        };
-        let key = with_key(&mut self.cursor, &field, KeyForm::Typed(codec), |key| {
-            codec.key(key)
-        })?;
-        self.cursor.set_range(field.value);
-        let mut value = None;
-        while let Some(part) = self.next()? {
-            if part.number == FieldNumber(2) && part.wire_type == WireType::Len {
-                value = Some(part.value);
-            }
-        }
-        Ok(value.map(|value| (Select::Key(key), value)))
-    }
-
-    fn name(&mut self, range: Range<u64>, path: &[u32]) -> Result<Option<String>> {
-        let mut fields = MemberFields::new(self.cursor.input_mut(), range, LONGEST_NAME);
-        let name = fields.bytes(path, LONGEST_NAME)?;
-        let name = name.filter(|name| !name.is_empty());
-        Ok(name.map(|name| String::from_utf8_lossy(&name).into_owned()))
-    }
-
-    fn tensor(&mut self, range: Range<u64>, rule: &'static TensorRule) -> Result<()> {
-        let header = Header::read(&mut self.cursor, &[range], rule);
-        let header = header.map_err(|error| error.at_path(self.shown()))?;
-        let text = self.shown();
-        let name = match self.names.join("/") {
-            name if name.is_empty() || self.taken.contains(&name) => text.clone(),
-            name => name,
-        };
-        self.taken.insert(name.clone());
-        let location = Location::Message {
-            path: self.path.clone(),
-            text,
-        };
-        self.found.push(PlacedTensor {
-            info: header.info(name, rule, location),
-            place: header.place(rule),
-        });
-        Ok(())
-    }
-
-    fn shown(&self) -> String {
-        self.path.display(Some(self.root))
-    }
 }

@@ -83,6 +83,11 @@ impl Header {
         Ok(header)
     }
 
+    /// Bytes of memory beyond its own size.
+    pub(super) fn memory(&self) -> usize {
+        2 * self.shape.capacity() * size_of::<i64>()
+    }
+
     /// What is to be said of the tensor, whether or not it can be read.
     pub(super) fn info(
         &self,

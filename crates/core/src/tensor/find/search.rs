@@ -1,0 +1,313 @@
+//! The walk to the tensors of a message.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use prost_reflect::MessageDescriptor;
+
+use super::super::stored::Header;
+use super::super::{Location, TensorRule};
+use super::{LONGEST_NAME, MAX_LIST_MEMORY, Many, PlacedTensor, TypeOnTheWay, Types};
+use crate::path::{FieldPath, KeyCodec, KeyForm, MapKey, Select, Step, with_key};
+use crate::size_tree::MemberFields;
+use crate::wire::{Field, FieldNumber, Input, WireCursor, WireType};
+use crate::{Error, ErrorKind, Result};
+
+pub(super) struct Search<'a, I> {
+    cursor: WireCursor<I>,
+    types: &'a Types,
+    root: &'a MessageDescriptor,
+    path: FieldPath,
+    names: Vec<String>,
+    /// None for those whose value something later has taken the place of.
+    found: Vec<Option<Found>>,
+    /// Bytes that these take, about.
+    memory: usize,
+    /// Whether they are in another order than their bytes.
+    is_unordered: bool,
+}
+
+/// A tensor that was found.
+struct Found {
+    /// Where its message begins.
+    start: u64,
+    /// What those around it and itself are called; empty if nothing is.
+    name: String,
+    path: FieldPath,
+    text: String,
+    header: Header,
+    rule: &'static TensorRule,
+}
+
+impl Found {
+    /// Bytes that it takes, and that the set of all names takes for it, about.
+    fn memory(&self) -> usize {
+        let texts = 2 * self.name.len() + 2 * self.text.len();
+        let steps = self.path.steps().len() * size_of::<Step>();
+        size_of::<Self>() + size_of::<PlacedTensor>() + texts + steps + self.header.memory()
+    }
+}
+
+/// A singular field: where its pieces are, and which tensors were found in the first.
+struct Singular {
+    number: u32,
+    first: Range<u64>,
+    more: Vec<Range<u64>>,
+    found: Range<usize>,
+}
+
+impl<'a, I: Input> Search<'a, I> {
+    pub(super) fn new(
+        cursor: WireCursor<I>,
+        types: &'a Types,
+        root: &'a MessageDescriptor,
+    ) -> Self {
+        Search {
+            cursor,
+            types,
+            root,
+            path: FieldPath::root(),
+            names: Vec::new(),
+            found: Vec::new(),
+            memory: 0,
+            is_unordered: false,
+        }
+    }
+
+    /// The tensors in the order of their bytes, each with a name of its own.
+    pub(super) fn end(self) -> (WireCursor<I>, Vec<PlacedTensor>) {
+        let mut found: Vec<Found> = self.found.into_iter().flatten().collect();
+        if self.is_unordered {
+            found.sort_by_key(|tensor| tensor.start);
+        }
+        let mut taken = HashSet::new();
+        let placed = found.into_iter().map(|tensor| {
+            let name = match tensor.name {
+                name if name.is_empty() || taken.contains(&name) => tensor.text.clone(),
+                name => name,
+            };
+            taken.insert(name.clone());
+            let location = Location::Message {
+                path: tensor.path,
+                text: tensor.text,
+            };
+            PlacedTensor {
+                info: tensor.header.info(name, tensor.rule, location),
+                place: tensor.header.place(tensor.rule),
+            }
+        });
+        (self.cursor, placed.collect())
+    }
+
+    /// Finds the tensors in a message of type `of`, which is written in these pieces.
+    pub(super) fn message(&mut self, pieces: &[Range<u64>], of: usize, levels: u32) -> Result<()> {
+        let types = self.types;
+        let known = &types.types[of];
+        let levels = levels.checked_sub(1).ok_or_else(|| {
+            let message = "messages nest too deep on the way to a tensor";
+            Error::new(ErrorKind::LimitExceeded, message).at_path(self.shown())
+        })?;
+        let named = match known.name {
+            Some(path) => self.name(pieces, path)?,
+            None => None,
+        };
+        let is_named = named.is_some();
+        self.names.extend(named);
+        match known.rule {
+            Some(rule) => self.tensor(pieces, rule)?,
+            None => self.fields(pieces, known, levels)?,
+        }
+        if is_named {
+            self.names.pop();
+        }
+        Ok(())
+    }
+
+    fn fields(&mut self, pieces: &[Range<u64>], known: &TypeOnTheWay, levels: u32) -> Result<()> {
+        let mut counts: HashMap<u32, u64> = HashMap::new();
+        let mut entries: HashMap<(u32, MapKey), Range<usize>> = HashMap::new();
+        let mut singular: Vec<Singular> = Vec::new();
+        // What is written in one piece is gone through as it comes. A singular field may go on in
+        // another piece, so that the indices below it go on: then all of its pieces come last.
+        let in_one = pieces.len() == 1;
+        for piece in pieces {
+            self.cursor.set_range(piece.clone());
+            while let Some(field) = self.next()? {
+                let number = field.number.0;
+                if let Some(rivals) = known.rivals.get(&number) {
+                    self.replaced(&mut singular, rivals);
+                }
+                let Some(way) = known.fields.get(&number) else {
+                    continue;
+                };
+                if !matches!(field.wire_type, WireType::Len | WireType::StartGroup) {
+                    continue;
+                }
+                let (end, value) = (field.end, field.value.clone());
+                let step = |select| Step {
+                    field: field.number,
+                    select,
+                };
+                match way.many {
+                    Many::One => match singular.iter_mut().find(|one| one.number == number) {
+                        Some(one) => {
+                            one.more.push(value);
+                            let found = std::mem::take(&mut one.found);
+                            self.forget(found);
+                        }
+                        None => {
+                            let found = match in_one {
+                                true => {
+                                    let here = std::slice::from_ref(&value);
+                                    self.below(step(Select::Field), here, way.target, levels)?
+                                }
+                                false => 0..0,
+                            };
+                            singular.push(Singular {
+                                number,
+                                first: value,
+                                more: Vec::new(),
+                                found,
+                            });
+                        }
+                    },
+                    Many::Elements => {
+                        let count = counts.entry(number).or_insert(0);
+                        let select = Select::Index(*count);
+                        *count += 1;
+                        self.below(step(select), &[value], way.target, levels)?;
+                    }
+                    Many::Entries(codec) => {
+                        let (key, value) = self.entry(&field, codec)?;
+                        // Of entries with one key the last counts.
+                        let place = (number, key.clone());
+                        let earlier = match entries.is_empty() {
+                            true => None,
+                            false => entries.remove(&place),
+                        };
+                        self.forget(earlier.unwrap_or_default());
+                        if !value.is_empty() {
+                            let step = step(Select::Key(key));
+                            let found = self.below(step, &value, way.target, levels)?;
+                            if !found.is_empty() {
+                                entries.insert(place, found);
+                            }
+                        }
+                    }
+                }
+                self.cursor.set_range(end..piece.end);
+            }
+        }
+        singular.retain(|one| !in_one || !one.more.is_empty());
+        for one in singular {
+            self.is_unordered = true;
+            let Some(way) = known.fields.get(&one.number) else {
+                continue;
+            };
+            let step = Step {
+                field: FieldNumber(one.number),
+                select: Select::Field,
+            };
+            let pieces = [vec![one.first], one.more].concat();
+            self.below(step, &pieces, way.target, levels)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the tensors below a step, and says where they are among those found.
+    fn below(
+        &mut self,
+        step: Step,
+        pieces: &[Range<u64>],
+        target: usize,
+        levels: u32,
+    ) -> Result<Range<usize>> {
+        let from = self.found.len();
+        self.path.push(step);
+        self.message(pieces, target, levels)?;
+        self.path.pop();
+        Ok(from..self.found.len())
+    }
+
+    /// Forgets the values of these fields: another member of their oneof came behind them.
+    fn replaced(&mut self, singular: &mut Vec<Singular>, rivals: &[u32]) {
+        while let Some(at) = singular.iter().position(|one| rivals.contains(&one.number)) {
+            let gone = singular.remove(at);
+            self.forget(gone.found);
+        }
+    }
+
+    /// Forgets tensors that were found where something else came behind.
+    fn forget(&mut self, found: Range<usize>) {
+        for tensor in self.found.get_mut(found.clone()).into_iter().flatten() {
+            if let Some(tensor) = tensor.take() {
+                self.memory -= tensor.memory();
+                self.memory += size_of::<Option<Found>>();
+            }
+        }
+        if found.end == self.found.len() {
+            self.memory -= found.len() * size_of::<Option<Found>>();
+            self.found.truncate(found.start);
+        }
+    }
+
+    fn next(&mut self) -> Result<Option<Field>> {
+        let next = self.cursor.next();
+        next.map_err(|error| error.at_path(self.shown()))
+    }
+
+    /// The key of an entry of a map, and the pieces of its value.
+    fn entry(&mut self, field: &Field, codec: KeyCodec) -> Result<(MapKey, Vec<Range<u64>>)> {
+        let key = with_key(&mut self.cursor, field, KeyForm::Typed(codec), |key| {
+            codec.key(key)
+        })?;
+        self.cursor.set_range(field.value.clone());
+        let mut value = Vec::new();
+        while let Some(part) = self.next()? {
+            if part.number == FieldNumber(2) && part.wire_type == WireType::Len {
+                value.push(part.value);
+            }
+        }
+        Ok((key, value))
+    }
+
+    /// What a message is called by the field at `path`, of which the last counts.
+    fn name(&mut self, pieces: &[Range<u64>], path: &[u32]) -> Result<Option<String>> {
+        for piece in pieces.iter().rev() {
+            let mut fields =
+                MemberFields::new(self.cursor.input_mut(), piece.clone(), LONGEST_NAME);
+            if let Some(name) = fields.bytes(path, LONGEST_NAME)? {
+                let name = String::from_utf8_lossy(&name).into_owned();
+                return Ok((!name.is_empty()).then_some(name));
+            }
+        }
+        Ok(None)
+    }
+
+    fn tensor(&mut self, pieces: &[Range<u64>], rule: &'static TensorRule) -> Result<()> {
+        let header = Header::read(&mut self.cursor, pieces, rule);
+        let header = header.map_err(|error| error.at_path(self.shown()))?;
+        let found = Found {
+            start: pieces.first().map_or(0, |piece| piece.start),
+            name: self.names.join("/"),
+            path: self.path.clone(),
+            text: self.shown(),
+            header,
+            rule,
+        };
+        self.memory += found.memory();
+        self.found.push(Some(found));
+        if self.memory > MAX_LIST_MEMORY {
+            let count = self.found.len();
+            let message = format!(
+                "the names, paths and shapes of {count} tensors and more take over {MAX_LIST_MEMORY} bytes"
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        Ok(())
+    }
+
+    fn shown(&self) -> String {
+        self.path.display(Some(self.root))
+    }
+}
