@@ -28,6 +28,17 @@ fn write<R: AsRef<[u8]>>(records: &[R], options: &WriterOptions) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
+#[test]
+fn a_message_of_very_many_fields_is_stored_in_one_piece() {
+    // Above 4 Mi fields, and a message inside that alone has as many.
+    let fields = varint_field(1, 1).repeat(5 << 20);
+    let outer = [varint_field(2, 2), bytes_field(3, &fields)].concat();
+    let records = [fields, outer];
+    let written = write(&records, &WriterOptions::new());
+    let file = RecordFile::open(&written[..], ReaderOptions::new()).unwrap();
+    assert!(self::records(&file) == records);
+}
+
 fn rewrite(fixture: &Fixture, options: &WriterOptions) -> Vec<u8> {
     let file = fixture.open();
     let mut options = options.clone();

@@ -16,6 +16,10 @@ const SHORT: [(What, usize); 8] = [
 /// Messages and groups inside a record are taken apart down to here.
 const MAX_DEPTH: usize = 100;
 
+/// The most fields that a record is taken apart into: each takes 24 bytes of memory until the record
+/// is encoded. A message of more is stored in one piece, as other bytes are.
+const MAX_FIELDS: usize = 4 << 20;
+
 /// A field of a record, or where one ends that has others in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Field {
@@ -67,7 +71,7 @@ impl Fields {
         let around = self.groups.len();
         while at < bytes.len() {
             let (tag, value) = varint32(bytes, at)?;
-            if tag < 8 {
+            if tag < 8 || self.found.len() >= MAX_FIELDS {
                 return None;
             }
             // Most fields: a varint of a byte, or a value of fixed length. One way for all of them
