@@ -13,6 +13,9 @@ pub(crate) enum Align {
 /// How many columns of the terminal are between two of the table.
 const GAP: u16 = 2;
 
+/// How many rows are laid out at a time: each takes the library kilobytes.
+const BLOCK: usize = 1000;
+
 /// Rows under a head, to be printed.
 #[derive(Debug)]
 pub(crate) struct Table<const N: usize> {
@@ -48,7 +51,7 @@ impl<const N: usize> Table<N> {
     /// middle.
     pub(crate) fn render_within(mut self, width: Option<usize>) -> String {
         if let (Some(width), Some(last)) = (width, N.checked_sub(1)) {
-            let widths = self.layout().column_max_content_widths();
+            let widths = self.widths();
             let columns = widths.iter().zip(self.hidden).take(last);
             let before = columns.map(|(&width, hidden)| {
                 if hidden {
@@ -66,15 +69,35 @@ impl<const N: usize> Table<N> {
     }
 
     pub(crate) fn render(&self) -> String {
-        self.layout().trim_fmt() + "\n"
+        // A row that is as wide as any makes the blocks alike.
+        let widest = self.widths().map(|width| "x".repeat(usize::from(width)));
+        let mut text = String::new();
+        for rows in self.rows.chunks(BLOCK) {
+            let rows = std::iter::once(&widest).chain(rows);
+            let block = self.layout(rows).trim_fmt();
+            text.extend(block.lines().skip(1).flat_map(|line| [line, "\n"]));
+        }
+        text
     }
 
-    fn layout(&self) -> Layout {
+    /// How wide the columns are.
+    fn widths(&self) -> [u16; N] {
+        let mut widest = [0; N];
+        for rows in self.rows.chunks(BLOCK) {
+            let widths = self.layout(rows).column_max_content_widths();
+            for (widest, width) in widest.iter_mut().zip(widths) {
+                *widest = width.max(*widest);
+            }
+        }
+        widest
+    }
+
+    fn layout<'a>(&self, rows: impl IntoIterator<Item = &'a [String; N]>) -> Layout {
         let mut layout = Layout::new();
         layout
             .load_style(NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled)
-            .add_rows(self.rows.clone());
+            .add_rows(rows);
         let columns = layout.column_iter_mut().zip(self.aligns).zip(self.hidden);
         for ((column, align), hidden) in columns {
             column
@@ -134,6 +157,20 @@ mod tests {
             table.render(),
             "index  path\n    7  é        x\n   11  node[3]\n"
         );
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_row_however_many_there_are() {
+        let mut table = Table::new([("index", Align::Left), ("path", Align::Right)]);
+        let rows = 3 * BLOCK + 7;
+        for row in 0..rows {
+            let path = if row == 2 * BLOCK { "a path" } else { "p" };
+            table.row([row.to_string(), path.into()]);
+        }
+        let text = table.render();
+        assert_eq!(text.lines().count(), 1 + rows);
+        assert!(text.starts_with("index    path\n0           p\n"), "{text}");
+        assert!(text.contains("\n2000   a path\n2001        p\n"), "{text}");
     }
 
     #[test]
