@@ -137,10 +137,11 @@ const FLOAT8_VAL: u32 = 18;
 #[cfg(test)]
 mod tests {
     use prost::Message;
+    use proto_splitter_core::ErrorKind;
     use proto_splitter_core::formats::Registry;
     use proto_splitter_core::progress::Progress;
     use proto_splitter_core::split::{ChunkCompression, Profile, SplitExt, SplitOptions};
-    use proto_splitter_core::tensor::Location;
+    use proto_splitter_core::tensor::{Location, MAX_LIST_MEMORY, TensorInfo};
 
     use super::*;
     use crate::proto::attr_value::Value;
@@ -254,6 +255,105 @@ mod tests {
             assert_eq!(read("b"), 1f32.to_le_bytes().repeat(3));
             assert_eq!(opened.tensor_at(text).unwrap().to_vec().unwrap(), [3; 400]);
         }
+    }
+
+    /// What the tensors of a message are: where they are, with their first byte.
+    fn places(folder: &Path, message: &[u8]) -> Vec<(String, u8)> {
+        let path = folder.join("m.pb");
+        std::fs::write(&path, message).unwrap();
+        let opened = opened(&path);
+        let tensors = opened.tensors().unwrap();
+        let place = |info: &TensorInfo| {
+            let read = opened.read_tensor(info).unwrap().to_vec().unwrap();
+            let Location::Message { text, .. } = &info.location else {
+                panic!("{:?}", info.location);
+            };
+            // The path leads to the same.
+            let by_path = opened.tensor_at(text).unwrap().to_vec().unwrap();
+            assert_eq!(by_path, read, "{text}");
+            (text.clone(), read[0])
+        };
+        tensors.iter().map(place).collect()
+    }
+
+    #[test]
+    fn tensors_of_a_message_in_pieces_are_where_its_paths_lead() {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = [graph(), graph()].map(|graph| graph.encode_to_vec());
+        let found = places(folder.path(), &[first, second].concat());
+        let texts: Vec<&str> = found.iter().map(|(text, _)| text.as_str()).collect();
+        let value = "attr[\"value\"].tensor";
+        let piece = |first: usize, function: usize| {
+            let nodes = (first..first + 3).map(|node| format!("node[{node}].{value}"));
+            nodes.chain([format!("library.function[{function}].node_def[0].{value}")])
+        };
+        let expected: Vec<String> = piece(0, 0).chain(piece(4, 1)).collect();
+        assert_eq!(texts, expected);
+    }
+
+    #[test]
+    fn of_tensors_that_others_take_the_place_of_the_last_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let field = |number: u8, content: &[u8]| {
+            let len = u8::try_from(content.len()).unwrap();
+            [&[number << 3 | 2, len], content].concat()
+        };
+        // One byte each, of the type uint8.
+        let tensor = |byte| field(8, &[&[8, 4][..], &field(4, &[byte])].concat());
+        let text = field(2, b"s");
+        let entry = |value: &[u8]| field(5, &[field(1, b"value"), field(2, value)].concat());
+        let node = |entries: &[Vec<u8>]| field(1, &[field(1, b"n"), entries.concat()].concat());
+        let place = "node[0].attr[\"value\"].tensor";
+        for (name, message, expected) in [
+            (
+                "another member of its oneof",
+                node(&[entry(&[tensor(1), text.clone(), tensor(2)].concat())]),
+                Some(2),
+            ),
+            (
+                "another member at the end",
+                node(&[entry(&[tensor(1), text.clone()].concat())]),
+                None,
+            ),
+            (
+                "a tensor in two pieces",
+                node(&[entry(&[tensor(1), tensor(2)].concat())]),
+                Some(2),
+            ),
+            (
+                "the same key again",
+                node(&[entry(&tensor(1)), entry(&tensor(3))]),
+                Some(3),
+            ),
+            (
+                "the same key with another value",
+                node(&[entry(&tensor(1)), entry(&text)]),
+                None,
+            ),
+        ] {
+            let found = places(folder.path(), &message);
+            let expected: Vec<_> = expected
+                .map(|byte| (place.to_owned(), byte))
+                .into_iter()
+                .collect();
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_tensors_that_would_take_too_much_memory_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let field = |number: u8, content: &[u8]| {
+            let mut out = vec![number << 3 | 2];
+            prost::encoding::encode_varint(content.len() as u64, &mut out);
+            [out, content.to_vec()].concat()
+        };
+        let tensors = field(1, &field(8, &[]).repeat(MAX_LIST_MEMORY / 400));
+        let value = field(5, &[field(1, b"value"), field(2, &tensors)].concat());
+        let path = folder.path().join("many.pb");
+        std::fs::write(&path, field(1, &value)).unwrap();
+        let error = opened(&path).tensors().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     }
 
     #[test]
