@@ -43,7 +43,7 @@ impl Found {
     /// Bytes that it takes, and that the set of all names takes for it, about.
     fn memory(&self) -> usize {
         let texts = 2 * self.name.len() + 2 * self.text.len();
-        let steps = self.path.steps().len() * size_of::<Step>();
+        let steps = size_of_val(self.path.steps());
         size_of::<Self>() + size_of::<PlacedTensor>() + texts + steps + self.header.memory()
     }
 }
