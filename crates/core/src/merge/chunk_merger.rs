@@ -28,7 +28,7 @@ const MOST_NAMED: usize = 10;
 ///
 /// let mut merger = ChunkMerger::new(split.metadata.clone(), ReadOptions::new())?;
 /// for (index, chunk) in split.bytes().into_iter().enumerate().rev() {
-///     assert!(merger.missing().any(|missing| missing == index));
+///     assert!(merger.missing().any(|missing| missing == index.into()));
 ///     merger.insert(index, chunk)?;
 /// }
 /// assert_eq!(merger.finish()?, file.encode_to_vec());
