@@ -259,8 +259,9 @@ fn stopped(dir: &Path, mut command: Command, signals: &[&str]) -> Option<i32> {
         let sent = Command::new("kill").args([signal, &pid[..]]).status();
         assert!(sent.unwrap().success());
     }
-    let mut said = String::new();
-    stderr.read_to_string(&mut said).unwrap();
+    let mut said = first.to_vec();
+    stderr.read_to_end(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said);
     assert!(said.contains("splitting: "), "{said}");
     child.wait().unwrap().signal()
 }

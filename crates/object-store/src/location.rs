@@ -27,7 +27,7 @@ const SETTINGS: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 /// `AZURE_STORAGE_ACCOUNT_NAME`, or from where the machine itself runs.
 ///
 /// ```
-/// use proto_splitter_object_store::Location;
+/// use proto_splitter_object_store::ObjectLocation;
 ///
 /// let model = ObjectLocation::parse("memory:///models/large.cpb")?;
 /// assert_eq!(model.file_name(), "large.cpb");
