@@ -4,7 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use proto_splitter_samediff::{CheckOptions, Draft, SameDiffLimits, Model, ModelOptions, import_with};
+use proto_splitter_samediff::{
+    CheckOptions, Draft, Model, ModelOptions, SameDiffLimits, import_with,
+};
 
 fuzz_target!(init: proto_splitter_fuzz::plant_samediff(), |data: &[u8]| {
     let limits = SameDiffLimits::new().max_text_size(1 << 20).max_graph_size(1 << 20);

@@ -81,8 +81,8 @@ pub fn plant(name: &str) {
 /// If they can't be written.
 pub fn plant_samediff() {
     use proto_splitter_samediff::{
-        Array, ArrayInfo, Nd4jType, Draft, Graph, Model, TagContent, VarType, SameDiffVariable, SameDiffWriteOptions,
-        write_classic,
+        Array, ArrayInfo, Draft, Graph, Model, Nd4jType, SameDiffVariable, SameDiffWriteOptions,
+        TagContent, VarType, write_classic,
     };
 
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/samediff");
