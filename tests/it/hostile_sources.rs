@@ -128,7 +128,7 @@ fn a_model_given_as_another_type_is_refused_and_nothing_is_written() {
             assert_eq!(
                 result.unwrap_err().to_string(),
                 format!(
-                    "the message may be of another type: field {field} is not as {message} has it at 0x0"
+                    "the message may be of another type: field {field} has a wire type that {message} does not declare at 0x0"
                 )
             );
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

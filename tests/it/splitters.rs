@@ -351,7 +351,7 @@ fn misuse_of_a_context_is_an_error_that_says_what() {
         (
             |cx| cx.compose(&SizeSplitter, &cx.message().get("text")?.unwrap()),
             ErrorKind::InvalidPath,
-            "text: a splitter for what is not a message",
+            "text: a splitter applied to a field that is not a message",
         ),
         (
             |cx| cx.add_chunk(AddedChunk::Bytes(Bytes::new()), &"4".parse()?, None),

@@ -93,7 +93,7 @@ pub(crate) fn name_file(named: &mut PathBuf) {
 pub(crate) fn check_single_standard<const N: usize>(named: [&Path; N]) -> Result<(), Failure> {
     let standard = named.iter().filter(|named| is_standard(named));
     if standard.count() > 1 {
-        let message = "standard input comes once: only one argument can be -";
+        let message = "- can be given only once: it is standard input";
         return Err(Failure::usage(message));
     }
     Ok(())

@@ -72,7 +72,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Begins to write an object, of about so many bytes.
+    /// Begins to write an object, of about this many bytes.
     pub(crate) fn create(named: &Path, force: bool, expected: u64) -> Result<Target, Failure> {
         let options = ObjectWriteOptions::new()
             .force(force)

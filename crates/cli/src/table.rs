@@ -117,7 +117,7 @@ impl<const N: usize> Table<N> {
 /// The fewest characters that the last column is cut to, however narrow the terminal.
 const LEAST_LAST: usize = 16;
 
-/// The text in so many characters: of a path both ends say more than the middle.
+/// The text in this many characters: of a path both ends say more than the middle.
 fn shorten(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

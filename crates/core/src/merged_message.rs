@@ -181,7 +181,7 @@ impl<S: ReadAt> MergedMessage<S> {
         (at == range.end && !chunks.is_empty()).then_some(chunks)
     }
 
-    /// Copies parts of the message to places in files, on so many threads (as many as there are
+    /// Copies parts of the message to places in files, on this many threads (as many as there are
     /// cores).
     ///
     /// Each chunk that is needed is streamed once, with all its checksums, straight to its places;
@@ -201,7 +201,7 @@ impl<S: ReadAt> MergedMessage<S> {
         scatter(&self.plan, &*self.file, places, threads, meter)
     }
 
-    /// Reads parts of the message to memory, each to a buffer that is as long, on so many threads (as
+    /// Reads parts of the message to memory, each to a buffer that is as long, on this many threads (as
     /// many as there are cores).
     ///
     /// Each chunk that is needed is read once, with all its checksums, straight to its places, however

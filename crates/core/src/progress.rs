@@ -197,7 +197,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Whether anybody is told of it, or can stop it.
+    /// Whether there is a listener, or a token that can cancel.
     fn is_heeded(&self) -> bool {
         self.progress.report.is_some() || self.progress.cancel.is_some()
     }

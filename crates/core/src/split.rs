@@ -50,6 +50,7 @@ pub use split_ext::SplitExt;
 pub use split_input::SplitInput;
 pub(crate) use write::commit::{Commit, Sibling};
 pub use write::in_memory::{ChunkBytes, Split};
+#[doc(hidden)]
 pub use write::multi_file::parts_beside;
 pub(crate) use write::multi_file::{DonePart, check_size, complete_part, stem_beside};
 pub(crate) use write::part::{crc32c_of_runs, runs, write_base, write_main, write_part};

@@ -17,7 +17,7 @@ use proto_splitter_core::split::{
 use proto_splitter_core::{ChunkedFile, ErrorKind, Result};
 use record_file::Compression;
 
-/// A value of one place, and 64 KiB that are said to belong at another so many times.
+/// A value of one place, and 64 KiB that are said to belong at another this many times.
 fn amplified(times: usize) -> ChunkedFile<Vec<u8>> {
     let large = len(8, vec![0; 64 << 10]);
     let mut chunked = Chunked::unmarked()

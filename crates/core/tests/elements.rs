@@ -302,7 +302,7 @@ fn values(count: usize, number: u32) -> (Vec<Vec<u8>>, Vec<u8>) {
     (values, bytes)
 }
 
-/// A message of field 1, a text of about so many bytes.
+/// A message of field 1, a text of about this many bytes.
 fn named(length: usize, at: usize) -> Vec<u8> {
     match length {
         0 => Vec::new(),

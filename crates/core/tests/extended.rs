@@ -226,14 +226,14 @@ fn what_only_join_version_1_has_is_refused_in_others() {
     let cases: [(Change, &str); 4] = [
         (
             |m| m.version.as_mut().unwrap().join_version = 0,
-            "an extended message, which join version 0 has not",
+            "an extended message, not allowed in join version 0",
         ),
         (
             |m| {
                 m.version.as_mut().unwrap().join_version = 0;
                 m.message = m.extended_message.take();
             },
-            "1: chunk 1: 3 BYTES chunks at one path, which join version 0 has not",
+            "1: chunk 1: 3 BYTES chunks at one path, not allowed in join version 0",
         ),
         (
             |m| m.extended_message = None,

@@ -27,7 +27,7 @@ fn message(count: usize, size: usize) -> FileDescriptorProto {
     }
 }
 
-/// Chunks of at most so many bytes in files of at most so many, as they are.
+/// Chunks of at most this many bytes in files of at most so many, as they are.
 fn options(max: u64, max_file: Option<u64>) -> SplitOptions {
     SplitOptions::new()
         .max_chunk_size(max)
@@ -361,7 +361,7 @@ fn what_a_trailer_says_of_other_files_is_checked() {
         ),
         (
             |m| m.version.as_mut().unwrap().join_version = 0,
-            "which join version 0 has not",
+            "not allowed in join version 0",
         ),
         (
             |m| m.trailer_level = 1,
@@ -533,7 +533,7 @@ fn a_trailer_in_chunks_that_lies_about_itself_is_refused() {
         (
             &inner,
             |m| m.version.as_mut().unwrap().join_version = 0,
-            "a trailer in chunks, which join version 0 has not",
+            "a trailer in chunks, not allowed in join version 0",
         ),
         (
             &part,

@@ -294,7 +294,7 @@ fn a_slice_that_says_its_field_is_not_looked_into() {
     }
 }
 
-/// So many elements of so many bytes, each a chunk with a placeholder for another chunk in it.
+/// This many elements of this many bytes, each a chunk with a placeholder for another chunk in it.
 fn nested(count: u8, size: usize) -> (Chunked, Vec<u8>) {
     let inside = |at: u8, value: &[u8]| {
         let large = content(at).into_iter().cycle().take(size);

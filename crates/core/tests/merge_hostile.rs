@@ -237,7 +237,7 @@ fn every_wrong_trailer_has_its_own_error() {
             "an extension of another version",
             |m| m.extended_message = Some(ChunkedMessage::default()),
             InvalidTrailer,
-            "an extended message, which join version 0 has not",
+            "an extended message, not allowed in join version 0",
         ),
         (
             "nothing in it",

@@ -346,7 +346,7 @@ fn join_version_1_puts_one_value_together_from_several_chunks() {
     let error = chunked.merge().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "1: chunk 1: 2 BYTES chunks at one path, which join version 0 has not"
+        "1: chunk 1: 2 BYTES chunks at one path, not allowed in join version 0"
     );
     chunked.metadata.version.as_mut().unwrap().join_version = 1;
     chunked.metadata.extended_message = chunked.metadata.message.take();
@@ -411,7 +411,7 @@ fn every_violation_has_its_own_error() {
         ),
         (
             marked().base(len(4, [])).bytes("4", "x").bytes("4", "y"),
-            "4: chunk 1: 2 BYTES chunks at one path, which join version 0 has not",
+            "4: chunk 1: 2 BYTES chunks at one path, not allowed in join version 0",
         ),
         (
             marked().base(len(4, [])).bytes("4", "x").message("4", "y"),

@@ -117,7 +117,9 @@ pub use compression::{Compression, CompressionKind, DEFAULT_BROTLI_LEVEL, DEFAUL
 pub use decoded::DecodedChunk;
 pub use describe::{ChunkLayout, ChunkPart, PartKind};
 pub use error::{Error, ErrorKind, Result};
-pub use file::stream::{PairStep, RecordPair, RecordStream, WantedRecord, Watch};
+pub use file::stream::RecordStream;
+#[doc(hidden)]
+pub use file::stream::{PairStep, RecordPair, WantedRecord, Watch};
 pub use file::{Chunks, RecordFile, StoredRecord};
 pub use headers::is_record_file;
 pub use input::{RecordInput, Sequential};
@@ -131,6 +133,8 @@ pub use reader::{Found, Guide, RecordReader, Records, SkippedRegion, StreamedRec
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
-    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, EncodedRecord, LARGEST_PADDING,
-    LaterPosition, PlainRecord, RecordWriter, SyncData, WriterOptions, plain_record_end,
+    DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, LARGEST_PADDING, LaterPosition, RecordWriter,
+    SyncData, WriterOptions,
 };
+#[doc(hidden)]
+pub use writer::{EncodedRecord, PlainRecord, plain_record_end};

@@ -1,4 +1,4 @@
-//! What a reader puts up with.
+//! Limits and options of readers.
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes of one record chunk that a reader holds in memory, unless told otherwise.

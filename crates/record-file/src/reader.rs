@@ -395,7 +395,7 @@ impl<I: RecordInput> RecordReader<I> {
     /// The header of the chunk at `begin`, which lies in the file as a whole.
     fn header_at(&mut self, begin: u64) -> Result<Option<Chunk>, Fault> {
         let header = match begin {
-            // What damage hit a file that is ours is for those to hear who want it skipped.
+            // Damage at the front is reported only to readers that recover.
             0 if self.recovery.is_none() => read_first_header(&mut self.input),
             _ => read_header(&mut self.input, begin),
         };

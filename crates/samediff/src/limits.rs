@@ -1,4 +1,4 @@
-//! What a reader puts up with.
+//! Limits of what a reader accepts.
 
 /// The default of [`SameDiffLimits::max_entries`]: 10 million.
 pub const DEFAULT_MAX_ENTRIES: u64 = 10_000_000;

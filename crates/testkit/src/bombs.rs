@@ -72,7 +72,7 @@ fn head(number: u64, size: u64) -> Vec<u8> {
     out
 }
 
-/// `of` in so many levels of messages: from the inside out would copy as often.
+/// `of` in this many levels of messages: from the inside out would copy as often.
 fn nested(number: u64, of: &[u8], depth: usize) -> Vec<u8> {
     let mut heads = Vec::new();
     let mut size = of.len() as u64;

@@ -266,7 +266,7 @@ fn unknown(number: u32, len: u64, random: &mut Random, habits: &Habits) -> Vec<u
     out
 }
 
-/// A varint, now and then longer than it need be, but of at most so many bytes.
+/// A varint, now and then longer than it need be, but of at most this many bytes.
 fn varint(out: &mut Vec<u8>, value: u64, most: usize, random: &mut Random, habits: &Habits) {
     if !(habits.odd_wire && random.one_in(10)) {
         return put_varint(out, value);

@@ -106,7 +106,7 @@ impl Sparse {
         self
     }
 
-    /// Appends so many zeros.
+    /// Appends this many zeros.
     #[must_use]
     pub fn zeros(mut self, count: u64) -> Self {
         self.size += count;

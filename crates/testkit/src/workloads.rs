@@ -105,7 +105,7 @@ pub fn small_nodes(count: u64) -> Parts {
     })
 }
 
-/// A graph, and in it a function, of so many bytes each in constants of 512 KiB, besides some of 4
+/// A graph, and in it a function, of this many bytes each in constants of 512 KiB, besides some of 4
 /// MiB that are cut out. In chunks of at most one and a half times as many bytes both have a chunk
 /// of their own, which others are spliced into.
 pub fn graph_and_function(bytes: u64) -> Parts {

@@ -50,7 +50,7 @@ pub(crate) struct ExternalizeArgs {
     /// Say what would move, and write nothing
     #[arg(long, conflicts_with = "in_place")]
     pub(crate) dry_run: bool,
-    /// Constants of at least so many bytes move
+    /// Constants of at least this many bytes move
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = ValueParser::new(size::parse))]
     pub(crate) min_size: u64,
     /// Map constants from files at absolute paths, which must stay where they are

@@ -43,7 +43,7 @@ pub(crate) struct TreeArgs {
     pub(crate) file: PathBuf,
     /// Where to begin, by default the message itself
     pub(crate) path: Option<String>,
-    /// Show so many levels of fields
+    /// Show this many levels of fields
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<usize>,
     /// Show so many members of a repeated field, and fields of a message; by default 10, and many

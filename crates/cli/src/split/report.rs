@@ -199,7 +199,7 @@ impl Report {
     }
 }
 
-/// Why nothing was cut of a message of so many bytes.
+/// Why nothing was cut of a message of this many bytes.
 pub(super) fn within(bytes: u64, args: &SplitArgs) -> String {
     let (bytes, most) = (size::show(bytes), size::show(args.max_chunk_size));
     format!("{bytes}, within the maximum chunk size of {most}")

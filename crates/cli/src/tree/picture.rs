@@ -285,7 +285,7 @@ fn legend(out: &mut String) {
     out.push('\n');
 }
 
-/// The text in so many characters, cut at its end.
+/// The text in this many characters, cut at its end.
 fn fit(text: &str, most: usize) -> String {
     let mut shown: String = text.chars().take(most).collect();
     if text.chars().nth(most).is_some() {

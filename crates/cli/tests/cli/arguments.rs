@@ -143,7 +143,7 @@ fn what_is_wrong_with_an_argument_is_said_of_what_it_is() {
         (
             run([&"merge", &chunked, &"-o", &folder]),
             Exit::Usage,
-            "folder: a folder, where a file is to be",
+            "folder: expected a file, found a folder",
         ),
         (
             run([&"merge", &fixture("keras_mlp"), &"-o", &empty]),

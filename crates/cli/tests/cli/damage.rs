@@ -148,7 +148,7 @@ fn nothing_is_had_of_a_file_without_the_chunk_that_all_belong_into() {
     assert!(!out.exists());
 }
 
-/// A graph of so many nodes, every fifth of which has a large attribute.
+/// A graph of this many nodes, every fifth of which has a large attribute.
 fn graph(dir: &Dir, nodes: u32) -> PathBuf {
     let field = |number: u8, value: &[u8]| {
         let mut bytes = vec![number << 3 | 2];

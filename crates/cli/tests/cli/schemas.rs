@@ -369,7 +369,7 @@ fn a_message_of_another_type_is_refused_by_every_command_that_takes_one() {
             "{error}"
         );
         assert!(
-            error.contains("is not as tensorflow.GraphDef has it"),
+            error.contains("has a wire type that tensorflow.GraphDef does not declare"),
             "{error}"
         );
     }

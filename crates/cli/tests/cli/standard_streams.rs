@@ -319,7 +319,7 @@ fn a_pipe_is_an_input_by_its_name_or_as_the_shell_makes_one() {
     }
     let twice = piped(&["diff", "-", "/dev/stdin"], b"");
     let said = String::from_utf8(twice.stderr).unwrap();
-    assert!(said.contains("standard input comes once"), "{said}");
+    assert!(said.contains("- can be given only once"), "{said}");
 
     // Two pipes at once, as a shell makes them.
     let script = r#"exec "$0" diff <(cat "$1") <(cat "$2")"#;

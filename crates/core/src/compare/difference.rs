@@ -35,7 +35,7 @@ pub enum DifferenceKind {
     OnlyInFirst,
     /// Only the second message has one.
     OnlyInSecond,
-    /// A repeated field, equal as far as both have it, has so many elements.
+    /// A repeated field, equal as far as both have it, has this many elements.
     Counts(u64, u64),
     /// An element has this index in the first and that in the second, where others that both have
     /// stand the other way round.

@@ -41,7 +41,7 @@ struct Element {
     hash: u64,
 }
 
-/// Where two lists begin to be matched: from so many elements on, all before which were compared.
+/// Where two lists begin to be matched: from this many elements on, all before which were compared.
 struct Rest<'a> {
     index: u64,
     a: Occurrences<'a>,

@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 /// Messages up to this size are compared in memory.
 const IN_MEMORY: u64 = 1 << 20;
 
-/// Strings up to so many bytes are told as they are.
+/// Strings up to this many bytes are told as they are.
 const SHORT: u64 = 64;
 
 /// Bytes that are compared at once.

@@ -186,7 +186,7 @@ impl Limits {
         self
     }
 
-    /// Fails if chunks of so many bytes in all are more than is accepted of a file in which this
+    /// Fails if chunks of this many bytes in all are more than is accepted of a file in which this
     /// much is stored.
     pub(crate) fn check_merged_size(&self, merged: u64, stored: u64) -> Result<()> {
         let most = self.max_merged_size.unwrap_or_else(|| {

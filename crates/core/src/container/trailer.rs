@@ -177,7 +177,7 @@ impl Trailer {
         let message = match &metadata.extended_message {
             Some(extended) if join_version >= 1 => extended,
             Some(_) => {
-                let message = "an extended message, which join version 0 has not";
+                let message = "an extended message, not allowed in join version 0";
                 return Err(invalid(message));
             }
             None if join_version >= 1 => {
@@ -213,8 +213,8 @@ impl Trailer {
         })
     }
 
-    /// Serializes what has become of this trailer, with what this library doesn't know of all that
-    /// is as it was. `kept` says which of its chunks are still there.
+    /// Encodes the trailer after an edit, with the unknown fields of all parts that did not change.
+    /// `kept` says which of its chunks are still there.
     pub(crate) fn encode_changed(&self, metadata: ChunkMetadata, kept: &[bool]) -> Result<Vec<u8>> {
         self.unknown.encode(&self.metadata, metadata, kept)
     }
@@ -322,7 +322,7 @@ fn check_extensions(metadata: &ChunkMetadata, join_version: i32, limits: &Limits
         trailer_level,
         ..
     } = metadata;
-    let only_in_1 = |what: &str| Err(invalid(format!("{what}, which join version 0 has not")));
+    let only_in_1 = |what: &str| Err(invalid(format!("{what}, not allowed in join version 0")));
     if join_version < 1 && *trailer_level > 0 {
         return only_in_1("a trailer in chunks");
     }

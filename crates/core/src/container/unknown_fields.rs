@@ -25,8 +25,8 @@ impl Unknown {
         Unknown(says_more.then(|| bytes.into()))
     }
 
-    /// Serializes what has become of `was`, with what isn't known of those of its chunks that were
-    /// `kept`, and of everything else that is as it was.
+    /// Encodes an edited trailer, with the unknown fields of the chunks of `was` that were `kept` and
+    /// of everything else that did not change.
     pub(super) fn encode(
         &self,
         was: &ChunkMetadata,

@@ -126,7 +126,7 @@ impl Changes {
         self
     }
 
-    /// Empties all strings, bytes and packed numbers of so many bytes or more, and values that the
+    /// Empties all strings, bytes and packed numbers of this many bytes or more, and values that the
     /// type doesn't know. They stay where they are, so that indices stay as well.
     #[must_use]
     pub const fn strip_values(mut self, least: u64) -> Self {

@@ -28,7 +28,7 @@ pub(super) enum Content<'a> {
     Recompressed(usize),
     /// Those of a chunk with edits; of how many bytes.
     Spliced(usize, Edits, &'a dyn ReadAt, u64),
-    /// A value of so many bytes.
+    /// A value of this many bytes.
     Value(&'a dyn ReadAt, u64),
 }
 

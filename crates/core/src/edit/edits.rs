@@ -12,7 +12,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 enum With {
     Bytes(Vec<u8>),
-    /// The new value, which has so many bytes.
+    /// The new value, which has this many bytes.
     Value(u64),
 }
 

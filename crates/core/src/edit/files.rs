@@ -1,5 +1,5 @@
 //! The files that chunks go to: one, or a main file with the trailer and others that have at most
-//! so many bytes.
+//! this many bytes.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::split::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// Fails if chunks of this file can't go to several of so many bytes.
+/// Fails if chunks of this file can't go to several of this many bytes.
 pub(super) fn check_max_size<S: ReadAt>(
     file: &ChunkedFile<S>,
     main: Option<&AtomicFile>,
@@ -27,7 +27,7 @@ pub(super) fn check_max_size<S: ReadAt>(
         stem_beside(main.target())?;
     }
     let message = if main.is_none() {
-        "a maximum file size: only beside a file that has a name can be others"
+        "a maximum file size needs a named output file"
     } else if version.is_none_or(|version| version.join_version < 1) {
         "a maximum file size: the file is for TensorFlow, which reads a single one: several are only for what was split with the profile `extended`"
     } else {
@@ -92,7 +92,7 @@ impl<'a> Files<'a> {
         Ok((number, &mut self.open.insert(part).writer))
     }
 
-    /// Goes on to another file if this one may have no room for so many bytes more.
+    /// Goes on to another file if this one may have no room for this many bytes more.
     pub(super) fn make_room(&mut self, bytes: u64) -> Result<()> {
         if let (Some((_, max)), Some(part)) = (self.several, &mut self.open) {
             let used = part.writer.position().numeric().saturating_add(bytes);

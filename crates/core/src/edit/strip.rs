@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 /// What is looked for.
 pub(super) struct Stripper<'a> {
     cursor: WireCursor<SourceInput<'a, dyn ReadAt + 'a>>,
-    /// Values of so many bytes go.
+    /// Values of this many bytes go.
     least: Option<u64>,
     rules: &'a [&'static TensorRule],
     /// The types that tensors are in, or below.

@@ -148,7 +148,7 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// So many tensors and bytes, checked by this.
+    /// This many tensors and bytes, checked by this.
     pub fn new(tensors: u64, bytes: u64, checks: Checks) -> Verified {
         Verified {
             tensors,

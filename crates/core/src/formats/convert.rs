@@ -79,7 +79,7 @@ pub struct Converted {
 }
 
 impl Converted {
-    /// These files, with so many bytes in all.
+    /// These files, with this many bytes in all.
     pub fn new(files: Vec<PathBuf>, bytes: u64) -> Converted {
         Converted {
             files,

@@ -82,7 +82,7 @@ pub(super) fn check_replaceable(there: &fs::Metadata) -> io::Result<()> {
     Err(Error::new(ErrorKind::InvalidConfig, message).into())
 }
 
-const A_FOLDER: &str = "a folder, where a file is to be";
+const A_FOLDER: &str = "expected a file, found a folder";
 
 /// Names the file that is written in an error that there is no room for it, which says by itself
 /// where in the file, but not in which.

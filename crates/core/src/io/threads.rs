@@ -31,7 +31,7 @@ pub(crate) fn spawn_up_to<'scope, 'env>(
     spawned.take_while(std::io::Result::is_ok).count()
 }
 
-/// Runs `work` on up to so many threads, one of them this one, and gives what each came to. A panic
+/// Runs `work` on up to this many threads, one of them this one, and gives what each came to. A panic
 /// is passed on.
 pub(crate) fn run<T: Send>(threads: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
@@ -105,7 +105,7 @@ pub(crate) struct Ahead {
 }
 
 /// What `make` makes of the number of each of these sizes is given to `take`, in order, on this
-/// thread. So many others make what is `ahead` meanwhile; if this is to be the only one, it does
+/// thread. This many others make what is `ahead` meanwhile; if this is to be the only one, it does
 /// both in turns.
 ///
 /// `make` is told whether nobody will take it any more, so that it can end early.

@@ -39,7 +39,7 @@ enum Planned {
 }
 
 impl PartsPlan {
-    /// Plans to split a message to `PREFIX.cpb` in at most so many parts, each of which writes a
+    /// Plans to split a message to `PREFIX.cpb` in at most this many parts, each of which writes a
     /// file of its own beside it. Only tags and lengths are read. There are more parts if a
     /// [maximum file size](SplitOptions::max_file_size) needs more files, and fewer if there are
     /// fewer chunks.
@@ -66,7 +66,7 @@ impl PartsPlan {
         PartsPlan::new(Work::Split(work))
     }
 
-    /// Plans to merge a chunked file to the file `target` in at most so many parts. Makes a hidden
+    /// Plans to merge a chunked file to the file `target` in at most this many parts. Makes a hidden
     /// file of its size beside it, into which the parts write.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl PartsPlan {
         Ok(plan)
     }
 
-    /// Plans to verify a chunked file in at most so many parts.
+    /// Plans to verify a chunked file in at most this many parts.
     ///
     /// # Errors
     ///

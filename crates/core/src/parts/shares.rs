@@ -26,7 +26,7 @@ pub(super) fn shares(
     filled(sizes, most, &has_room)
 }
 
-/// The ends of shares of at most so many bytes each.
+/// The ends of shares of at most this many bytes each.
 fn filled(
     sizes: &[u64],
     most: u64,

@@ -30,7 +30,7 @@ use crate::split::{
 use crate::{Error, ErrorKind, Result};
 
 /// The most parts that a split has. Over [`DEFAULT_MAX_FILES`](crate::merge::DEFAULT_MAX_FILES) of
-/// them, readers have to be told to open so many files.
+/// them, readers have to be told to open this many files.
 const MOST_PARTS: usize = 100_000;
 
 /// A message that was split in parts.
@@ -341,7 +341,7 @@ impl Planned {
 }
 
 impl CommittedSplit {
-    /// A main file over these others, with so many chunks each.
+    /// A main file over these others, with this many chunks each.
     pub(super) fn over(main: &Path, files: &[ExternalFile], counts: &[usize]) -> CommittedSplit {
         let written = files.iter().zip(counts).map(|(file, &chunks)| WrittenFile {
             path: main.with_file_name(&file.path),

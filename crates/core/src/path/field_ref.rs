@@ -145,7 +145,7 @@ pub(crate) fn check_field(descriptor: &MessageDescriptor, field: &Field) -> Resu
     match FieldRef::by_number(descriptor, field.number.0) {
         Some(known) if !known.takes(field.wire_type) => {
             let message = format!(
-                "the message may be of another type: field {} is not as {} has it",
+                "the message may be of another type: field {} has a wire type that {} does not declare",
                 known.name(),
                 descriptor.full_name()
             );

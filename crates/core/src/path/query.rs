@@ -73,7 +73,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The index among so many elements.
+    /// The index among this many elements.
     pub(crate) fn among(self, count: u64) -> u64 {
         match self {
             Place::FromStart(index) => index.min(count),

@@ -33,7 +33,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// Fails if so many bytes are more than it may cost.
+    /// Fails if this many bytes are more than it may cost.
     fn check(&self, cost: u64) -> Result<()> {
         if cost <= self.most {
             return Ok(());

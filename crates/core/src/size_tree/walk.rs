@@ -31,7 +31,7 @@ impl Place {
     }
 }
 
-/// Adds the pieces of a message to the sums of its fields, and of those of messages so many levels
+/// Adds the pieces of a message to the sums of its fields, and of those of messages this many levels
 /// down.
 pub(super) fn walk<I: Input>(
     cursor: &mut WireCursor<I>,

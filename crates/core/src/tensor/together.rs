@@ -18,7 +18,7 @@ const LOAD: u64 = 8 << 20;
 /// Bytes of a huge page.
 const HUGE_PAGE: u64 = 2 << 20;
 
-/// Every range begins at a multiple of so many bytes in memory that it shares with others.
+/// Every range begins at a multiple of this many bytes in memory that it shares with others.
 const ALIGNMENT: u64 = 64;
 
 /// Reads ranges of what can be read by position to fresh memory, on as many threads as there are

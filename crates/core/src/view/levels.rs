@@ -225,7 +225,7 @@ pub(super) fn needs_count(pick: &Pick) -> bool {
     )
 }
 
-/// The indices that are picked of so many elements.
+/// The indices that are picked of this many elements.
 pub(super) fn range(pick: &Pick, count: u64) -> Range<u64> {
     match pick {
         Pick::FromEnd(back) => match count.checked_sub(*back) {

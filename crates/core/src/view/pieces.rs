@@ -108,7 +108,7 @@ impl Around {
         tag(self.number, wire_type)
     }
 
-    /// What it takes with a message of so many bytes in it.
+    /// What it takes with a message of this many bytes in it.
     fn size(&self, inner: u64) -> u64 {
         let frame = match self.is_group {
             true => {
@@ -123,7 +123,7 @@ impl Around {
     }
 }
 
-/// What a message of so many bytes takes with all that is around it.
+/// What a message of this many bytes takes with all that is around it.
 fn size_with(around: &[Around], inner: u64) -> u64 {
     around
         .iter()

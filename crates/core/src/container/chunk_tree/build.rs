@@ -114,7 +114,7 @@ impl ChunkTree {
                 if chunks.len() > 1 && !options.concatenates {
                     let count = chunks.len();
                     return fail(format!(
-                        "{count} BYTES chunks at one path, which join version 0 has not"
+                        "{count} BYTES chunks at one path, not allowed in join version 0"
                     ));
                 }
             }

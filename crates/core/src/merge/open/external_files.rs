@@ -43,7 +43,8 @@ impl Siblings {
     /// Opens one; a few of all are open at a time.
     pub(super) fn open<S>(&mut self, file: &ExternalFile) -> Result<FileSource<S>> {
         let folder = self.folder.as_deref().ok_or_else(|| {
-            let message = "it has chunks of the message, and is looked for in the folder of a file that is in none";
+            let message =
+                "chunks are in other files, but the file with the trailer has no folder to look in";
             Error::new(ErrorKind::Io, message)
         })?;
         let path = folder.join(self.relative(&file.path)?);

@@ -130,7 +130,7 @@ impl<S: ChunkStore + ?Sized> Walk<'_, '_, S> {
     }
 }
 
-/// The key in this part of a map entry of so many bytes, and up to where it was looked through.
+/// The key in this part of a map entry of this many bytes, and up to where it was looked through.
 fn look_for_key<I: Input>(
     input: &mut I,
     part: Range<u64>,

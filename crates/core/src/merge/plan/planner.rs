@@ -155,7 +155,7 @@ fn planned<S: ChunkStore + ?Sized>(
         } else {
             planner.complete_unmarked(node)?;
         }
-        // Others need of it only whether it was there and what its paths wanted.
+        // Ancestors need only its presence and what its paths wanted.
         planner.state(node).content = None;
         open.extend(tree.children(node).iter().rev());
     }

@@ -129,8 +129,7 @@ pub(crate) fn read_stream(stream: &mut dyn Read, buffer: &mut [u8]) -> Result<()
     }
 }
 
-/// What is wrong with what was made of a chunk: what is wrong with the chunk itself comes before
-/// what that led to.
+/// The error of work on a chunk: damage of the chunk itself comes before the error that it led to.
 ///
 /// Its checks are done at its end, which a walk that fails doesn't reach, so the chunk is read once
 /// more.
@@ -165,7 +164,7 @@ pub(in crate::merge) fn read_to_end<S: ChunkStore + ?Sized>(store: &S, chunk: us
     read.map(drop).map_err(|error| error.in_chunk(chunk))
 }
 
-/// What it means that not as many bytes could be read of a chunk as it has.
+/// Turns a short read of a chunk into an error.
 pub(in crate::merge) fn read_error(error: io::Error) -> Error {
     match error.kind() {
         // With nothing inside, it is `read_exact`'s own.

@@ -28,7 +28,7 @@ pub(super) fn locate<S: ReadAt>(file: &RecordFile<S>, offset: u64) -> Result<Opt
 }
 
 /// The records that the chunks `wanted` say they are; `None` stays where no record begins. Any
-/// offset may be claimed; nothing is read but headers, on so many threads.
+/// offset may be claimed; nothing is read but headers, on this many threads.
 pub(super) fn locate_all<S: ReadAt>(
     file: &RecordFile<S>,
     infos: &[ChunkInfo],

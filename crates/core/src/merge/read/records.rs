@@ -30,7 +30,7 @@ pub(in crate::merge) struct Records {
 }
 
 impl Records {
-    /// Of so many chunks, none of them looked for.
+    /// Of this many chunks, none of them looked for.
     pub(in crate::merge) fn unknown(chunks: usize) -> Self {
         Records {
             found: (0..chunks).map(|_| OnceLock::new()).collect(),

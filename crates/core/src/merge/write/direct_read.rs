@@ -66,7 +66,7 @@ impl<'b> WholeChunks<'b> {
         left.iter().map(|one| one.chunk).collect()
     }
 
-    /// What one of so many threads reads, unless one has failed.
+    /// What one of this many threads reads, unless one has failed.
     pub(in crate::merge) fn share<'q>(
         &'q self,
         threads: usize,

@@ -12,7 +12,7 @@ use crate::proto::ChunkedMessage;
 use crate::split::options::SplitOptions;
 use crate::{Error, ErrorKind, Result};
 
-/// Below so many steps of all paths a trailer is within every limit but that of depth.
+/// Below this many steps of all paths a trailer is within every limit but that of depth.
 const FEW_STEPS: usize = 100_000;
 
 /// Fails if readers with the default [`Limits`](crate::merge::Limits) would refuse a file of what
@@ -54,7 +54,7 @@ pub(super) fn check_readable(plan: &SplitPlan, options: &SplitOptions) -> Result
     check_trailer(&trailer.encode_to_vec(), plan.chunks.len())
 }
 
-/// Fails if readers would refuse this trailer, which tells of so many chunks.
+/// Fails if readers would refuse this trailer, which tells of this many chunks.
 fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     let fits = trailer.len() as u64 <= DEFAULT_MAX_TRAILER_SIZE;
     match check_trailer_memory(trailer, DEFAULT_MAX_TRAILER_MEMORY) {
@@ -68,7 +68,7 @@ fn check_trailer(trailer: &[u8], chunks: usize) -> Result<()> {
     }
 }
 
-/// Fails if readers wouldn't open so many files beside the main one.
+/// Fails if readers wouldn't open this many files beside the main one.
 pub(crate) fn check_file_count(files: usize) -> Result<()> {
     if files <= DEFAULT_MAX_FILES {
         return Ok(());

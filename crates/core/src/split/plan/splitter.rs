@@ -134,7 +134,7 @@ impl<'a> SplitContext<'a> {
         if message.descriptor().is_none() {
             return Err(Error::new(
                 ErrorKind::InvalidPath,
-                "a splitter for what is not a message",
+                "a splitter applied to a field that is not a message",
             )
             .at_path(message.display_path()));
         }

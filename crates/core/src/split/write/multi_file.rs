@@ -1,5 +1,5 @@
 //! The files that records go to: one, or a main file with the trailer and others that have at most
-//! so many bytes.
+//! this many bytes.
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
@@ -17,7 +17,7 @@ use crate::split::plan::metadata::part_trailer;
 use crate::split::plan::split_plan::SplitPlan;
 use crate::{Error, ErrorKind, Result};
 
-/// Whether these of the plan's chunks, and a trailer of so many bytes, have room in one file.
+/// Whether these of the plan's chunks, and a trailer of this many bytes, have room in one file.
 pub(in crate::split) fn fit_in_one(
     plan: &SplitPlan,
     chunks: &[usize],
@@ -124,7 +124,7 @@ pub(in crate::split) fn most_files(plan: &SplitPlan, chunks: &[usize], max: u64)
 }
 
 /// How many of `chunks`, in order, are sure to fit in a file of at most `max` bytes that has `used`
-/// and so many chunks already, however they compress.
+/// and this many chunks already, however they compress.
 pub(in crate::split) fn sure_to_fit(
     plan: &SplitPlan,
     chunks: &[usize],
