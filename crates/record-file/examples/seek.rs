@@ -5,7 +5,9 @@
 
 use std::error::Error;
 
-use record_file::{Found, ReaderOptions, RecordFile, RecordReader, RecordWriter, WriterOptions};
+use record_file::{
+    ReaderOptions, RecordFile, RecordReader, RecordWriter, SearchResult, WriterOptions,
+};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Sorted, or there would be nothing to search.
@@ -46,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         record.cmp(&b"1999"[..]).into()
     })?;
     // None is just that; the one behind it is read next.
-    assert_eq!(found, Found::Greater);
+    assert_eq!(found, SearchResult::Greater);
     assert_eq!(reader.read_record()?, Some(&b"1999: a year"[..]));
     println!(
         "1999 was found with {compared} comparisons among {} records",

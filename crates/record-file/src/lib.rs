@@ -129,7 +129,7 @@ pub use options::{
 };
 pub use position::{ChunkOffset, RecordPosition};
 pub use read_at::ReadAt;
-pub use reader::{Found, Guide, RecordReader, Records, SkippedRegion, StreamedRecord};
+pub use reader::{RecordReader, Records, SearchGuide, SearchResult, SkippedRegion, StreamedRecord};
 pub use transpose::FieldProjection;
 pub use writer::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,

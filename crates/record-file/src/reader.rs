@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub use one::StreamedRecord;
 pub use records::Records;
 pub use recover::SkippedRegion;
-pub use search::{Found, Guide};
+pub use search::{SearchGuide, SearchResult};
 use two::Verified;
 
 use crate::chunk::{Chunk, ChunkHeader, ChunkType};

@@ -10,7 +10,7 @@ use crate::read_at::ReadAt;
 
 /// What a test says of a record that is compared with the one searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guide {
+pub enum SearchGuide {
     /// It comes before, between, or after what is searched for.
     Order(Ordering),
     /// It can't be compared: others around it may.
@@ -19,15 +19,15 @@ pub enum Guide {
     Stop,
 }
 
-impl From<Ordering> for Guide {
+impl From<Ordering> for SearchGuide {
     fn from(order: Ordering) -> Self {
-        Guide::Order(order)
+        SearchGuide::Order(order)
     }
 }
 
 /// What a search found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum SearchResult {
     /// A record for which the test says equal; it is read next.
     Equal,
     /// None; the first one after it is read next.
@@ -49,7 +49,7 @@ impl<S: ReadAt> RecordReader<S> {
     /// Looks for a record in a file whose records are sorted, reading few of its chunks.
     ///
     /// `test` compares a record with what is searched for: [`Ordering::Less`] if the record comes
-    /// before it. Chunks that are damaged count as [`Guide::Unordered`].
+    /// before it. Chunks that are damaged count as [`SearchGuide::Unordered`].
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl<S: ReadAt> RecordReader<S> {
     /// # Examples
     ///
     /// ```
-    /// use record_file::{Found, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
+    /// use record_file::{SearchResult, ReaderOptions, RecordReader, RecordWriter, WriterOptions};
     ///
     /// let mut writer = RecordWriter::new(Vec::new(), WriterOptions::new().chunk_size(100))?;
     /// for number in 0..1000u32 {
@@ -66,11 +66,11 @@ impl<S: ReadAt> RecordReader<S> {
     /// }
     /// let mut reader = RecordReader::new(writer.finish()?, ReaderOptions::new());
     /// let found = reader.search(|record| record.cmp(&777u32.to_be_bytes()).into())?;
-    /// assert_eq!(found, Found::Greater);
+    /// assert_eq!(found, SearchResult::Greater);
     /// assert_eq!(reader.read_record()?, Some(&778u32.to_be_bytes()[..]));
     /// # Ok::<(), record_file::Error>(())
     /// ```
-    pub fn search(&mut self, mut test: impl FnMut(&[u8]) -> Guide) -> Result<Found> {
+    pub fn search(&mut self, mut test: impl FnMut(&[u8]) -> SearchGuide) -> Result<SearchResult> {
         self.last = None;
         let recovery = self.recovery.take();
         let result = self.search_chunks(&mut test);
@@ -78,7 +78,10 @@ impl<S: ReadAt> RecordReader<S> {
         result
     }
 
-    fn search_chunks(&mut self, test: &mut dyn FnMut(&[u8]) -> Guide) -> Result<Found> {
+    fn search_chunks(
+        &mut self,
+        test: &mut dyn FnMut(&[u8]) -> SearchGuide,
+    ) -> Result<SearchResult> {
         let size = self.size()?;
         let (mut low, mut high) = (0, size);
         // The last chunk known to begin before, with a record that is, and the first position
@@ -97,9 +100,11 @@ impl<S: ReadAt> RecordReader<S> {
                 let position = |index: usize| RecordPosition::new(at, index as u64);
                 match judged {
                     Judged::Order(Ordering::Equal, index) => {
-                        return self.go_to(position(index), Found::Equal);
+                        return self.go_to(position(index), SearchResult::Equal);
                     }
-                    Judged::Stop(index) => return self.go_to(position(index), Found::Stopped),
+                    Judged::Stop(index) => {
+                        return self.go_to(position(index), SearchResult::Stopped);
+                    }
                     Judged::Order(Ordering::Less, index) => {
                         less = Some((at, index));
                         low = end;
@@ -124,27 +129,36 @@ impl<S: ReadAt> RecordReader<S> {
         if let Some((begin, index)) = less {
             match self.search_in_chunk(begin, index + 1, test)? {
                 Judged::Order(Ordering::Equal, index) => {
-                    return self.go_to(RecordPosition::new(begin, index as u64), Found::Equal);
+                    return self.go_to(
+                        RecordPosition::new(begin, index as u64),
+                        SearchResult::Equal,
+                    );
                 }
                 Judged::Order(_, index) => {
-                    return self.go_to(RecordPosition::new(begin, index as u64), Found::Greater);
+                    return self.go_to(
+                        RecordPosition::new(begin, index as u64),
+                        SearchResult::Greater,
+                    );
                 }
                 Judged::Stop(index) => {
-                    return self.go_to(RecordPosition::new(begin, index as u64), Found::Stopped);
+                    return self.go_to(
+                        RecordPosition::new(begin, index as u64),
+                        SearchResult::Stopped,
+                    );
                 }
                 Judged::Unordered => {}
             }
         }
         if let Some(position) = greater {
-            return self.go_to(position, Found::Greater);
+            return self.go_to(position, SearchResult::Greater);
         }
         // No position: of a file that was cut short the end may be where no chunk can begin.
         self.unload();
         self.begin = size;
-        Ok(Found::Nothing)
+        Ok(SearchResult::Nothing)
     }
 
-    fn go_to(&mut self, position: RecordPosition, found: Found) -> Result<Found> {
+    fn go_to(&mut self, position: RecordPosition, found: SearchResult) -> Result<SearchResult> {
         self.seek(position)?;
         self.last = None;
         Ok(found)
@@ -163,7 +177,11 @@ impl<S: ReadAt> RecordReader<S> {
     }
 
     /// Judges the chunk at `at`, and says where it ends.
-    fn judge(&mut self, at: u64, test: &mut dyn FnMut(&[u8]) -> Guide) -> Result<(Judged, u64)> {
+    fn judge(
+        &mut self,
+        at: u64,
+        test: &mut dyn FnMut(&[u8]) -> SearchGuide,
+    ) -> Result<(Judged, u64)> {
         self.unload();
         self.begin = at;
         match self.load() {
@@ -176,9 +194,9 @@ impl<S: ReadAt> RecordReader<S> {
         };
         for (index, record) in loaded.records.records().enumerate() {
             match test(record) {
-                Guide::Order(order) => return Ok((Judged::Order(order, index), loaded.end)),
-                Guide::Stop => return Ok((Judged::Stop(index), loaded.end)),
-                Guide::Unordered => {}
+                SearchGuide::Order(order) => return Ok((Judged::Order(order, index), loaded.end)),
+                SearchGuide::Stop => return Ok((Judged::Stop(index), loaded.end)),
+                SearchGuide::Unordered => {}
             }
         }
         Ok((Judged::Unordered, loaded.end))
@@ -189,7 +207,7 @@ impl<S: ReadAt> RecordReader<S> {
         &mut self,
         begin: u64,
         mut low: usize,
-        test: &mut dyn FnMut(&[u8]) -> Guide,
+        test: &mut dyn FnMut(&[u8]) -> SearchGuide,
     ) -> Result<Judged> {
         if self.loaded.is_none() || self.begin != begin {
             self.unload();
@@ -211,18 +229,20 @@ impl<S: ReadAt> RecordReader<S> {
                     break;
                 };
                 match test(record) {
-                    Guide::Order(Ordering::Equal) => return Ok(Judged::Order(Ordering::Equal, at)),
-                    Guide::Stop => return Ok(Judged::Stop(at)),
-                    Guide::Order(Ordering::Less) => {
+                    SearchGuide::Order(Ordering::Equal) => {
+                        return Ok(Judged::Order(Ordering::Equal, at));
+                    }
+                    SearchGuide::Stop => return Ok(Judged::Stop(at)),
+                    SearchGuide::Order(Ordering::Less) => {
                         low = at + 1;
                         break;
                     }
-                    Guide::Order(Ordering::Greater) => {
+                    SearchGuide::Order(Ordering::Greater) => {
                         greater = Some(at);
                         high = middle;
                         break;
                     }
-                    Guide::Unordered => at += 1,
+                    SearchGuide::Unordered => at += 1,
                 }
             }
         }

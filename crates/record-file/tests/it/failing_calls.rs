@@ -3,8 +3,8 @@ use std::cmp::Ordering;
 use std::io::{self, Cursor};
 
 use record_file::{
-    Compression, EncodedRecord, Error, ErrorKind, Guide, PlainRecord, ReaderOptions, RecordFile,
-    RecordReader, RecordWriter, WriterOptions, plain_record_end,
+    Compression, EncodedRecord, Error, ErrorKind, PlainRecord, ReaderOptions, RecordFile,
+    RecordReader, RecordWriter, SearchGuide, WriterOptions, plain_record_end,
 };
 
 use crate::hostile_io::offsets;
@@ -325,8 +325,8 @@ const READINGS: [Reading; 9] = [
     ("search", |source| {
         let mut reader = RecordReader::new(source, ReaderOptions::new());
         let found = reader.search(|record| match record.first_chunk() {
-            Some(key) => Guide::Order(u32::from_be_bytes(*key).cmp(&41)),
-            None => Guide::Order(Ordering::Less),
+            Some(key) => SearchGuide::Order(u32::from_be_bytes(*key).cmp(&41)),
+            None => SearchGuide::Order(Ordering::Less),
         })?;
         Ok(format!("{found:?} {:?}", reader.read_record()?))
     }),

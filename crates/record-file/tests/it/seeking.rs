@@ -2,8 +2,8 @@
 use std::cmp::Ordering;
 
 use record_file::{
-    Compression, ErrorKind, Found, Guide, ReaderOptions, RecordFile, RecordPosition, RecordReader,
-    RecordWriter, WriterOptions,
+    Compression, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
+    SearchGuide, SearchResult, WriterOptions,
 };
 
 use crate::support::{Fixture, sha256, valid};
@@ -132,11 +132,15 @@ fn search_finds_what_is_there_and_where_the_rest_would_be() {
                     .unwrap();
                 let next = reader.read_record().unwrap().map(value);
                 if target > 2 * count || count == 0 || target == 2 * count {
-                    assert_eq!((found, next), (Found::Nothing, None), "{count} {target}");
+                    assert_eq!(
+                        (found, next),
+                        (SearchResult::Nothing, None),
+                        "{count} {target}"
+                    );
                 } else if target % 2 == 1 {
-                    assert_eq!((found, next), (Found::Equal, Some(target)));
+                    assert_eq!((found, next), (SearchResult::Equal, Some(target)));
                 } else {
-                    assert_eq!((found, next), (Found::Greater, Some(target + 1)));
+                    assert_eq!((found, next), (SearchResult::Greater, Some(target + 1)));
                 }
             }
         }
@@ -154,20 +158,20 @@ fn search_is_logarithmic_and_can_be_stopped() {
             value(record).cmp(&12_345).into()
         })
         .unwrap();
-    assert_eq!(found, Found::Equal);
+    assert_eq!(found, SearchResult::Equal);
     assert!(calls < 40, "{calls}");
     let mut calls = 0;
     let found = reader
         .search(|_| {
             calls += 1;
             if calls == 3 {
-                Guide::Stop
+                SearchGuide::Stop
             } else {
                 Ordering::Less.into()
             }
         })
         .unwrap();
-    assert_eq!((found, calls), (Found::Stopped, 3));
+    assert_eq!((found, calls), (SearchResult::Stopped, 3));
     assert!(reader.read_record().unwrap().is_some());
 }
 
@@ -177,13 +181,13 @@ fn search_in_a_file_cut_inside_a_block_header_ends_where_the_file_does() {
     for end in [65_536, 65_537, 65_539, 65_559, 65_560, 65_561, 131_075] {
         let mut reader = RecordReader::new(&bytes[..end], ReaderOptions::new());
         let found = reader.search(|_| Ordering::Less.into()).unwrap();
-        assert_eq!(found, Found::Nothing, "{end}");
+        assert_eq!(found, SearchResult::Nothing, "{end}");
         assert_eq!(reader.read_record().unwrap(), None, "{end}");
         assert_eq!(
             reader
                 .search(|record| value(record).cmp(&77).into())
                 .unwrap(),
-            Found::Equal
+            SearchResult::Equal
         );
         assert_eq!(reader.read_record().unwrap().map(value), Some(77));
     }
@@ -203,13 +207,13 @@ fn search_passes_over_what_it_cannot_compare() {
             let mut reader = RecordReader::new(&bytes, ReaderOptions::new());
             let found = reader
                 .search(|record| match value(record) {
-                    500..1500 => Guide::Unordered,
+                    500..1500 => SearchGuide::Unordered,
                     number => number.cmp(&target).into(),
                 })
                 .unwrap();
             match (found, reader.read_record().map(|record| record.map(value))) {
-                (Found::Equal, Ok(Some(number))) => assert_eq!(number, target),
-                (Found::Greater, Ok(Some(number))) => assert!(number > target),
+                (SearchResult::Equal, Ok(Some(number))) => assert_eq!(number, target),
+                (SearchResult::Greater, Ok(Some(number))) => assert!(number > target),
                 (found, next) => panic!("{target}: {found:?} {next:?}"),
             }
         }
