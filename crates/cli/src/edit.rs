@@ -124,7 +124,7 @@ fn stripping(changes: Changes, over: Option<u64>, tensors: bool) -> Changes {
     }
 }
 
-/// A message that is to be changed, and how it is written.
+/// A message to change, and how it is written.
 struct Job<'a> {
     input: Input,
     reading: ReadOptions,

@@ -220,7 +220,7 @@ pub(crate) fn failure(file: &Path, path: &str, options: &ReadOptions, error: &Er
     }
 }
 
-/// What went wrong with a path in a file of which the type isn't known, and how it would be.
+/// What went wrong with a path in a file whose type isn't known, and how it would work.
 pub(crate) fn untyped(file: &Path, failure: &Failure) -> Failure {
     let message = failure.message();
     Failure::bad(match said_by(file) {

@@ -12,7 +12,7 @@ use proto_splitter::progress::Progress;
 use crate::args::Shown;
 use crate::size;
 
-/// How long work may take before anything is shown, unless it is to be shown always.
+/// How long work may take before anything is shown, unless `always` was asked for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a second the line changes at the most.
@@ -38,7 +38,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// Whether nothing is to be shown any more.
+    /// Whether nothing is shown any more.
     over: bool,
 }
 

@@ -106,7 +106,7 @@ fn refused(error: &io::Error) -> Failure {
     Failure::usage(format!("{error}{hint}"))
 }
 
-/// What was copied for a command, and what is to be copied after it.
+/// What was copied for a command, and what will be copied after it.
 #[derive(Debug, Default)]
 pub(crate) struct Staged {
     folders: Vec<TempDir>,

@@ -15,7 +15,7 @@ use crate::input::{Form, Input, recognize};
 use crate::schema;
 use crate::suggest;
 
-/// What is to be done about a type that a file says, but nobody knows.
+/// What to do about a type that a file names and nobody knows.
 pub(crate) const SCHEMA_NEEDED: &str = "--proto or --descriptor-set gives its schema";
 
 /// The type with this full name, if it is built in.

@@ -35,7 +35,7 @@ pub enum ErrorKind {
     SourceChanged,
     /// A file is in the way.
     AlreadyExists,
-    /// The folder that something is to be written to is not there.
+    /// The folder to write to does not exist.
     NoFolder,
     /// The record file itself is damaged.
     Record,

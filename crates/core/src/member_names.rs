@@ -333,7 +333,7 @@ impl Naming {
         Ok(MemberName { name, detail: None })
     }
 
-    /// Whether a member is called `wanted`, of which the bytes are these, if that can be told at
+    /// Whether a member with these bytes is called `wanted`, if that can be told at
     /// once; `wanted` is of at most `most` bytes and [can be read](is_text).
     pub(crate) fn is_at_once(&self, bytes: &[u8], wanted: &str, most: usize) -> Option<bool> {
         let Naming::Field(path) = self else {

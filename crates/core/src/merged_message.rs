@@ -59,7 +59,7 @@ pub struct MergedMessage<S = File> {
     unpacked: Mutex<Unpacked>,
 }
 
-/// Where a chunk's bytes are to be had.
+/// Where a chunk's bytes can be read.
 enum Access {
     /// In the record file: its record chunk, and where the record begins in that one's data.
     Stored(Chunk, u64),

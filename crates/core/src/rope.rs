@@ -134,7 +134,7 @@ impl Rope {
         self.files.name(id)
     }
 
-    /// How many bytes a file has, of which the rope may have some.
+    /// How many bytes a file has. The rope may use only some of them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! What can go wrong, where in the file, and of which kind.
+//! What can go wrong: its kind, and where in the file.
 use std::borrow::Cow;
 use std::fmt;
 use std::io;

@@ -347,7 +347,7 @@ impl<S: ReadAt> RecordFile<S> {
         Ok(data)
     }
 
-    /// Makes room for all data of a chunk, of which some may be there.
+    /// Makes room for all data of a chunk. Some of it may be there.
     fn reserve(&self, chunk: &Chunk, data: &mut Vec<u8>) -> Result<()> {
         let size = chunk.header.data_size;
         self.options.check_memory(chunk.begin, size)?;

@@ -103,7 +103,7 @@ impl Payload {
         Ok(piece)
     }
 
-    /// The next piece, and what it is to be hashed with.
+    /// The next piece, and what hashes it.
     fn next_piece<'a, I: RecordInput + ?Sized>(
         &'a mut self,
         input: &'a mut I,
@@ -340,7 +340,7 @@ impl Payload {
     }
 }
 
-/// Copies a piece, which is hashed at the same time if it is to be.
+/// Copies a piece, and hashes it at the same time where that is wanted.
 fn hash_along(hasher: Option<&mut Hasher>, piece: &[u8], mut copy: impl FnMut(&[u8])) {
     match hasher {
         Some(hasher) => hasher.update_along(piece, copy),

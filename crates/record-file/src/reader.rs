@@ -413,7 +413,7 @@ impl<I: RecordInput> RecordReader<I> {
         Ok(Some(chunk))
     }
 
-    /// Verifies the data of a chunk, of which nothing is kept.
+    /// Verifies the data of a chunk, and keeps nothing of it.
     fn check_data(&mut self, chunk: Chunk) -> Result<(), Fault> {
         if self.input.goes_back() {
             self.check_end(&chunk)?;

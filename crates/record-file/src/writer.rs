@@ -73,7 +73,7 @@ pub struct RecordWriter<W> {
     counted: u64,
     /// Memory for encoded data.
     data: Vec<u8>,
-    /// Threads that encode, if there are to be any.
+    /// Threads that encode, if there are any.
     pool: Option<Pool>,
     /// Where the last record is that isn't among the gathered ones.
     last: Option<LaterPosition>,

@@ -52,7 +52,7 @@ pub(crate) struct Canonical<'a> {
 }
 
 impl<'a> Canonical<'a> {
-    /// Messages in `source`, of which the first `size` bytes count.
+    /// Messages in the first `size` bytes of `source`.
     pub(crate) fn new(source: &'a dyn ReadAt, size: u64) -> Self {
         Canonical {
             source,

@@ -18,7 +18,7 @@ pub(crate) struct InPartsArgs {
     /// How many parts the work has at the most; by default 16, or as many as --max-file-size needs
     #[arg(long, value_name = "N", requires = "plan_only")]
     pub(crate) parts: Option<NonZeroUsize>,
-    /// Do a part of this plan, or commit it: all that is to be done is in the plan
+    /// Do a part of this plan, or commit it: the plan says everything that has to be done
     #[arg(long, value_name = "FILE")]
     pub(crate) plan: Option<PathBuf>,
     /// Do this part of the plan, counted from 0

@@ -185,7 +185,7 @@ impl<I: Input> Parser<I> {
     }
 }
 
-/// How a value on the wire is to be read.
+/// How to read a value on the wire.
 enum Reading {
     Message(MessageDescriptor),
     Utf8,
@@ -193,7 +193,7 @@ enum Reading {
     Varints,
     /// A packed run of values of this width.
     Fixed(u64),
-    /// Nothing is to be looked at.
+    /// Nothing to look at.
     Any,
 }
 

@@ -42,7 +42,7 @@ impl Content<'_> {
     }
 }
 
-/// A file that is to be written from another.
+/// A file to write from another.
 pub(super) struct Rewrite<'a, S> {
     file: &'a ChunkedFile<S>,
     target: &'a File,

@@ -19,7 +19,7 @@ use crate::wire::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// A message that is to be changed.
+/// A message to change.
 pub(super) struct Finder<'a> {
     view: &'a MessageView<'a, File>,
     names: &'a [NameRule],

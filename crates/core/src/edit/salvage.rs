@@ -15,7 +15,7 @@ use crate::{Error, ErrorKind, Result};
 
 use super::trailer::without_unused;
 
-/// A file of which only what is sound is merged.
+/// A file whose sound parts alone are merged.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Salvaged {

@@ -1,4 +1,4 @@
-//! Many files of which few are open at once.
+//! Many files, with few of them open at once.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};

@@ -355,7 +355,7 @@ pub(crate) fn to_sink<S: ReadAt>(
     })
 }
 
-/// A file that is to be merged.
+/// A file to merge.
 pub(crate) enum Found {
     Chunked(PathBuf),
     Plain(PathBuf),

@@ -30,7 +30,7 @@ pub struct PartsPlan {
     bytes: Bytes,
 }
 
-/// What is to be done, checked.
+/// The work, checked.
 #[derive(Clone, Debug)]
 enum Planned {
     Split(Box<splitting::Planned>),

@@ -34,7 +34,7 @@ pub struct TreeChange {
     pub old: Option<Sum>,
     /// Now; `None` if it went.
     pub new: Option<Sum>,
-    /// The members of which one can tell that they changed, most first.
+    /// The members that are known to have changed, the largest change first.
     pub members: Vec<MemberChange>,
     /// The fields below that changed, most first.
     pub children: Vec<TreeChange>,

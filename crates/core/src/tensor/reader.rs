@@ -66,7 +66,7 @@ impl<'a> TensorReader<'a> {
         TensorReader { info, produce }
     }
 
-    /// A tensor of which `produce` writes any range of bytes, without reading others.
+    /// A tensor whose bytes `produce` writes, any range of them, without reading others.
     pub fn of_parts(
         info: TensorInfo,
         produce: impl FnOnce(Range<u64>, &mut dyn Write) -> Result<()> + Send + 'a,

@@ -88,7 +88,7 @@ impl Header {
         2 * self.shape.capacity() * size_of::<i64>()
     }
 
-    /// What is to be said of the tensor, whether or not it can be read.
+    /// What the list says of the tensor, whether or not it can be read.
     pub(super) fn info(
         &self,
         name: String,

@@ -84,7 +84,7 @@ pub struct SourceInput<'a, S: ?Sized> {
 }
 
 impl<'a, S: ReadAt + ?Sized> SourceInput<'a, S> {
-    /// Reads from `source`, of which the first `size` bytes count.
+    /// Reads the first `size` bytes of `source`.
     pub fn new(source: &'a S, size: u64) -> Self {
         let end = usize::try_from(size).unwrap_or(usize::MAX);
         SourceInput {

@@ -1,4 +1,4 @@
-//! A source of which both ends are at hand.
+//! A source with both ends in memory.
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::ops::Range;

@@ -29,7 +29,7 @@ pub struct StreamedRecord<'a, I> {
 enum Next {
     /// In memory.
     Loaded,
-    /// In a chunk of which nothing but the header was read, as far as it's known.
+    /// In a chunk whose header alone was read, as far as it's known.
     In(Chunk),
     End,
 }

@@ -223,7 +223,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a record that is to be taken apart.
+    /// Adds a record to take apart.
     pub(super) fn add_apart(&mut self, len: u64, parts: &[&[u8]]) {
         self.num_records += 1;
         varint::push(&mut self.sizes, len);

@@ -1,4 +1,4 @@
-//! What is to be different from the source.
+//! What changes from the source.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use proto_splitter_core::Result;
 
 use super::Canonical;
 
-/// Finds what is to be different in one element of a repeated field.
+/// Finds what changes in one element of a repeated field.
 pub(crate) type ElementEdits<'e> =
     &'e dyn Fn(&mut Canonical<'_>, Range<u64>) -> Result<Option<Edits<'static>>>;
 
-/// What is to be different in a message: all of it, or some of its fields.
+/// What changes in a message: all of it, or some of its fields.
 #[derive(Default)]
 pub(crate) struct Edits<'e> {
     /// The content, in canonical form, whatever the source has. A field of its parent with such an

@@ -5,7 +5,7 @@ use std::ops::Range;
 pub(crate) use proto_splitter_core::split::ChunkSegment;
 use proto_splitter_core::wire::{Field, FieldNumber, WireType, put_varint, tag, varint_len};
 
-/// What a message, or a part of one, is to be written as.
+/// What a message, or a part of one, is written as.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     segments: Vec<ChunkSegment>,

@@ -9,7 +9,7 @@ use proto_splitter_core::split::SplitOptions;
 /// The largest `saved_model.pb` that TensorFlow reads: protobuf's messages end at 2 GiB.
 pub const MAX_PLAIN_SIZE: u64 = i32::MAX.unsigned_abs() as u64;
 
-/// The form a model is to be in.
+/// The form to write a model in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TargetForm {

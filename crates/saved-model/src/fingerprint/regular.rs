@@ -24,7 +24,7 @@ const MAX_ATTR_LEN: u64 = 64 << 20;
 /// The attributes of a node, and where their values are.
 type Attrs = BTreeMap<Vec<u8>, Vec<Range<u64>>>;
 
-/// What is to be different in a node at the top of the graph.
+/// What changes in a node at the top of the graph.
 pub(super) fn node_edits(
     canonical: &mut Canonical<'_>,
     node: Range<u64>,

@@ -8,7 +8,7 @@ use record_file::ReadAt;
 use crate::io::PooledFile;
 
 /// What one of the files of a chunked message is read from: a source that the caller gave, or one
-/// of many files, of which a few are open at a time.
+/// of many files, with a few of them open at a time.
 #[derive(Debug)]
 pub struct FileSource<S>(Inner<S>);
 

@@ -38,7 +38,7 @@ impl Memory {
         Ok(Memory::Huge(map))
     }
 
-    /// What there is to be filled.
+    /// The bytes to fill.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
         match self {
             Memory::Small(out) | Memory::Growing(out) => out,

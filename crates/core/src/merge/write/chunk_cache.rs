@@ -66,7 +66,7 @@ fn chosen<S: ChunkStore + ?Sized>(trailer: &Trailer, store: &S) -> Vec<usize> {
     chosen
 }
 
-/// A store of which some chunks are read once.
+/// A store that reads some chunks only once.
 pub(crate) struct Walked<'a, S: ?Sized> {
     store: &'a S,
     /// By chunk: which of those that are kept it is.

@@ -13,7 +13,7 @@ use crate::split::read::source::Source;
 use crate::split::read::source_view::{Located, SourceView};
 use crate::{Error, ErrorKind, Result};
 
-/// A message that is to be within the maximum.
+/// A message that must fit within the maximum.
 #[derive(Debug)]
 struct Fit {
     message: Located,
@@ -22,7 +22,7 @@ struct Fit {
     rules: SizeRules,
 }
 
-/// All messages that are to be within the maximum.
+/// All messages that must fit within the maximum.
 #[derive(Debug, Default)]
 pub(in crate::split) struct Fits {
     fits: Vec<Fit>,
@@ -49,7 +49,7 @@ impl Fits {
             .any(|fit| fit.message.contents.iter().any(around))
     }
 
-    /// Whether the message itself is to be within the maximum, and its fields may be sliced.
+    /// Whether the message itself must fit within the maximum, and its fields may be sliced.
     pub(in crate::split) fn may_slice_all(&self, source: &Source) -> bool {
         let name = source.descriptor().full_name();
         let keeps = |fit: &Fit| fit.rules.keeps_whole(name);

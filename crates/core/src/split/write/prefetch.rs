@@ -230,7 +230,7 @@ impl Filling<'_> {
         Task::Write(begin, chunks)
     }
 
-    /// Finds out how long a chunk gets, by compressing it if it is to be.
+    /// Finds out how long a chunk gets: compresses it if it is going to be compressed.
     fn look(&self, at: usize) -> Result<()> {
         let Job { plan, source, .. } = self.job;
         let chunk = self.chunk(at);

@@ -35,7 +35,7 @@ impl Watch for () {
     fn see(&mut self, _bytes: &[u8]) {}
 }
 
-/// A record that is to be read.
+/// A record to read.
 #[derive(Debug)]
 pub struct WantedRecord<'f, 'b, S, W> {
     /// The file that it is in.
@@ -123,7 +123,7 @@ struct Lane<'f, 'b, S, W> {
     way: Way<'f, S>,
     place: &'b mut [u8],
     watch: W,
-    /// How many of the bytes that are to be read were read.
+    /// How many of the wanted bytes were read.
     at: usize,
     /// How many of those were hashed.
     hashed: usize,

@@ -1,4 +1,4 @@
-//! The messages that are to be reduced, and what is known of them.
+//! The messages to reduce, and what is known of them.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
