@@ -291,8 +291,8 @@ impl PartsPlan {
         }
     }
 
-    /// The main file of a split, given a report of every part whose file is in `store`: for who
-    /// brings it to its place by other means, once and only if nothing is there.
+    /// The main file of a split, given a report of every part whose file is in `store`: for a
+    /// caller that puts it in its place by other means, once and only if nothing is there.
     ///
     /// # Errors
     ///
