@@ -181,14 +181,10 @@ impl Job {
             }
             (false, true) => {}
             (false, false) => {
-                let why = format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it");
-                return refuse(match input::recognize(args.input()) {
-                    Some(format) => {
-                        let title = format.title();
-                        format!("{why}, but a {title}: `protosplit convert -o NAME.cpb` cuts that")
-                    }
-                    None => why,
-                });
+                if input::recognize(args.input()).is_some() {
+                    return Job::of_model(args, output);
+                }
+                return refuse(format!("no SavedModel: {MODEL_STEM}.{PLAIN} isn't in it"));
             }
             (true, false) => {
                 return refuse(format!("split already: it has a {MODEL_STEM}.{CHUNKED}"));
@@ -206,6 +202,20 @@ impl Job {
         Job::new(args, plain, prefix, true, output)
     }
 
+    /// The message that the files of a model in a folder are.
+    fn of_model(args: &SplitArgs, output: &Output<'_>) -> Result<Job, Failure> {
+        let prefix = match &args.output {
+            None if !args.dry_run => {
+                let name = args.input().display();
+                let message = format!("{name}: a folder, and a prefix is needed: -o OUTPUT");
+                return Err(Failure::usage(message));
+            }
+            Some(output) if !streams(args) => Some(prefix_of(output)),
+            _ => None,
+        };
+        Job::new(args, args.input().to_owned(), prefix, false, output)
+    }
+
     fn new(
         args: &SplitArgs,
         file: PathBuf,
@@ -213,7 +223,6 @@ impl Job {
         is_folder: bool,
         output: &Output<'_>,
     ) -> Result<Job, Failure> {
-        let descriptor = descriptor(args, &file)?;
         let extended = args.profile == Profile::Extended;
         if args.max_file_size.is_some() && !extended {
             let message =
@@ -247,8 +256,8 @@ impl Job {
                 true => output.reading("splitting"),
                 false => output.writing("splitting"),
             });
-        let splitter = Splitter::of(&descriptor);
-        let source = source(args, &file, descriptor)?;
+        let source = source(args, &file)?;
+        let splitter = Splitter::of(source.descriptor());
         Ok(Job {
             file,
             source,
@@ -375,13 +384,13 @@ impl Job {
 }
 
 /// What is split: the file, or the message that its format makes of it and others.
-fn source(args: &SplitArgs, file: &Path, descriptor: MessageDescriptor) -> Result<Source, Failure> {
+fn source(args: &SplitArgs, file: &Path) -> Result<Source, Failure> {
     let failed = |error| Failure::of(file, &error);
     let limits = Limits::new().max_message_depth(args.depth.max_depth as usize);
     let input = input::find_with(file, &args.schema.companion)?;
     match source::special(&input, &args.schema, limits, Progress::none())? {
         Some(opened) => opened.source().map_err(failed),
-        None => Source::open(file, descriptor).map_err(failed),
+        None => Source::open(file, descriptor(args, file)?).map_err(failed),
     }
 }
 

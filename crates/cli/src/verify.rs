@@ -223,6 +223,12 @@ impl Original {
             false => None,
         };
         let path = kept.as_ref().map_or(named, |copy| &copy.file).to_owned();
+        if path.is_dir() && input::recognize(&path).is_some() {
+            let name = input::shown(&path);
+            return Err(Failure::usage(format!(
+                "{name}: a model in several files, and --against is for a message in one; `protosplit diff` compares any two"
+            )));
+        }
         let failed = |error: io::Error| Failure::io(&path, &error);
         input::check_file(&path, &fs::metadata(&path).map_err(failed)?)?;
         match input::form_of(&path)? {

@@ -305,6 +305,29 @@ fn what_several_files_make_is_merged_and_verified_as_a_whole() {
 }
 
 #[test]
+fn a_model_in_a_folder_is_split_as_the_one_message_that_its_files_are() {
+    let dir = Dir::new();
+    let model = paddle("infer_fc");
+    let [out, whole, merged] = ["out", "whole.pb", "merged.pb"].map(|name| dir.path(name));
+    let needs_prefix = run([&"split", &model]).failed(Exit::Usage);
+    assert!(needs_prefix.contains("-o OUTPUT"), "{needs_prefix}");
+    let split = run([
+        &"split",
+        &model,
+        &"-o",
+        &out,
+        &"--max-chunk-size",
+        &"1KiB",
+        &"--json",
+    ]);
+    assert!(split.json()["chunks"].as_array().unwrap().len() > 1);
+    run([&"merge", &model, &"-o", &whole]).ok();
+    run([&"merge", &out, &"-o", &merged]).ok();
+    assert!(fs::read(&whole).unwrap() == fs::read(&merged).unwrap());
+    run([&"diff", &model, &out]).ok();
+}
+
+#[test]
 fn what_does_not_work_on_several_files_says_which_command_does() {
     let dir = Dir::new();
     let model = paddle("infer_fc");
@@ -336,8 +359,8 @@ fn what_does_not_work_on_several_files_says_which_command_does() {
             ]),
         ),
         (
-            "`protosplit convert -o NAME.cpb`",
-            run([&"split", &model, &"-o", &out]),
+            "`protosplit diff`",
+            run([&"verify", &model, &"--against", &model]),
         ),
     ];
     for (hint, ran) in table {
