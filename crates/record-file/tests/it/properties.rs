@@ -5,8 +5,8 @@ use std::io::Cursor;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use record_file::{
-    Compression, DEFAULT_MAX_COPIED, DEFAULT_STREAM_FROM, Found, ReaderOptions, RecordFile,
-    RecordPosition, RecordReader, RecordWriter, WriterOptions,
+    Compression, DEFAULT_MAX_COPIED, DEFAULT_STREAM_FROM, ReaderOptions, RecordFile,
+    RecordPosition, RecordReader, RecordWriter, SearchResult, WriterOptions,
 };
 
 /// What is done to a writer.
@@ -336,13 +336,13 @@ proptest! {
                 .unwrap();
             let next = reader.read_record().unwrap();
             match (found, next) {
-                (Found::Equal, Some(next)) => prop_assert_eq!(next, target.to_be_bytes()),
+                (SearchResult::Equal, Some(next)) => prop_assert_eq!(next, target.to_be_bytes()),
                 (found, next) => {
                     let greater = numbers.iter().find(|&&number| number >= target);
                     prop_assert_ne!(greater, Some(&target));
                     let expected = greater.map(|number| number.to_be_bytes());
                     prop_assert_eq!(next, expected.as_ref().map(|number| &number[..]));
-                    let order = if greater.is_some() { Found::Greater } else { Found::Nothing };
+                    let order = if greater.is_some() { SearchResult::Greater } else { SearchResult::Nothing };
                     prop_assert_eq!(found, order);
                 }
             }
@@ -383,6 +383,6 @@ proptest! {
             reader.seek(position).unwrap();
         }
         let found = reader.search(|_| Ordering::Less.into()).unwrap();
-        prop_assert_eq!(found, Found::Nothing);
+        prop_assert_eq!(found, SearchResult::Nothing);
     }
 }

@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use record_file::{
-    ChunkOffset, ChunkType, Compression, ErrorKind, FieldProjection, Found, ReaderOptions,
-    RecordFile, RecordInput, RecordPosition, RecordReader, RecordWriter, RecordsMetadata,
+    ChunkOffset, ChunkType, Compression, ErrorKind, FieldProjection, ReaderOptions, RecordFile,
+    RecordInput, RecordPosition, RecordReader, RecordWriter, RecordsMetadata, SearchResult,
     WriterOptions,
 };
 
@@ -181,7 +181,7 @@ pub(crate) fn positioned(data: &[u8]) {
         last = Some(record.to_vec());
         record.cmp(b"m").into()
     });
-    if let Ok(Found::Equal) = found {
+    if let Ok(SearchResult::Equal) = found {
         assert_eq!(reader.read_record().ok().flatten(), Some(&b"m"[..]));
     }
     let Ok(file) = RecordFile::open(&file, OPTIONS) else {

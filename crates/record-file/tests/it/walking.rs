@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::io::Cursor;
 
 use record_file::{
-    Compression, ErrorKind, Found, ReaderOptions, RecordFile, RecordPosition, RecordReader,
-    RecordWriter, WriterOptions,
+    Compression, ErrorKind, ReaderOptions, RecordFile, RecordPosition, RecordReader, RecordWriter,
+    SearchResult, WriterOptions,
 };
 
 use crate::support::frame::{self, Frame};
@@ -109,7 +109,7 @@ fn very_many_chunks_without_records_cost_no_stack() {
     assert!(reader.read_record().unwrap().is_some());
     assert_eq!(reader.last_position(), Some(RecordPosition::new(begin, 0)));
     let found = reader.search(|_| Ordering::Less.into()).unwrap();
-    assert_eq!(found, Found::Nothing);
+    assert_eq!(found, SearchResult::Nothing);
     let last = RecordFile::open(
         &file[..usize::try_from(begin).unwrap()],
         ReaderOptions::new(),
@@ -251,15 +251,18 @@ fn searching_goes_on_from_any_state_and_as_often_as_wanted() {
     };
     // At the beginning, where metadata is; after reading some; after having read all; twice the
     // same.
-    assert_eq!(find(&mut reader, 0), (Found::Equal, Some(0)));
-    assert_eq!(find(&mut reader, 999), (Found::Equal, Some(999)));
+    assert_eq!(find(&mut reader, 0), (SearchResult::Equal, Some(0)));
+    assert_eq!(find(&mut reader, 999), (SearchResult::Equal, Some(999)));
     assert_eq!(reader.read_record().unwrap(), None);
     for number in [500, 500, 1, 998, 333] {
-        assert_eq!(find(&mut reader, number), (Found::Equal, Some(number)));
+        assert_eq!(
+            find(&mut reader, number),
+            (SearchResult::Equal, Some(number))
+        );
     }
-    assert_eq!(find(&mut reader, 1000), (Found::Nothing, None));
+    assert_eq!(find(&mut reader, 1000), (SearchResult::Nothing, None));
     // Backwards from what was found.
-    assert_eq!(find(&mut reader, 300).0, Found::Equal);
+    assert_eq!(find(&mut reader, 300).0, SearchResult::Equal);
     assert!(reader.seek_back().unwrap() && reader.seek_back().unwrap());
     assert_eq!(
         reader.read_record().unwrap(),
@@ -284,7 +287,7 @@ fn of_records_that_are_equal_one_is_found_and_all_are_around_it() {
         let found = reader
             .search(|record| record.cmp(&[value][..]).into())
             .unwrap();
-        assert_eq!(found, Found::Equal);
+        assert_eq!(found, SearchResult::Equal);
         while reader.seek_back().unwrap() {
             if reader.read_record().unwrap() != Some(&[value][..]) {
                 break;
