@@ -223,7 +223,7 @@ fn what_cannot_be_in_several_files_says_why_and_leaves_none() {
         (
             recompress(&file, &tempfile::tempfile().unwrap(), &options),
             ErrorKind::InvalidConfig,
-            "a file that has a name",
+            "needs a named output file",
         ),
         (
             recompress_to_file(&file, &target, &options),
