@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// Writes a file with `record-file`, flushed after so many records.
+/// Writes a file with `record-file`, flushed after every `flush_every` records.
 ///
 /// # Errors
 ///
@@ -128,7 +128,7 @@ pub fn write_ours(
     Ok(writer.finish()?)
 }
 
-/// Writes a file with the `riegeli` crate, flushed after so many records.
+/// Writes a file with the `riegeli` crate, flushed after every `flush_every` records.
 ///
 /// # Errors
 ///

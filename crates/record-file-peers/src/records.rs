@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Workload (a): so many records of random-normal float32, `bytes` each.
+/// Workload (a): records of random-normal float32, `bytes` each.
 #[must_use]
 pub fn floats(count: usize, bytes: usize) -> Vec<Vec<u8>> {
     let mut random = Random::new(1);

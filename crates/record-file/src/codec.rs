@@ -7,11 +7,11 @@ mod brotli;
 #[cfg(not(feature = "brotli"))]
 #[path = "codec/absent/brotli.rs"]
 mod brotli;
+mod compress_pieces;
 mod compressor;
 mod decode;
 mod encode;
 mod memory;
-mod pieces;
 #[cfg(feature = "snappy")]
 mod snappy;
 #[cfg(not(feature = "snappy"))]

@@ -99,7 +99,7 @@ impl<S: ReadAt> RecordFile<S> {
         RecordFile::of(WithEnds::none(source), size, options)
     }
 
-    /// Opens a file of which this many bytes at its two ends are read at once, and kept: for sources
+    /// Opens a file, and reads and keeps this many bytes at each of its two ends: for sources
     /// that take long for a read, however short it is. What can't be read is left to the reads that
     /// need it.
     ///

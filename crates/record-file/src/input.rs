@@ -51,7 +51,7 @@ pub trait RecordInput: sealed::Sealed {
     fn size(&self) -> io::Result<Option<u64>>;
 }
 
-/// Makes room for `size` bytes that are to be read; where none can tell whether they are there, for
+/// Makes room for `size` bytes to be read; where none can tell whether they are there, for
 /// some of them.
 pub(crate) fn reserve_trusted<I: RecordInput + ?Sized>(out: &mut Vec<u8>, size: u64, input: &I) {
     let trusted = if input.goes_back() {

@@ -85,6 +85,7 @@
 struct Readme;
 
 mod block;
+mod block_pool;
 mod chunk;
 mod codec;
 mod compression;
@@ -101,7 +102,6 @@ mod input;
 mod metadata;
 mod options;
 mod payload;
-mod pieces;
 mod position;
 mod read_at;
 mod reader;

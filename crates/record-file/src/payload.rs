@@ -122,7 +122,7 @@ impl Payload {
             self.check_block(&stored)?;
             self.pos += BLOCK_HEADER;
         }
-        // What is at hand comes first, without what is to be read.
+        // What is at hand comes first, without what has to be read.
         let want = match self.window.left_from(self.pos) {
             0 => want,
             at_hand => want.min(at_hand),
@@ -156,7 +156,7 @@ impl Payload {
         Ok(piece)
     }
 
-    /// Fills `buf`; the caller has made sure that so much data is left.
+    /// Fills `buf`; the caller has made sure that enough data is left.
     pub(crate) fn read<I: RecordInput + ?Sized>(
         &mut self,
         input: &mut I,

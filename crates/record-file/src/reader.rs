@@ -1,23 +1,23 @@
 //! Reading one record after the other.
 mod ahead;
 mod metadata;
-mod one;
+mod paired_verify;
 mod records;
 mod recover;
 mod search;
 mod seek;
-mod two;
+mod streamed_record;
 
 use std::io::Read;
 
 use ahead::Ahead;
 use bytes::Bytes;
 
-pub use one::StreamedRecord;
+use paired_verify::Verified;
 pub use records::Records;
 pub use recover::SkippedRegion;
 pub use search::{SearchGuide, SearchResult};
-use two::Verified;
+pub use streamed_record::StreamedRecord;
 
 use crate::chunk::{Chunk, ChunkHeader, ChunkType};
 use crate::codec::Decoders;

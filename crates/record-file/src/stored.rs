@@ -111,7 +111,7 @@ impl Stored {
         Ok(memory.into())
     }
 
-    /// Where the data is to be read to that begins with this byte.
+    /// Where the data that begins with this byte is read to.
     ///
     /// That of a transposed chunk can be decoded in one memory: it comes to its end, so that what
     /// is decompressed comes to the front; or to its front, if nothing has to be.

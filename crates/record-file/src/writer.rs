@@ -1,24 +1,24 @@
 //! Writing records.
 mod append;
-mod behind;
 mod copied;
 mod encode;
-mod later;
+mod encoded_record;
+mod later_position;
 mod options;
-mod placed;
 mod pool;
 mod sink;
 mod streamed;
 mod sync;
+mod write_behind;
 
 use std::io::Write;
 
-pub use later::LaterPosition;
+pub use encoded_record::{EncodedRecord, PlainRecord, plain_record_end};
+pub use later_position::LaterPosition;
 pub use options::{
     DEFAULT_BUCKET_FRACTION, DEFAULT_CHUNK_SIZE, DEFAULT_COMPRESSION, DEFAULT_MAX_COPIED,
     DEFAULT_PADDING, DEFAULT_UNCOMPRESSED_CHUNK_SIZE, LARGEST_PADDING, WriterOptions,
 };
-pub use placed::{EncodedRecord, PlainRecord, plain_record_end};
 pub use sync::SyncData;
 
 use crate::chunk::{ChunkHeader, MAX_RECORDS};
@@ -26,7 +26,7 @@ use crate::compression::Compression;
 use crate::error::{Error, Result};
 use crate::position::RecordPosition;
 use encode::{Encoder, Format, Gathered, encode_alone};
-use later::Begin;
+use later_position::Begin;
 use pool::Pool;
 use sink::{BlockSink, Patch};
 use streamed::Source;
@@ -82,7 +82,7 @@ pub struct RecordWriter<W> {
     unsaid: Option<Error>,
 }
 
-/// What a record counts for in its chunk besides its bytes: so many empty ones can't share a chunk.
+/// What a record counts for in its chunk besides its bytes: it bounds how many empty ones share a chunk.
 const RECORD_OVERHEAD: u64 = 8;
 /// Bytes of an uncompressed chunk from which on a thread hashes it: fewer are hashed in the time
 /// that it takes to hand them over.
@@ -440,7 +440,7 @@ impl<W: Write> RecordWriter<W> {
         Ok(())
     }
 
-    /// Whether a chunk that counts for so much has no room for `more`.
+    /// Whether a chunk that counts for this much has no room for `more`.
     fn overfull(&self, counted: u64, more: u64) -> bool {
         counted.saturating_add(more) > self.chunk_size
     }

@@ -22,25 +22,22 @@ fn a_codec_that_the_build_lacks_is_refused_before_anything_is_written() {
         let options = WriterOptions::new().compression(compression);
         let writer = RecordWriter::new(Cursor::new(Vec::new()), options);
         let kind = compression.kind();
-        match kind.is_available() {
-            true => {
-                let mut writer = writer.unwrap();
-                writer.write_record(&[7; 5000]).unwrap();
-                let file = writer.finish().unwrap().into_inner();
-                let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
-                assert_eq!(
-                    reader.read_record().unwrap(),
-                    Some(&[7; 5000][..]),
-                    "{kind}"
-                );
-            }
-            false => {
-                let error = writer.err().unwrap();
-                assert_eq!(error.kind(), ErrorKind::InvalidConfig);
-                let message =
-                    format!("this build can't compress with {kind}: its feature `{kind}` is off");
-                assert!(error.to_string().contains(&message), "{error}");
-            }
+        if kind.is_available() {
+            let mut writer = writer.unwrap();
+            writer.write_record(&[7; 5000]).unwrap();
+            let file = writer.finish().unwrap().into_inner();
+            let mut reader = RecordReader::new(&file[..], ReaderOptions::new());
+            assert_eq!(
+                reader.read_record().unwrap(),
+                Some(&[7; 5000][..]),
+                "{kind}"
+            );
+        } else {
+            let error = writer.err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::InvalidConfig);
+            let message =
+                format!("this build can't compress with {kind}: its feature `{kind}` is off");
+            assert!(error.to_string().contains(&message), "{error}");
         }
     }
 }

@@ -194,7 +194,7 @@ impl Decoders {
     }
 }
 
-/// Makes `out` this long, whatever is in it: what was there before is to be written over.
+/// Makes `out` this long, whatever is in it: the caller writes over what was there before.
 pub(crate) fn resize(out: &mut Vec<u8>, size: u64) -> Result<()> {
     let len = usize::try_from(size).map_err(|_| Error::no_room_for(size))?;
     out.try_reserve_exact(len.saturating_sub(out.len()))

@@ -1,7 +1,7 @@
 use super::*;
+use crate::block_pool::{Blocks, LARGEST, Piece, Pieces, SMALLEST};
 use crate::compression::{Compression, CompressionKind};
 use crate::error::ErrorKind;
-use crate::pieces::{Blocks, LARGEST, Piece, Pieces, SMALLEST};
 use crate::varint;
 
 fn samples() -> Vec<Vec<u8>> {

@@ -50,9 +50,10 @@ impl<S: ReadAt> WithEnds<S> {
             return WithEnds::none(source);
         }
         let (head, tail) = (head as u64, tail as u64);
-        let (head, tail_at) = match size <= head.saturating_add(tail) {
-            true => (size, size),
-            false => (head, size - tail),
+        let (head, tail_at) = if size <= head.saturating_add(tail) {
+            (size, size)
+        } else {
+            (head, size - tail)
         };
         let ends = [0..head, tail_at..size];
         let ends: Vec<_> = ends.into_iter().filter(|end| !end.is_empty()).collect();
@@ -149,9 +150,10 @@ impl<S: ReadAt> ReadAt for WithEnds<S> {
     /// Tells of what isn't at hand.
     fn prefetch(&self, ranges: &[Range<u64>]) {
         let head = self.head.len() as u64;
-        let tail = match self.tail.is_empty() {
-            true => u64::MAX,
-            false => self.tail_at,
+        let tail = if self.tail.is_empty() {
+            u64::MAX
+        } else {
+            self.tail_at
         };
         let ranges = ranges.iter();
         let ranges = ranges.map(|range| range.start.max(head)..range.end.min(tail));

@@ -1,12 +1,12 @@
 //! Reading one record as a stream.
-mod one;
+mod one_record;
 mod pair;
 
 use std::io::{self, Read};
 
 use bytes::Bytes;
 
-pub(crate) use one::{Access, OneRecord, Opened};
+pub(crate) use one_record::{Access, OneRecord, Opened};
 pub use pair::{PairStep, RecordPair, WantedRecord, Watch};
 
 use crate::codec::Decoders;

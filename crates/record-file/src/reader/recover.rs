@@ -1,4 +1,4 @@
-//! Getting past damage.
+//! Skipping damaged chunks.
 //!
 //! A chunk whose header can be trusted says where the next one begins. Without that, the header of
 //! the next block does: every block names the chunk that reaches into it.

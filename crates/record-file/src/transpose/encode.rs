@@ -24,10 +24,10 @@ use machine::Machine;
 pub(crate) use records::Records;
 
 use super::{tag, wire};
+use crate::block_pool::{Blocks, Pieces};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
-use crate::pieces::{Blocks, Pieces};
 use crate::varint;
 
 /// How chunks are stored.

@@ -258,7 +258,7 @@ impl Walk {
         cursor.ok_or(BUFFER_ENDS)?.take(len)
     }
 
-    /// Whether there are so many bytes in the state's buffer: before there is room made for them.
+    /// Whether the state's buffer has this many bytes: asked before room is made for them.
     fn check(&self, step: &Step, len: usize) -> Found<()> {
         let cursor = self.cursors.get(step.buffer as usize);
         cursor.copied().ok_or(BUFFER_ENDS)?.take(len).map(drop)

@@ -1,4 +1,4 @@
-//! Going on with a file that has bytes already.
+//! Appending to a file that has records already.
 use std::io::{Seek, SeekFrom, Write};
 
 use super::sink::BlockSink;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 const MAX_POSITION: u64 = i64::MAX as u64;
 
 impl<W: Write> RecordWriter<W> {
-    /// Goes on with a file of `position` bytes, at the end of which `inner` stands; with 0 it is a
+    /// Goes on with a file of `position` bytes; `inner` stands at its end. With 0 it is a
     /// new file.
     ///
     /// What is there isn't read. Where no chunk can begin at its end, zeros are written up to the

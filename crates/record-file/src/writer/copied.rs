@@ -2,7 +2,7 @@
 use std::io::Write;
 
 use super::RecordWriter;
-use super::later::{Begin, LaterPosition};
+use super::later_position::{Begin, LaterPosition};
 use super::sink::Frame;
 use crate::chunk::Chunk;
 use crate::error::Result;

@@ -1,11 +1,11 @@
 //! Making a chunk of records.
 use super::WriterOptions;
+use crate::block_pool::{Blocks, Pieces};
 use crate::chunk::{ChunkHeader, ChunkType};
 use crate::codec::Encoders;
 use crate::compression::Compression;
 use crate::error::Result;
 use crate::hash::Hasher;
-use crate::pieces::{Blocks, Pieces};
 use crate::simple::encode_front;
 use crate::transpose::{ChunkEncoder, Records, Storage};
 use crate::varint;

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::RecordWriter;
 use super::encode::{Encoder, Format, Gathered};
-use super::later::{Begin, LaterPosition};
+use super::later_position::{Begin, LaterPosition};
 use crate::chunk::ChunkHeader;
 use crate::error::Result;
 use crate::threads::Threads;

@@ -59,7 +59,7 @@ impl<W: Write> BlockSink<W> {
         }
     }
 
-    /// A sink for a file of `pos` bytes so far, at the end of which `inner` stands.
+    /// A sink for a file of `pos` bytes so far; `inner` stands at its end.
     ///
     /// If no chunk can begin there, zeros come first, up to the next block.
     pub(crate) fn append(inner: W, pos: u64) -> Self {

@@ -1,6 +1,6 @@
 //! Reading records to their places, two at a time.
 use super::RecordStream;
-use super::one::OneRecord;
+use super::one_record::OneRecord;
 use crate::codec::resize;
 use crate::compression::CompressionKind;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,7 +1,7 @@
 //! What happens in the records of a chunk, one event after the other.
 use super::pairs::Pairs;
 use super::state::index;
-use crate::pieces::{Blocks, Pieces};
+use crate::block_pool::{Blocks, Pieces};
 
 /// A step from one event to the one before it, and how often it is taken.
 #[derive(Debug, Clone, Copy)]

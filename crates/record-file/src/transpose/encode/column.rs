@@ -1,5 +1,5 @@
 //! The values of one field.
-use crate::pieces::{Blocks, LARGEST, Piece, SMALLEST};
+use crate::block_pool::{Blocks, LARGEST, Piece, SMALLEST};
 use crate::varint;
 
 /// Columns by what is in them: those of a bucket are of the same.

@@ -4,7 +4,7 @@ use super::super::{INLINE, tag, wire};
 use super::column::{Column, Group};
 use super::fields::{Field, What};
 use super::pairs::Pairs;
-use crate::pieces::{Blocks, Piece};
+use crate::block_pool::{Blocks, Piece};
 use crate::varint;
 
 const NONE: u32 = u32::MAX;
@@ -290,7 +290,7 @@ fn message_id(node: u32) -> u32 {
     node + ROOT + 1
 }
 
-/// A number for the next of so many things, each of which takes more than a byte: memory ends
+/// A number for the next of `len` things. Each takes more than a byte: memory ends
 /// before numbers do.
 fn number(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(NONE)

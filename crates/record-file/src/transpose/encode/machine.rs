@@ -8,7 +8,7 @@
 use super::chain::{AT_ONCE, Chain};
 use super::lists::{Event, Lists, Placed};
 use super::state::{MAX_OFFSET, NONE, State, index};
-use crate::pieces::{Blocks, Pieces};
+use crate::block_pool::{Blocks, Pieces};
 
 /// In a transition's byte: how many further ones, by 0 each, come with it.
 const MAX_REPEATED: u8 = 3;

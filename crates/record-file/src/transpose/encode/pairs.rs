@@ -20,7 +20,7 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Forgets all pairs, to be asked for about so many.
+    /// Forgets all pairs, and makes room for about this many.
     pub(crate) fn clear(&mut self, questions: usize) {
         // More slots than that cost more to clear than they save.
         let log = (questions / 4).max(1).ilog2();

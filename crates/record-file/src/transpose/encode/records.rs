@@ -1,7 +1,7 @@
 //! Records on their way in: gathered one after the other, given up one by one.
 use std::collections::VecDeque;
 
-use crate::pieces::{Blocks, LARGEST, Pieces};
+use crate::block_pool::{Blocks, LARGEST, Pieces};
 
 /// Records that wait to be taken apart.
 #[derive(Debug, Default)]

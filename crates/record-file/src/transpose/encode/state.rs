@@ -25,7 +25,7 @@ impl State {
     }
 }
 
-/// Events and states are fewer than fields, each of which takes more than a byte: memory ends
+/// Events and states are fewer than fields, and a field takes more than a byte: memory ends
 /// before numbers do.
 pub(super) fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(NONE)

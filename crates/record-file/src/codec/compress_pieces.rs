@@ -3,9 +3,9 @@ use super::compressor::Compressor;
 use super::encode::{Encoders, MAX_SNAPPY, too_large_for_snappy};
 use super::snappy;
 use super::step::SNAPPY_FRAGMENT;
+use crate::block_pool::{Blocks, Piece, Pieces};
 use crate::compression::Compression;
 use crate::error::Result;
-use crate::pieces::{Blocks, Piece, Pieces};
 use crate::varint;
 
 /// What is compressed at once: by snappy, whose stream is a size and then what becomes of each such

@@ -5,7 +5,7 @@ use std::thread;
 
 use super::RecordWriter;
 use super::encode::Gathered;
-use super::later::{Begin, LaterPosition};
+use super::later_position::{Begin, LaterPosition};
 use super::pool::Done;
 use super::streamed::plain_header;
 use crate::codec::Encoders;

@@ -1,4 +1,4 @@
-//! Filling a file from several places at once.
+//! Records that are encoded first and placed later: several threads fill one file with them.
 use std::io::{Read, Write};
 
 use super::sink::BlockSink;
@@ -107,7 +107,7 @@ impl EncodedRecord {
     }
 }
 
-/// A record that is to be stored as it is, in a chunk of its own, and was read before: the header
+/// A record stored as it is, in a chunk of its own, that was read before: the header
 /// with its hash, for a writer that can't seek back to fill that in.
 ///
 /// # Examples
